@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"meridian.dev/meridian/sandbox/image"
+	"meridian.dev/meridian/sandbox/machine"
+	"meridian.dev/meridian/sandbox/parts"
+)
+
+// dnsAddress is the Service address of the name server.
+const dnsAddress = "10.96.0.10"
+
+//go:embed manifests
+var manifests embed.FS
+
+// await asks until the answer is yes. What it last heard goes into the error of a wait that was too long.
+func await(ctx context.Context, what string, limit time.Duration, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Client returns a client with an administrator's rights.
+func (c *Cluster) Client() (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = 100, 200
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
+}
+
+func (c *Cluster) awaitService(ctx context.Context, name, service string) error {
+	what := fmt.Sprintf("%s on %s", service, name)
+	return await(ctx, what, 60*time.Second, func(ctx context.Context) error {
+		states, err := machine.Services(ctx, c.machineDir(name))
+		if err != nil {
+			return err
+		}
+		for _, state := range states {
+			if state.Name == service && state.Ready {
+				return nil
+			}
+		}
+		return fmt.Errorf("not ready, see %s/log/%s.log", c.machineDir(name), service)
+	})
+}
+
+func (c *Cluster) awaitAPI(ctx context.Context) error {
+	start := time.Now()
+	if err := c.awaitService(ctx, controlPlane, "kube-apiserver"); err != nil {
+		return err
+	}
+	c.sayf("API server: ready after %s", time.Since(start).Round(100*time.Millisecond))
+	return nil
+}
+
+// awaitNodes waits until each node is Ready and has said so itself after the given time: after a power cycle the
+// object still shows for a while what was true before.
+func (c *Cluster) awaitNodes(ctx context.Context, nodes []int, since time.Time) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		name := nodeName(n)
+		err := await(ctx, name, 90*time.Second, func(ctx context.Context) error { return readySince(ctx, client, name, since) })
+		if err != nil {
+			return err
+		}
+	}
+	c.sayf("nodes: %d ready after %s", len(nodes), time.Since(since).Round(100*time.Millisecond))
+	return nil
+}
+
+func readySince(ctx context.Context, client kubernetes.Interface, name string, since time.Time) error {
+	lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
+		return errors.New("the kubelet has not renewed its lease yet")
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			if condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+			return errors.New(condition.Message)
+		}
+	}
+	return errors.New("the node has no condition yet")
+}
+
+func (c *Cluster) awaitDNS(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	return await(ctx, "name server", 90*time.Second, func(ctx context.Context) error {
+		dns, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if dns.Status.ObservedGeneration < dns.Generation || dns.Status.AvailableReplicas < *dns.Spec.Replicas {
+			return fmt.Errorf("%d of %d pods are available", dns.Status.AvailableReplicas, *dns.Spec.Replicas)
+		}
+		return nil
+	})
+}
+
+// applyManifests applies the cluster's own objects; done again it changes nothing.
+func (c *Cluster) applyManifests(ctx context.Context) error {
+	for _, name := range []string{"storage", "dns"} {
+		content, err := manifests.ReadFile("manifests/" + name + ".yaml")
+		if err != nil {
+			return fmt.Errorf("read manifest: %w", err)
+		}
+		dns := image.Repository + "coredns:" + parts.CoreDNS().Version
+		cmd := exec.CommandContext(ctx, c.Kubectl(), "--kubeconfig", c.Kubeconfig(), "apply", "--server-side", "-f", "-")
+		cmd.Stdin = strings.NewReader(strings.ReplaceAll(string(content), "COREDNS_IMAGE", dns))
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("apply %s: %w: %s", name, err, output)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"meridian.dev/meridian/sandbox/image"
+	"meridian.dev/meridian/sandbox/machine"
+)
+
+// pauseImage holds the namespaces of each pod.
+const pauseImage = image.Repository + "pause:dev"
+
+// seedMachine is a machine that lives only while the images of a seed are unpacked.
+const seedMachine = "seed"
+
+// plantImages gives each new node a containerd that has the images unpacked already. They are unpacked once into a seed,
+// and nodes share its files by hard links: a second a node instead of twenty, and one copy on disk and in memory. Nothing
+// writes to an unpacked file in place; the databases of containerd are copied.
+func (c *Cluster) plantImages(ctx context.Context, options Options, images []image.Built) error {
+	seed, err := c.seed(ctx, options, images)
+	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	for n := 1; n <= options.Nodes; n++ {
+		target := filepath.Join(c.machineDir(nodeName(n)), "containerd")
+		if exists(target) {
+			continue
+		}
+		group.Go(func() error { return plant(ctx, seed, target) })
+	}
+	return group.Wait()
+}
+
+// seed returns the folder of a containerd with exactly these images, made on first need.
+func (c *Cluster) seed(ctx context.Context, options Options, images []image.Built) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, "seed 1")
+	digests := make([]string, 0, len(images))
+	for _, built := range images {
+		digests = append(digests, built.Ref+" "+built.Digest)
+	}
+	slices.Sort(digests)
+	fmt.Fprintln(sum, digests)
+	dir := filepath.Join(options.CacheDir, "seeds", hex.EncodeToString(sum.Sum(nil))[:16])
+	if exists(dir) {
+		return dir, nil
+	}
+	start := time.Now()
+	unfinished := c.machineDir(seedMachine)
+	if err := errors.Join(machine.PowerOff(seedMachine), os.RemoveAll(unfinished)); err != nil {
+		return "", fmt.Errorf("clear an unfinished seed: %w", err)
+	}
+	if err := c.fillSeed(ctx, unfinished, images); err != nil {
+		return "", errors.Join(err, machine.PowerOff(seedMachine))
+	}
+	if err := pruneSeeds(filepath.Dir(dir)); err != nil {
+		return "", err
+	}
+	if err := moveTree(ctx, filepath.Join(unfinished, "containerd"), dir); err != nil {
+		return "", err
+	}
+	c.sayf("images: unpacked %d in %s", len(images), time.Since(start).Round(time.Second))
+	return dir, os.RemoveAll(unfinished)
+}
+
+func (c *Cluster) fillSeed(ctx context.Context, dir string, images []image.Built) error {
+	if err := os.MkdirAll(filepath.Join(dir, "containerd"), 0o755); err != nil {
+		return fmt.Errorf("make folder of seed: %w", err)
+	}
+	if err := writeFile(dir+"/containerd.toml", []byte(containerdConfig(dir+"/cni")), 0o644); err != nil {
+		return err
+	}
+	spec := machine.Spec{
+		Name: seedMachine, Dir: dir, Keep: c.dir, Tmpfs: []string{"/run", "/tmp", "/var/lib"},
+		Binds:    []machine.Bind{{Source: dir + "/containerd", Target: "/var/lib/containerd"}},
+		Services: []machine.Service{c.containerd(dir)},
+	}
+	if err := machine.Boot(ctx, c.program("sandbox"), spec, func(int) error { return nil }); err != nil {
+		return err
+	}
+	if err := c.awaitService(ctx, seedMachine, "containerd"); err != nil {
+		return err
+	}
+	for _, built := range images {
+		if err := c.importImage(ctx, seedMachine, built.Path); err != nil {
+			return err
+		}
+	}
+	return machine.PowerOff(seedMachine)
+}
+
+// pruneSeeds removes all seeds: each holds a gigabyte, and only the newest set of images is ever planted again. Nodes that
+// share its files keep them.
+func pruneSeeds(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove old seeds: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make folder of seeds: %w", err)
+	}
+	return nil
+}
+
+// plant copies a seed by hard links, if it can, and makes the databases files of their own.
+func plant(ctx context.Context, seed, target string) error {
+	unfinished := target + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("clear an unfinished copy: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("make folder of node: %w", err)
+	}
+	if err := copyTree(ctx, seed, unfinished); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(unfinished, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".db" || !ownedByContainerd(unfinished, path) {
+			return err
+		}
+		if err := copyFile(path, path+".own"); err != nil {
+			return err
+		}
+		return os.Rename(path+".own", path)
+	})
+	if err != nil {
+		return fmt.Errorf("copy databases: %w", err)
+	}
+	return os.Rename(unfinished, target)
+}
+
+// ownedByContainerd tells the databases of containerd, at most two folders deep, from files of that name in images.
+func ownedByContainerd(root, path string) bool {
+	relative, err := filepath.Rel(root, path)
+	return err == nil && strings.Count(relative, "/") <= 1
+}
+
+func copyTree(ctx context.Context, source, target string) error {
+	link := exec.CommandContext(ctx, "cp", "-al", source, target)
+	if link.Run() == nil {
+		return nil
+	}
+	if err := os.RemoveAll(target); err != nil { // Another file system: what was linked so far goes.
+		return fmt.Errorf("clear a failed copy: %w", err)
+	}
+	if output, err := exec.CommandContext(ctx, "cp", "-a", source, target).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy images: %w: %s", err, output)
+	}
+	return nil
+}
+
+func moveTree(ctx context.Context, source, target string) error {
+	if os.Rename(source, target) == nil {
+		return nil
+	}
+	if err := copyTree(ctx, source, target+".new"); err != nil {
+		return err
+	}
+	return os.Rename(target+".new", target)
+}
+
+func copyFile(source, target string) (err error) {
+	from, err := os.Open(source)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer func() { _ = from.Close() }()
+	info, err := from.Stat()
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", source, err)
+	}
+	to, err := os.OpenFile(target, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, info.Mode().Perm())
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if _, err := io.Copy(to, from); err != nil {
+		return fmt.Errorf("copy %s: %w", source, err)
+	}
+	return nil
+}
+
+// LoadImage loads an image file into every node that is on.
+func (c *Cluster) LoadImage(ctx context.Context, file string) error {
+	if _, err := c.running(); err != nil {
+		return err
+	}
+	return c.loadImage(ctx, file)
+}
+
+func (c *Cluster) loadImage(ctx context.Context, file string) error {
+	config, err := c.Config()
+	if err != nil {
+		return err
+	}
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return fmt.Errorf("find image: %w", err)
+	}
+	if !exists(absolute) {
+		return fmt.Errorf("there is no image file %s", file)
+	}
+	on := c.nodesOn(config)
+	if len(on) == 0 {
+		return errors.New("no node is on")
+	}
+	var group errgroup.Group
+	for _, n := range on {
+		group.Go(func() error { return c.importImage(ctx, nodeName(n), absolute) })
+	}
+	return group.Wait()
+}
+
+// importImage runs ctr in the machine, reading the file through standard input: the machine may not see its path.
+func (c *Cluster) importImage(ctx context.Context, name, file string) error {
+	content, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("open image: %w", err)
+	}
+	defer func() { _ = content.Close() }()
+	cmd := exec.CommandContext(ctx, "nsenter", "--mount", "--pid", "--net", "--target", strconv.Itoa(c.pid(name)),
+		c.program("ctr"), "--address", containerdSocket, "--namespace", "k8s.io", "images", "import", "--local", "-")
+	cmd.Stdin = content
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("load %s into %s: %w: %s", filepath.Base(file), name, err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}

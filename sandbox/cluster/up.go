@@ -1,0 +1,312 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"meridian.dev/meridian/sandbox/image"
+	"meridian.dev/meridian/sandbox/machine"
+	"meridian.dev/meridian/sandbox/network"
+	"meridian.dev/meridian/sandbox/parts"
+)
+
+// Options say how to bring a sandbox up.
+type Options struct {
+	Config
+	// CacheDir keeps built parts and images between sandboxes.
+	CacheDir string
+	// RecipesDir has the recipes of the images that the nodes get.
+	RecipesDir string
+	// Binary is the sandbox's own command, which runs inside the machines too.
+	Binary string
+}
+
+// Up brings the sandbox to its full state from whatever state it is in: nothing there, half made, killed, with nodes off,
+// cut or frozen. What runs already is left alone.
+func (c *Cluster) Up(ctx context.Context, options Options) error {
+	return c.exclusively(ctx, func() error { return c.up(ctx, options) })
+}
+
+func (c *Cluster) up(ctx context.Context, options Options) error {
+	part, err := parts.Kubernetes(options.Kubernetes)
+	if err != nil {
+		return err
+	}
+	options.Kubernetes = part.Version
+	if err := c.agree(options.Config); err != nil {
+		return err
+	}
+	base, product, err := c.build(ctx, options, part)
+	if err != nil {
+		return err
+	}
+	if err := c.saveConfig(options.Config); err != nil {
+		return err
+	}
+	if err := c.issueAll(options.Nodes); err != nil {
+		return err
+	}
+	if err := network.Raise(); err != nil {
+		return err
+	}
+	if err := c.plantImages(ctx, options, base); err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := c.startMachines(ctx, options.Config); err != nil {
+		return err
+	}
+	if err := c.applyManifests(ctx); err != nil {
+		return err
+	}
+	if err := c.awaitNodes(ctx, allNodes(options.Nodes), started); err != nil {
+		return err
+	}
+	for _, built := range product {
+		if err := c.loadImage(ctx, built.Path); err != nil {
+			return err
+		}
+	}
+	return c.awaitDNS(ctx)
+}
+
+// agree refuses to turn a sandbox into another one: what it runs would not survive that unnoticed.
+func (c *Cluster) agree(wanted Config) error {
+	if wanted.Nodes < 1 || wanted.Nodes > network.MaxNodes {
+		return fmt.Errorf("--nodes %d: a sandbox has 1 to %d nodes", wanted.Nodes, network.MaxNodes)
+	}
+	existing, err := c.Config()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if existing != wanted {
+		return fmt.Errorf("the sandbox has %s, not %s: run 'sandbox down' first", existing, wanted)
+	}
+	return nil
+}
+
+// String describes a configuration for people.
+func (c Config) String() string {
+	profile := ""
+	if c.Fast {
+		profile = " and fast node checks"
+	}
+	return fmt.Sprintf("Kubernetes %s with %d nodes%s", c.Kubernetes, c.Nodes, profile)
+}
+
+// build makes programs and images, or finds them in the cache. The base images change rarely and are planted as a whole;
+// those of the product change with each build of it and are loaded.
+func (c *Cluster) build(ctx context.Context, options Options, kubernetes parts.Part) (base, product []image.Built, err error) {
+	containerd, coredns := parts.Containerd(), parts.CoreDNS()
+	for _, part := range []parts.Part{kubernetes, containerd, coredns} {
+		done := c.task(fmt.Sprintf("%s %s", part.Name, part.Version), parts.Built(options.CacheDir, part))
+		dir, err := parts.Build(ctx, options.CacheDir, part)
+		if done(err); err != nil {
+			return nil, nil, err
+		}
+		if part.Name != coredns.Name {
+			if err := c.install(dir); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if err := c.installFile(options.Binary, "sandbox"); err != nil {
+		return nil, nil, err
+	}
+	settings := image.Options{
+		RecipesDir: options.RecipesDir, CacheDir: filepath.Join(options.CacheDir, "images"), Progress: c.Say,
+	}
+	dns, err := image.FromBinary(ctx, settings, image.Binary{
+		Name: "coredns", Tag: coredns.Version,
+		File: filepath.Join(options.CacheDir, "parts", coredns.Key(), "coredns"),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := image.Build(ctx, settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, built := range append(all, dns) {
+		if built.Name == "meridian" {
+			product = append(product, built)
+		} else {
+			base = append(base, built)
+		}
+	}
+	return base, product, nil
+}
+
+// install puts the programs of a built part into the sandbox's own folder: the cache may be cleared, or be at a place
+// that the machines do not see.
+func (c *Cluster) install(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list built programs: %w", err)
+	}
+	for _, entry := range entries {
+		if err := c.installFile(filepath.Join(dir, entry.Name()), entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installFile replaces a program by renaming, so that a running one keeps its file. Names of one program stay one file.
+func (c *Cluster) installFile(source, name string) error {
+	target := c.program(name)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("make folder of programs: %w", err)
+	}
+	resolved, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return fmt.Errorf("find program %s: %w", name, err)
+	}
+	unfinished := target + ".new"
+	_ = os.Remove(unfinished)
+	if os.Link(resolved, unfinished) != nil { // Another file system.
+		if err := copyFile(resolved, unfinished); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(unfinished, target); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	return nil
+}
+
+// startMachines boots what is off and undoes every fault on what is on.
+func (c *Cluster) startMachines(ctx context.Context, config Config) error {
+	if err := c.startControl(ctx, config); err != nil {
+		return err
+	}
+	if err := c.awaitAPI(ctx); err != nil {
+		return err
+	}
+	var group errgroup.Group
+	for n := 1; n <= config.Nodes; n++ {
+		group.Go(func() error { return c.startNode(ctx, config, n) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return network.RouteHost(config.Nodes, c.nodesOn(config))
+}
+
+func (c *Cluster) startControl(ctx context.Context, config Config) error {
+	if c.pid(controlPlane) != 0 {
+		return c.restore(ctx, controlPlane)
+	}
+	if err := machine.PowerOff(controlPlane); err != nil { // What a crash left of it.
+		return err
+	}
+	return machine.Boot(ctx, c.program("sandbox"), c.controlSpec(config), func(pid int) error {
+		if err := network.Plug(controlPlane, pid, network.ControlAddress); err != nil {
+			return err
+		}
+		return network.RouteInside(pid, 0, config.Nodes)
+	})
+}
+
+func (c *Cluster) startNode(ctx context.Context, config Config, n int) error {
+	name := nodeName(n)
+	if pid := c.pid(name); pid != 0 {
+		if err := network.Heal(ctx, pid); err != nil {
+			return err
+		}
+		return c.restore(ctx, name)
+	}
+	if err := machine.PowerOff(name); err != nil {
+		return err
+	}
+	spec, err := c.nodeSpec(config, n)
+	if err != nil {
+		return err
+	}
+	return machine.Boot(ctx, c.program("sandbox"), spec, func(pid int) error {
+		if err := network.Plug(name, pid, network.NodeAddress(n)); err != nil {
+			return err
+		}
+		return network.RouteInside(pid, n, config.Nodes)
+	})
+}
+
+// restore thaws a running machine and starts its held services.
+func (c *Cluster) restore(ctx context.Context, name string) error {
+	if machine.Frozen(name) {
+		if err := machine.Thaw(name); err != nil {
+			return err
+		}
+	}
+	states, err := machine.Services(ctx, c.machineDir(name))
+	if err != nil {
+		return err
+	}
+	for _, state := range states {
+		if state.Held {
+			if err := machine.Tell(ctx, c.machineDir(name), state.Name, machine.Release); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nodesOn lists the nodes whose machine runs.
+func (c *Cluster) nodesOn(config Config) []int {
+	var on []int
+	for n := 1; n <= config.Nodes; n++ {
+		if c.pid(nodeName(n)) != 0 {
+			on = append(on, n)
+		}
+	}
+	return on
+}
+
+func allNodes(count int) []int {
+	var all []int
+	for n := 1; n <= count; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+// task announces something that may take long and returns what to call at its end. It repeats itself while it lasts, so
+// that nobody has to wonder whether it hangs.
+func (c *Cluster) task(what string, cached bool) func(error) {
+	if cached {
+		c.sayf("%s: in the cache", what)
+		return func(error) {}
+	}
+	start := time.Now()
+	c.sayf("%s: building, once", what)
+	ticker := time.NewTicker(30 * time.Second)
+	stop := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ticker.C:
+				c.sayf("%s: still building, %s so far", what, time.Since(start).Round(time.Second))
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func(err error) {
+		ticker.Stop()
+		close(stop)
+		if err == nil {
+			c.sayf("%s: built in %s", what, time.Since(start).Round(time.Second))
+		}
+	}
+}

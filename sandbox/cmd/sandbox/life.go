@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"meridian.dev/meridian/sandbox/cluster"
+	"meridian.dev/meridian/sandbox/network"
+	"meridian.dev/meridian/sandbox/parts"
+	"meridian.dev/meridian/sandbox/preflight"
+)
+
+// teller prints lines with the time since its start.
+func teller() func(string) {
+	start := time.Now()
+	return func(line string) {
+		fmt.Printf("[%6.1fs] %s\n", time.Since(start).Seconds(), line)
+	}
+}
+
+func upCommand(shared *settings) *cobra.Command {
+	var options cluster.Options
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the sandbox, or bring what is there back to its full state",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return up(cmd.Context(), shared, options, kubeconfig)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&options.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, 1 to %d", network.MaxNodes))
+	flags.StringVar(&options.Kubernetes, "kubernetes", parts.DefaultKubernetes,
+		"Kubernetes version, one of "+strings.Join(parts.KubernetesVersions(), ", ")+", or its minor")
+	flags.BoolVar(&options.Fast, "fast", false, "notice lost nodes in 11 s instead of 50 s, for quick tests of what follows")
+	flags.StringVar(&kubeconfig, "kubeconfig", ".sandbox/kubeconfig", "where to put a copy of the kubeconfig")
+	flags.StringVar(&options.RecipesDir, "images", "images", "folder with the recipes of the images that the nodes get")
+	return cmd
+}
+
+func up(ctx context.Context, shared *settings, options cluster.Options, kubeconfig string) (err error) {
+	start, say := time.Now(), teller()
+	if err := preflight.Check(ctx, shared.dir, say); err != nil {
+		return err
+	}
+	if options.CacheDir, err = cacheDir(); err != nil {
+		return err
+	}
+	if options.Binary, err = os.Executable(); err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	sandbox := shared.open()
+	sandbox.Say = say
+	if err := sandbox.Up(ctx, options); err != nil {
+		return err
+	}
+	if err := copyKubeconfig(sandbox.Kubeconfig(), kubeconfig); err != nil {
+		return err
+	}
+	say(fmt.Sprintf("the sandbox is up after %s; try: bin/sandbox kubectl get nodes, or export KUBECONFIG=%s",
+		time.Since(start).Round(time.Second), kubeconfig))
+	return nil
+}
+
+func copyKubeconfig(source, target string) error {
+	content, err := os.ReadFile(source)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("make folder of kubeconfig: %w", err)
+	}
+	if err := os.WriteFile(target, content, 0o600); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
+
+func downCommand(shared *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "End the sandbox and remove all of it, data included",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			start := time.Now()
+			if err := shared.open().Down(cmd.Context()); err != nil {
+				return err
+			}
+			fmt.Printf("the sandbox is gone, after %.1f s\n", time.Since(start).Seconds())
+			return nil
+		},
+	}
+}
+
+func statusCommand(shared *settings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show machines, faults and services that are not well",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			status, err := shared.open().Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(status)
+			}
+			fmt.Println(status.Config)
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
+			fmt.Fprintln(table, "MACHINE\tADDRESS\tSTATE\tNOT WELL")
+			for _, machine := range status.Machines {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", machine.Name, machine.Address, machine.State,
+					strings.Join(machine.Services, ", "))
+			}
+			return table.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func kubeconfigCommand(shared *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the kubeconfig",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			content, err := os.ReadFile(shared.open().Kubeconfig())
+			if err != nil {
+				return fmt.Errorf("read kubeconfig (is the sandbox up?): %w", err)
+			}
+			_, err = cmd.OutOrStdout().Write(content)
+			return err
+		},
+	}
+}
+
+func kubectlCommand(shared *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl …",
+		Short:              "Run the kubectl that fits the cluster",
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			sandbox := shared.open()
+			env := append(os.Environ(), "KUBECONFIG="+sandbox.Kubeconfig())
+			if err := syscall.Exec(sandbox.Kubectl(), append([]string{"kubectl"}, args...), env); err != nil {
+				return fmt.Errorf("run kubectl (is the sandbox up?): %w", err)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,42 @@
+// Package network wires machines together: a bridge in the host's own namespace, a cable from it to each machine, and
+// routes, with no address translation between machines. Cuts are packet filters inside a machine's namespace, so they,
+// like the cables, end with the machine; only the bridge and the host's routes over it have to be removed.
+package network
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// The ranges are fixed: they are part of certificates and of what the control plane was started with. Preflight looks
+// whether the host uses any of them already.
+const (
+	// Bridge is the name of the bridge in the host's namespace.
+	Bridge = "meridian0"
+	// HostAddress is the host's own address on the bridge, from which tests reach pods and services.
+	HostAddress = "10.77.0.1"
+	// ControlAddress is where the API server listens. It is not the host's address, so that a node can be cut from the
+	// API server and still be reached by a client on the host.
+	ControlAddress = "10.77.0.2"
+	// MachineRange holds the addresses of all machines.
+	MachineRange = "10.77.0.0/24"
+	// PodRange is divided among the nodes.
+	PodRange = "10.244.0.0/16"
+	// ServiceRange holds the addresses of Services.
+	ServiceRange = "10.96.0.0/16"
+	// MaxNodes is how many nodes the address plan has room for.
+	MaxNodes = 9
+)
+
+// NodeAddress is the address of node n, counted from 1.
+func NodeAddress(n int) string { return fmt.Sprintf("10.77.0.%d", 10+n) }
+
+// NodePods is the range of the pods of node n.
+func NodePods(n int) string { return fmt.Sprintf("10.244.%d.0/24", n) }
+
+// Ranges lists all that the sandbox claims.
+func Ranges() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix(MachineRange), netip.MustParsePrefix(PodRange), netip.MustParsePrefix(ServiceRange),
+	}
+}

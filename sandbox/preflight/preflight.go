@@ -1,0 +1,211 @@
+// Package preflight looks, before anything is started, whether this host can run a sandbox, and installs the Debian
+// packages that are missing. Each finding is one line that says what is missing and what to do about it.
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"meridian.dev/meridian/sandbox/network"
+)
+
+// tool is a program that the sandbox calls and the Debian package that has it.
+type tool struct{ program, debian string }
+
+// tools lists what a sandbox needs beyond what it builds itself. Go is last: its package may be too old, so it is asked
+// for only when it is missing altogether.
+var tools = []tool{
+	{"runc", "runc"}, {"/usr/lib/cni/ptp", "containernetworking-plugins"}, {"nft", "nftables"}, {"mkfs.xfs", "xfsprogs"},
+	{"xfs_growfs", "xfsprogs"}, {"nsenter", "util-linux"}, {"losetup", "mount"}, {"mount", "mount"}, {"cp", "coreutils"},
+	{"mmdebstrap", "mmdebstrap"},
+}
+
+// needFree is the disk space that building and running a sandbox takes, with room for volumes.
+const needFree = 12 << 30
+
+// Check looks at everything and returns one error for each thing that is missing. Packages are installed on the way if
+// the host has apt-get. The sandbox's state is going to be in stateDir.
+func Check(ctx context.Context, stateDir string, say func(string)) error {
+	if os.Geteuid() != 0 {
+		return errors.New("this command makes namespaces, mounts and loop devices: run it as root (sudo make sandbox)")
+	}
+	if err := installTools(ctx, say); err != nil {
+		return err
+	}
+	return errors.Join(namespaces(), overlay(stateDir), loopDevices(), fileSystem("xfs"), freeAddresses(), space(stateDir),
+		goTool())
+}
+
+func installTools(ctx context.Context, say func(string)) error {
+	missing := missingPackages()
+	if len(missing) == 0 {
+		return nil
+	}
+	list := strings.Join(missing, " ")
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("missing programs, named here by their Debian packages: %s: install them and try again", list)
+	}
+	say("installing Debian packages: " + list)
+	update := exec.CommandContext(ctx, "apt-get", "update", "-qq")
+	install := exec.CommandContext(ctx, "apt-get", append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
+	for _, cmd := range []*exec.Cmd{update, install} {
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("install %s: %w: %s", list, err, lastLine(string(output)))
+		}
+	}
+	if missing := missingPackages(); len(missing) > 0 {
+		return fmt.Errorf("still missing after installation: %s: install them by hand", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+func missingPackages() []string {
+	var missing []string
+	for _, tool := range tools {
+		_, err := exec.LookPath(tool.program)
+		if err != nil && (len(missing) == 0 || missing[len(missing)-1] != tool.debian) {
+			missing = append(missing, tool.debian)
+		}
+	}
+	return missing
+}
+
+// namespaces tries what a machine is made of.
+func namespaces() error {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS |
+		unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("this host refuses new namespaces (%w): inside a container, run it with --privileged", err)
+	}
+	return nil
+}
+
+// overlay tries an overlay mount where the nodes are going to have theirs.
+func overlay(stateDir string) error {
+	parent := existing(stateDir)
+	dir, err := os.MkdirTemp(parent, ".meridian-overlay-")
+	if err != nil {
+		return fmt.Errorf("cannot write to %s (%w): choose another folder with --dir", parent, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			return fmt.Errorf("cannot write to %s: %w", dir, err)
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
+	merged := filepath.Join(dir, "merged")
+	if err := unix.Mount("overlay", merged, "overlay", 0, options); err != nil {
+		return fmt.Errorf("no overlay mounts on %s (%w): choose a folder on ext4 or XFS with --dir", parent, err)
+	}
+	return unix.Unmount(merged, 0)
+}
+
+func loopDevices() error {
+	control, err := os.Open("/dev/loop-control")
+	if err != nil {
+		return fmt.Errorf("no loop devices (%w): load the kernel module 'loop'", err)
+	}
+	return control.Close()
+}
+
+// fileSystem tells whether the kernel has the file system, now or as a module.
+func fileSystem(name string) error {
+	known, err := os.ReadFile("/proc/filesystems")
+	if err == nil && strings.Contains(string(known), "\t"+name+"\n") {
+		return nil
+	}
+	if exec.Command("modprobe", name).Run() == nil {
+		return nil
+	}
+	return fmt.Errorf("the kernel has no %s file system: load the kernel module '%s'", name, name)
+}
+
+// freeAddresses looks whether the host already uses addresses of the sandbox, other than for the sandbox itself.
+func freeAddresses() error {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	bridge := -1
+	if link, err := netlink.LinkByName(network.Bridge); err == nil {
+		bridge = link.Attrs().Index
+	}
+	for _, route := range routes {
+		used, ok := prefix(route.Dst)
+		if !ok || used.Bits() == 0 || route.LinkIndex == bridge || viaBridge(route, bridge) {
+			continue
+		}
+		for _, ours := range network.Ranges() {
+			if ours.Overlaps(used) {
+				return fmt.Errorf("this host has a route to %s, which the sandbox needs for %s: remove it first", used, ours)
+			}
+		}
+	}
+	return nil
+}
+
+func viaBridge(route netlink.Route, bridge int) bool {
+	for _, hop := range route.MultiPath {
+		if hop.LinkIndex == bridge {
+			return true
+		}
+	}
+	return false
+}
+
+func prefix(dst *net.IPNet) (netip.Prefix, bool) {
+	if dst == nil {
+		return netip.Prefix{}, false
+	}
+	parsed, err := netip.ParsePrefix(dst.String())
+	return parsed, err == nil
+}
+
+func space(stateDir string) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(existing(stateDir), &stat); err != nil {
+		return fmt.Errorf("look at the disk: %w", err)
+	}
+	free := stat.Bavail * uint64(stat.Bsize) //nolint:gosec // A block size is positive.
+	if free < needFree {
+		return fmt.Errorf("%s has %d GiB free and a sandbox needs %d: free some or choose another disk with --dir",
+			existing(stateDir), free>>30, uint64(needFree>>30))
+	}
+	return nil
+}
+
+func goTool() error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return errors.New("no Go toolchain in PATH: install Go 1.26 or newer, which builds Kubernetes")
+	}
+	return nil
+}
+
+// existing returns the nearest folder above path that exists.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,104 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// filler is the file that takes a volume's free space.
+const filler = ".sandbox-filler"
+
+// Fill writes to the volume until nothing more fits, as a runaway log would. The node, whose init is pid, has to have it
+// mounted.
+func (s Store) Fill(node, volume string, pid int) error {
+	root, err := s.mountOf(node, volume, pid)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(root, filler), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open filler: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	for size := 1 << 20; size >= 512; size /= 2 { // The last bytes need small writes.
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			return fmt.Errorf("fill volume %s: %w", volume, err)
+		}
+	}
+	return nil
+}
+
+// Unfill takes back what Fill wrote.
+func (s Store) Unfill(node, volume string, pid int) error {
+	root, err := s.mountOf(node, volume, pid)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(root, filler)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove filler: %w", err)
+	}
+	return nil
+}
+
+// Lose takes the disk away for good. Where it is mounted, every access fails from now on; it cannot be mounted again.
+func (s Store) Lose(node, volume string, pid int) error {
+	if root, err := s.mountOf(node, volume, pid); err == nil {
+		if err := shutdown(root); err != nil {
+			return fmt.Errorf("shut volume %s down: %w", volume, err)
+		}
+	}
+	return s.Delete(node, volume)
+}
+
+// mountOf returns a path to the mounted volume that works from the host, through the node's own view.
+func (s Store) mountOf(node, volume string, pid int) (string, error) {
+	if pid == 0 {
+		return "", fmt.Errorf("%s is off", node)
+	}
+	device, err := deviceOf(s.File(node, volume))
+	if err != nil {
+		return "", fmt.Errorf("volume %s is not mounted on %s: %w", volume, node, err)
+	}
+	mounts, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mounts"))
+	if err != nil {
+		return "", fmt.Errorf("read mounts of %s: %w", node, err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if field := strings.Fields(line); len(field) > 1 && field[0] == device {
+			return filepath.Join("/proc", strconv.Itoa(pid), "root", field[1]), nil
+		}
+	}
+	return "", fmt.Errorf("volume %s is not mounted on %s", volume, node)
+}
+
+// The request and the flag of XFS that stop a file system without writing its log, as a vanished disk would.
+const (
+	xfsGoingDown  = 0x8004587d
+	xfsNoLogFlush = uint32(2)
+)
+
+func shutdown(root string) error {
+	dir, err := os.Open(root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	flag := xfsNoLogFlush
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), xfsGoingDown,
+		uintptr(unsafe.Pointer(&flag))) //nolint:gosec // The kernel reads one word.
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
