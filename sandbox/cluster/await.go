@@ -95,7 +95,9 @@ func (c *Cluster) awaitNodes(ctx context.Context, nodes []int, since time.Time) 
 			return err
 		}
 	}
-	c.sayf("nodes: %d ready after %s", len(nodes), time.Since(since).Round(100*time.Millisecond))
+	if len(nodes) > 0 && !since.IsZero() {
+		c.sayf("nodes: %d ready after %s", len(nodes), time.Since(since).Round(100*time.Millisecond))
+	}
 	return nil
 }
 

@@ -64,6 +64,7 @@ func (c *Cluster) controllerManager(config Config) machine.Service {
 		"--service-account-private-key-file=" + c.path("pki", "tokens.key"),
 		"--cluster-signing-cert-file=" + c.path("pki", "ca.crt"),
 		"--cluster-signing-key-file=" + c.path("pki", "ca.key"),
+		"--flex-volume-plugin-dir=/var/lib/volume-plugins", // The default would be made on the host.
 	}
 	if config.Fast {
 		args = append(args, "--node-monitor-grace-period=10s", "--node-monitor-period=2s")

@@ -59,14 +59,7 @@ func (c *Cluster) up(ctx context.Context, options Options) error {
 	if err := c.plantImages(ctx, options, base); err != nil {
 		return err
 	}
-	started := time.Now()
 	if err := c.startMachines(ctx, options.Config); err != nil {
-		return err
-	}
-	if err := c.applyManifests(ctx); err != nil {
-		return err
-	}
-	if err := c.awaitNodes(ctx, allNodes(options.Nodes), started); err != nil {
 		return err
 	}
 	for _, built := range product {
@@ -193,14 +186,22 @@ func (c *Cluster) startMachines(ctx context.Context, config Config) error {
 	if err := c.awaitAPI(ctx); err != nil {
 		return err
 	}
+	started := time.Now()
+	off := c.nodesOff(config)
 	var group errgroup.Group
 	for n := 1; n <= config.Nodes; n++ {
 		group.Go(func() error { return c.startNode(ctx, config, n) })
 	}
-	if err := group.Wait(); err != nil {
+	if err := errors.Join(group.Wait(), network.RouteHost(config.Nodes, c.nodesOn(config))); err != nil {
 		return err
 	}
-	return network.RouteHost(config.Nodes, c.nodesOn(config))
+	if err := c.applyManifests(ctx); err != nil {
+		return err
+	}
+	if err := c.awaitNodes(ctx, off, started); err != nil {
+		return err
+	}
+	return c.awaitNodes(ctx, c.nodesOn(config), time.Time{})
 }
 
 func (c *Cluster) startControl(ctx context.Context, config Config) error {
@@ -263,22 +264,19 @@ func (c *Cluster) restore(ctx context.Context, name string) error {
 }
 
 // nodesOn lists the nodes whose machine runs.
-func (c *Cluster) nodesOn(config Config) []int {
-	var on []int
+func (c *Cluster) nodesOn(config Config) []int { return c.nodesThat(config, true) }
+
+// nodesOff lists the others.
+func (c *Cluster) nodesOff(config Config) []int { return c.nodesThat(config, false) }
+
+func (c *Cluster) nodesThat(config Config, run bool) []int {
+	var found []int
 	for n := 1; n <= config.Nodes; n++ {
-		if c.pid(nodeName(n)) != 0 {
-			on = append(on, n)
+		if (c.pid(nodeName(n)) != 0) == run {
+			found = append(found, n)
 		}
 	}
-	return on
-}
-
-func allNodes(count int) []int {
-	var all []int
-	for n := 1; n <= count; n++ {
-		all = append(all, n)
-	}
-	return all
+	return found
 }
 
 // task announces something that may take long and returns what to call at its end. It repeats itself while it lasts, so

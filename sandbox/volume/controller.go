@@ -233,10 +233,18 @@ func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolum
 		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		return nil
 	}
+	// The informer may be behind, and a deleted disk does not come back: ask the API server itself first.
+	live, err := c.client.CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || (err == nil && live.ResourceVersion != volume.ResourceVersion) {
+		return nil // Its next event brings the volume back.
+	}
+	if err != nil {
+		return fmt.Errorf("read volume: %w", err)
+	}
 	if err := c.store.Delete(node, volume.Name); err != nil {
 		return err
 	}
-	err := c.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{
+	err = c.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &volume.UID, ResourceVersion: &volume.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
