@@ -1,0 +1,102 @@
+# The verbs of this repository. `make` alone lists them. At most 150 lines, checked by internal/arch.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Everything is built static: the agent is copied into images that Meridian did not make.
+export CGO_ENABLED := 0
+
+# The race detector needs a C compiler with headers. Without one the tests still run, and say so.
+HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
+UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 15m
+
+# Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
+LINT := golangci-lint run --timeout 20m
+TOOL_MAIN := go tool -modfile=hack/tools/go.mod
+TOOL_SANDBOX := go tool -modfile=../hack/tools/go.mod
+
+# $(call stage,title,verb) runs another verb of this file and prints what it does and how long it took.
+define stage
+@printf '\n==> %s (make %s)\n' '$(1)' '$(2)'; start=$$SECONDS; \
+if $(MAKE) $(2); then printf '<== %s: ok, %ds\n' '$(1)' "$$((SECONDS-start))"; \
+else printf '<== %s: FAILED after %ds; again with: make %s\n' '$(1)' "$$((SECONDS-start))" '$(2)'; exit 1; fi
+endef
+
+##@ Try it
+
+.PHONY: sandbox
+sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, root)
+	bin/sandbox up
+
+.PHONY: sandbox-down
+sandbox-down: bin/sandbox ## Stop it and leave nothing behind
+	bin/sandbox down
+
+.PHONY: images
+images: build bin/sandbox ## Build the images without Docker
+	bin/sandbox image build
+
+##@ Change it
+
+.PHONY: build
+build: ## Build bin/meridian
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/meridian ./cmd/meridian
+
+.PHONY: gen
+gen: ## Write every generated file anew
+	go run ./hack/gen
+
+.PHONY: fmt
+fmt: ## Format the Go files of both modules
+	$(TOOL_MAIN) golangci-lint fmt
+	cd sandbox && $(TOOL_SANDBOX) golangci-lint fmt --config ../.golangci.yml
+
+##@ Check it
+
+.PHONY: test
+test: ## Run everything that a change must pass, stage by stage
+	$(call stage,Generated files are current,gen-check)
+	$(call stage,Lint of both modules,lint)
+	$(call stage,Unit tests of both modules,test-unit)
+	$(call stage,Sandbox tests on a real cluster,test-sandbox)
+
+.PHONY: gen-check
+gen-check: ## Fail if `make gen` would change a file
+	go run ./hack/gen -check
+
+.PHONY: lint
+lint: ## Run the linter on both modules
+	$(TOOL_MAIN) $(LINT) ./...
+	cd sandbox && $(TOOL_SANDBOX) $(LINT) --config ../.golangci.yml ./...
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no cluster
+	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
+	$(UNIT_TEST) ./...
+	cd sandbox && $(UNIT_TEST) ./...
+
+.PHONY: test-sandbox
+test-sandbox: ## Boot the sandbox and test it (Linux, root, minutes)
+	cd sandbox && go test -tags=cluster -count=1 -timeout 40m ./test/...
+
+##@ Other
+
+.PHONY: clean
+clean: ## Remove what was built here; the cache of the sandbox stays
+	rm -rf bin
+
+.PHONY: help
+help: ## List the verbs
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Always asked, because Go knows better than make whether the sandbox has changed.
+.PHONY: bin/sandbox
+bin/sandbox:
+	cd sandbox && go build -trimpath -o ../bin/sandbox ./cmd/sandbox

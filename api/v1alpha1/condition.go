@@ -1,0 +1,16 @@
+package v1alpha1
+
+// The conditions of every resource. Each carries the generation of the spec that it was judged on.
+const (
+	// ConditionReady is True when everything that the spec asks for is there and well.
+	ConditionReady = "Ready"
+	// ConditionServing is True while applications can use the resource now: a database accepts writes, a cache
+	// answers. It can be True while Ready is False, and that is the difference to look at first in an outage.
+	ConditionServing = "Serving"
+	// ConditionProgressing is True while a change is being carried out. kstatus reads Reconciling in the same way.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded is True while the resource works with less than it was promised, such as a missing replica.
+	ConditionDegraded = "Degraded"
+	// ConditionStalled is True when only a human can help. Its reason has a page of its own in the runbook.
+	ConditionStalled = "Stalled"
+)

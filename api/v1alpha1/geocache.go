@@ -1,0 +1,201 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GeoCache is a Redis or Valkey cache beside a GeoDatabase. It holds nothing that cannot be rebuilt: nothing is written
+// to a disk, and losing it means a cold cache, never wrong data.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=gcache,categories=meridian
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Everything that the spec asks for is there and well"
+// +kubebuilder:printcolumn:name="Database",type=string,JSONPath=`.spec.databaseRef.name`,description="The database that it serves"
+// +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`,description="The instance that takes writes"
+// +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.status.readyReplicas`,description="Instances that are ready"
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.memory`,description="Memory for data that is in force"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Engine",type=string,priority=1,JSONPath=`.spec.engine`,description="The server that runs"
+// +kubebuilder:printcolumn:name="Version",type=string,priority=1,JSONPath=`.status.version`,description="Version of the running server"
+// +kubebuilder:printcolumn:name="Service",type=string,priority=1,JSONPath=`.status.service`,description="The Service that leads to the primary"
+// +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.waitingFor`,description="What is awaited before the next step"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be at most 40 lower-case letters, digits and hyphens, and start with a letter, because Services are named after it"
+type GeoCache struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is wanted.
+	Spec GeoCacheSpec `json:"spec"`
+	// What is there. It is a report for people and tools; Meridian itself decides nothing by it.
+	// +optional
+	Status GeoCacheStatus `json:"status,omitempty"`
+}
+
+// GeoCacheSpec is what the user wants.
+type GeoCacheSpec struct {
+	// The GeoDatabase of the same namespace that this cache serves.
+	// It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="spec.databaseRef: cannot be changed; create a new GeoCache for the other database"
+	DatabaseRef DatabaseRef `json:"databaseRef"`
+
+	// How many instances there are: one primary, the others follow it and take over when it is lost. `kubectl scale`
+	// and autoscalers change this field.
+	// Raising it adds followers, lowering it removes followers; the primary stays.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// Memory for data in each instance. What the server needs beside it is added by Meridian.
+	// Changing it is done live, without a restart, in both directions; lowering it evicts keys as `evictionPolicy`
+	// says.
+	// +optional
+	// +kubebuilder:default="256Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="spec.memory: must be between 16Mi and 1Ti"
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// What goes when the memory is full.
+	// Changing it is done live.
+	// +optional
+	// +kubebuilder:default=allkeys-lru
+	EvictionPolicy EvictionPolicy `json:"evictionPolicy,omitempty"`
+
+	// The server that runs: `redis` or `valkey`.
+	// It cannot be changed: the two cannot follow each other, so clients have to be moved.
+	// +optional
+	// +kubebuilder:default=redis
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.engine: cannot be changed; create a second GeoCache with the other engine, move the clients, and delete this one"
+	Engine Engine `json:"engine,omitempty"`
+
+	// Image with the server, if not Meridian's own.
+	// Changing it restarts the followers one by one, then moves the primary once.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="spec.image: must not contain blanks"
+	Image string `json:"image,omitempty"`
+
+	// Settings of the server by name, each value written as in redis.conf without quotes. Settings that Meridian
+	// manages itself are refused.
+	// Changing one is done live where the server can, otherwise by a rolling restart.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=128
+	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 63 && key.matches('^[a-z][a-z0-9-]*$'))",message="spec.parameters: a name must be lower-case letters, digits and hyphens, as in hash-max-listpack-entries"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !self[key].matches('[[:cntrl:]]'))",message="spec.parameters: a value must be one line without control characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(maxmemory|maxmemory-policy)$'))",message="spec.parameters: maxmemory and maxmemory-policy have fields of their own; use spec.memory and spec.evictionPolicy"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(include|bind|bind-source-addr|port|protected-mode|unixsocket.*|tls-.*|daemonize|supervised|pidfile|dir|dbfilename|logfile|save|append.*|aof-.*|rdb.*|replicaof|slaveof|replica-.*|slave-.*|repl-.*|min-replicas-.*|min-slaves-.*|masteruser|masterauth|primaryuser|primaryauth|requirepass|user|aclfile|rename-command|loadmodule|enable-.*|cluster-.*|syslog-.*)$'))",message="spec.parameters: has a name that Meridian manages itself or that endangers the cache (files, addresses, TLS, access, persistence, replication, modules); remove it, and see docs/reference/api.md for the list"
+	Parameters map[string]Setting `json:"parameters,omitempty"`
+
+	// Changes to the pods, if the defaults do not fit.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
+	// Stops all changes by the operator until it is false again. Failover goes on: it is the agents' work.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// DatabaseRef names a GeoDatabase of the same namespace.
+type DatabaseRef struct {
+	// Name of the GeoDatabase.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name"`
+}
+
+// EvictionPolicy is what goes when the memory is full.
+// +kubebuilder:validation:Enum=allkeys-lru;allkeys-lfu;allkeys-random;volatile-lru;volatile-lfu;volatile-random;volatile-ttl;noeviction
+type EvictionPolicy string
+
+// EvictAllLRU is the default: any key that was not used for long may go.
+const EvictAllLRU EvictionPolicy = "allkeys-lru"
+
+// Engine is the server behind a cache.
+// +kubebuilder:validation:Enum=redis;valkey
+type Engine string
+
+// The servers that a cache can run.
+const (
+	EngineRedis  Engine = "redis"
+	EngineValkey Engine = "valkey"
+)
+
+// GeoCacheStatus is what was observed. It changes seldom: figures that change by the second are served as metrics.
+type GeoCacheStatus struct {
+	// Generation of the spec that this status was judged on.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready, Serving, Progressing, Degraded and Stalled, each with a reason that has a page in the runbook.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// What Meridian is waiting for before it takes the next step, in one sentence. Empty: for nothing.
+	// +optional
+	WaitingFor string `json:"waitingFor,omitempty"`
+
+	// Changes that were asked for and are not carried out yet, one sentence each.
+	// +optional
+	// +listType=atomic
+	PendingChanges []string `json:"pendingChanges,omitempty"`
+
+	// Number of instances that exist, ready or not.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// Number of instances that are ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+
+	// Selects the pods of the instances, for autoscalers.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// Name of the instance that takes writes.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+
+	// Number of the primary's lease. It grows by one with each change of the primary.
+	// +optional
+	Term int64 `json:"term,omitempty"`
+
+	// Memory for data that is in force in every instance.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// Version of the running server.
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Name of the Service that leads to the primary.
+	// +optional
+	Service string `json:"service,omitempty"`
+
+	// One line about each instance, sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []InstanceStatus `json:"members,omitempty"`
+
+	// The Secret with everything that an application needs: `host`, `port`, `password`, `uri` and `ca.crt`.
+	// +optional
+	Binding *Binding `json:"binding,omitempty"`
+}
+
+// GeoCacheList is a list of GeoCaches.
+//
+// +kubebuilder:object:root=true
+type GeoCacheList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GeoCache `json:"items"`
+}

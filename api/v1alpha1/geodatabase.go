@@ -1,0 +1,286 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GeoDatabase is a PostGIS database: one primary that takes writes and any number of replicas that take reads.
+//
+// Applications reach it by names that never change: the Service `<name>-rw` (the primary), the Service `<name>-ro` (the
+// replicas), and the Secret `<name>-app` with everything that a client needs. The shortest useful spec is
+// `storage: {size: 1Gi}`.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=gdb,categories=meridian
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.instances,statuspath=.status.instances,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Everything that the spec asks for is there and well"
+// +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`,description="The instance that takes writes"
+// +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.replicas`,description="Replicas that are ready, of those wanted"
+// +kubebuilder:printcolumn:name="Lag",type=string,JSONPath=`.status.lag`,description="How far the slowest replica is behind, in coarse steps"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="Version of the running PostgreSQL"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Serving",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Serving")].status`,description="Writes are accepted now"
+// +kubebuilder:printcolumn:name="Durability",type=string,priority=1,JSONPath=`.status.durability`,description="What an acknowledged write is worth now"
+// +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.waitingFor`,description="What is awaited before the next step"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be at most 40 lower-case letters, digits and hyphens, and start with a letter, because Services are named after it"
+type GeoDatabase struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is wanted.
+	Spec GeoDatabaseSpec `json:"spec"`
+	// What is there. It is a report for people and tools; Meridian itself decides nothing by it.
+	// +optional
+	Status GeoDatabaseStatus `json:"status,omitempty"`
+}
+
+// GeoDatabaseSpec is what the user wants.
+//
+// +kubebuilder:validation:XValidation:rule="self.version in ['15', '17'] || has(self.image)",message="spec.image: required for this version, because Meridian has images of PostgreSQL 15 and 17 only; name an image with PostgreSQL and PostGIS, or choose version 15 or 17"
+// +kubebuilder:validation:XValidation:rule="!has(self.durability) || self.durability != 'Strict' || self.instances >= 2",message="spec.durability: Strict needs at least 2 instances, because it keeps each write twice; raise spec.instances, or use Async"
+type GeoDatabaseSpec struct {
+	// How many instances there are: one primary, the others replicas. `kubectl scale` and autoscalers change this
+	// field.
+	// Raising it adds replicas, each cloned from a running instance. Lowering it removes replicas, those that are
+	// furthest behind first, never the primary; their volumes are treated as `storage.reclaim` says.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Instances int32 `json:"instances,omitempty"`
+
+	// Major version of PostgreSQL. Meridian has images for 15 and 17; the others need `image`.
+	// It cannot be changed: a major upgrade is not there yet.
+	// +optional
+	// +kubebuilder:default="17"
+	// +kubebuilder:validation:Enum="15";"16";"17";"18"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.version: the major version cannot be changed; create a new GeoDatabase with the version you want and copy the data with pg_dump"
+	Version string `json:"version,omitempty"`
+
+	// Image with PostgreSQL of that major version and PostGIS, if not Meridian's own. Any image that has the usual
+	// binaries works: Meridian brings its agent along.
+	// Changing it restarts replicas one by one, then moves the primary once; a new minor version is installed so.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="spec.image: must not contain blanks"
+	Image string `json:"image,omitempty"`
+
+	// Volumes of each instance.
+	Storage Storage `json:"storage"`
+
+	// CPU and memory of each instance.
+	// +optional
+	// +kubebuilder:default={}
+	Resources Resources `json:"resources,omitempty"`
+
+	// Names that are given when the database is made. They cannot be changed afterwards.
+	// +optional
+	// +kubebuilder:default={database: "app", owner: "app"}
+	Bootstrap Bootstrap `json:"bootstrap,omitempty"`
+
+	// Extensions that exist in the application's database. They are created in the order of their dependencies and
+	// updated when the image brings a newer version.
+	// Adding a name creates the extension without a restart, unless it must be loaded at the start of the server.
+	// Removing a name drops nothing: data may depend on it, so that is left to you.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={"postgis"}
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z][a-z0-9_-]*$`
+	Extensions []string `json:"extensions,omitempty"`
+
+	// Settings of PostgreSQL by name, each value written as in postgresql.conf without quotes. They win over the
+	// profile. Names, units and ranges are checked before any pod is touched; settings that Meridian manages itself
+	// are refused.
+	// Changing one is done live or by a reload where PostgreSQL can, otherwise by a rolling restart.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 63 && key.matches('^[a-z_][a-z0-9_]*([.][a-z_][a-z0-9_]*)?$'))",message="spec.parameters: a name must be lower-case letters, digits and underscores, with a dot after the prefix of an extension, as in work_mem or auto_explain.log_min_duration"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !self[key].matches('[[:cntrl:]]'))",message="spec.parameters: a value must be one line without control characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(include|include_dir|include_if_exists|archive_command|archive_library|archive_mode|archive_cleanup_command|restore_command|recovery_.*|primary_conninfo|primary_slot_name|promote_trigger_file|synchronous_standby_names|cluster_name|listen_addresses|port|unix_socket_.*|data_directory|config_file|hba_file|ident_file|external_pid_file|ssl|ssl_.*|hot_standby|wal_level|wal_log_hints|full_page_writes|fsync|shared_preload_libraries|local_preload_libraries|session_preload_libraries|dynamic_library_path|log_directory|log_filename|log_destination|logging_collector|allow_alter_system|transaction_read_only|default_transaction_read_only|zero_damaged_pages|ignore_.*)$'))",message="spec.parameters: has a name that Meridian manages itself or that endangers the data (files, addresses, TLS, replication, archiving, libraries, fsync); remove it, and see docs/reference/api.md for the list"
+	Parameters map[string]Setting `json:"parameters,omitempty"`
+
+	// Tuning preset: `general` for mixed work, `tiles` for many short reads, `analysis` for few long queries,
+	// `bulkload` for loading much data fast.
+	// Changing it is the same as changing the parameters that it sets.
+	// +optional
+	// +kubebuilder:default=general
+	Profile Profile `json:"profile,omitempty"`
+
+	// What an acknowledged write is worth. `Strict`: it is on at least two instances; writes wait when that cannot
+	// be had. `Available`: the same, but after a lease duration without a replica writes go on with one copy, and
+	// the condition Degraded says so. `Async`: it is on the primary; a failover may lose the last writes, at most
+	// `maxFailoverLag`.
+	// Default: Strict with three or more instances, Available with two, Async with one. `status.durability` shows
+	// what is in force. Changing it needs no restart.
+	// +optional
+	Durability Durability `json:"durability,omitempty"`
+
+	// How long the primary's lease lasts. A lost node is noticed after this time, so less means a shorter outage,
+	// and more means fewer failovers for a slow network or API server.
+	// Changing it takes effect at the next renewal.
+	// +optional
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('5m')",message="spec.leaseDuration: must be between 5s and 5m"
+	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`
+
+	// How far a replica may be behind and still get reads through `<name>-ro`. A replica that is further behind
+	// gets none until it has caught up.
+	// Changing it takes effect at once.
+	// +optional
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="spec.maxReadLag: must be between 1s and 24h"
+	MaxReadLag *metav1.Duration `json:"maxReadLag,omitempty"`
+
+	// How many bytes of log a replica may lack and still become primary when durability is Async. It bounds what a
+	// failover can lose. The other modes lose nothing and do not use it.
+	// Changing it takes effect at the next election.
+	// +optional
+	// +kubebuilder:default="16Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="spec.maxFailoverLag: must not be negative, for example 16Mi"
+	MaxFailoverLag *resource.Quantity `json:"maxFailoverLag,omitempty"`
+
+	// Changes to the pods, if the defaults do not fit.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
+	// Stops all changes by the operator until it is false again. Safety goes on: failover, fencing and routing are
+	// the agents' work. `status.pendingChanges` says what waits.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// Profile is a tuning preset.
+// +kubebuilder:validation:Enum=general;tiles;analysis;bulkload
+type Profile string
+
+// The tuning presets.
+const (
+	ProfileGeneral  Profile = "general"
+	ProfileTiles    Profile = "tiles"
+	ProfileAnalysis Profile = "analysis"
+	ProfileBulkload Profile = "bulkload"
+)
+
+// Durability is what an acknowledged write is worth.
+// +kubebuilder:validation:Enum=Strict;Available;Async
+type Durability string
+
+// The durability modes.
+const (
+	DurabilityStrict    Durability = "Strict"
+	DurabilityAvailable Durability = "Available"
+	DurabilityAsync     Durability = "Async"
+)
+
+// Bootstrap names what is made together with the database.
+//
+// +kubebuilder:validation:XValidation:rule="self.database == oldSelf.database",message="spec.bootstrap.database: cannot be changed; create a new GeoDatabase, or rename the database with SQL"
+// +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner",message="spec.bootstrap.owner: cannot be changed; create a new GeoDatabase, or change the owner with SQL"
+type Bootstrap struct {
+	// Name of the application's database.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z_][a-z0-9_]*$') && !self.startsWith('pg_') && !(self in ['postgres', 'template0', 'template1'])",message="spec.bootstrap.database: must be lower-case letters, digits and underscores, must not start with a digit or pg_, and must not be postgres, template0 or template1"
+	Database string `json:"database,omitempty"`
+
+	// Name of the role that owns the database. The Secret `<name>-app` holds its password.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z_][a-z0-9_]*$') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none', 'current_user', 'session_user', 'current_role', 'user']) && !self.startsWith('meridian')",message="spec.bootstrap.owner: must be lower-case letters, digits and underscores, must not start with a digit, pg_ or meridian, and must not be a word that PostgreSQL reserves, such as postgres, public or user"
+	Owner string `json:"owner,omitempty"`
+}
+
+// GeoDatabaseStatus is what was observed. It changes seldom: figures that change by the second are served as metrics.
+type GeoDatabaseStatus struct {
+	// Generation of the spec that this status was judged on.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready, Serving, Progressing, Degraded and Stalled, each with a reason that has a page in the runbook.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// What Meridian is waiting for before it takes the next step, in one sentence. Empty: for nothing.
+	// +optional
+	WaitingFor string `json:"waitingFor,omitempty"`
+
+	// Changes that were asked for and are not carried out yet, one sentence each: while the database is paused, or
+	// because they wait for the next restart.
+	// +optional
+	// +listType=atomic
+	PendingChanges []string `json:"pendingChanges,omitempty"`
+
+	// Number of instances that exist, ready or not.
+	// +optional
+	Instances int32 `json:"instances,omitempty"`
+
+	// Selects the pods of the instances, for autoscalers.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// Replicas that are ready, of those wanted, such as `2/2`.
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+
+	// Name of the instance that holds the lease and takes writes.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+
+	// Number of the primary's lease. It grows by one with each change of the primary.
+	// +optional
+	Term int64 `json:"term,omitempty"`
+
+	// How far the slowest replica is behind, in coarse steps, so that it seldom changes: `<1s`, `<10s`, `<1m`,
+	// `<10m`, `>=10m`, or empty without replicas. The exact figure is a metric.
+	// +optional
+	Lag string `json:"lag,omitempty"`
+
+	// Durability that is in force now.
+	// +optional
+	Durability Durability `json:"durability,omitempty"`
+
+	// Full version of the running PostgreSQL, such as `17.6`.
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// One line about each instance, sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []InstanceStatus `json:"members,omitempty"`
+
+	// The Secret with everything that an application needs: `host`, `port`, `dbname`, `user`, `password`, `uri`,
+	// `ro-uri` and `ca.crt`.
+	// +optional
+	Binding *Binding `json:"binding,omitempty"`
+}
+
+// GeoDatabaseList is a list of GeoDatabases.
+//
+// +kubebuilder:object:root=true
+type GeoDatabaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GeoDatabase `json:"items"`
+}

@@ -1,0 +1,294 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// admission is an object that arrives, and what the API server says.
+type admission struct {
+	old     string // what is stored, if it is an update
+	new     string
+	refusal string // a part of the only refusal; empty if it is taken
+}
+
+const (
+	small     = "spec: {storage: {size: 1Gi}}"
+	smallSpec = "spec: {storage: {size: 1Gi}, %s}"
+)
+
+func spec(fields string) string { return fmt.Sprintf(smallSpec, fields) }
+
+func TestGeoDatabaseRules(t *testing.T) {
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"shortest useful":     {new: small},
+		"no storage":          {new: "spec: {}", refusal: "spec.storage: Required value"},
+		"a name with a dot":   {new: "metadata: {name: a.b}\n" + small, refusal: "metadata.name: must be at most 40"},
+		"a name with a digit": {new: "metadata: {name: 1a}\n" + small, refusal: "metadata.name: must be at most 40"},
+		"name of 40 letters":  {new: "metadata: {name: " + strings.Repeat("a", 40) + "}\n" + small},
+		"name of 41 letters": {
+			new:     "metadata: {name: " + strings.Repeat("a", 41) + "}\n" + small,
+			refusal: "metadata.name",
+		},
+		"no instance":        {new: spec("instances: 0"), refusal: "spec.instances"},
+		"too many instances": {new: spec("instances: 17"), refusal: "spec.instances"},
+		"unknown version":    {new: spec(`version: "9"`), refusal: "spec.version: Unsupported value"},
+		"16 without image":   {new: spec(`version: "16"`), refusal: "spec.image: required for this version"},
+		"16 with image":      {new: spec(`version: "16", image: "example/postgis:16"`)},
+		"image with a blank": {new: spec(`image: "a b"`), refusal: "spec.image: must not contain blanks"},
+		"version changed": {
+			old: small, new: spec(`version: "15"`),
+			refusal: "spec.version: the major version cannot",
+		},
+		"version written down": {old: small, new: spec(`version: "17"`)},
+		"unknown profile":      {new: spec("profile: fast"), refusal: "spec.profile: Unsupported value"},
+		"unknown durability":   {new: spec("durability: Maybe"), refusal: "spec.durability: Unsupported value"},
+		"strict and alone":     {new: spec("durability: Strict, instances: 1"), refusal: "spec.durability: Strict needs"},
+		"strict scaled to one": {
+			old: spec("durability: Strict"), new: spec("durability: Strict, instances: 1"),
+			refusal: "spec.instances",
+		},
+		"strict with two":       {new: spec("durability: Strict, instances: 2")},
+		"lease too short":       {new: spec("leaseDuration: 1s"), refusal: "spec.leaseDuration: must be between"},
+		"lease in days":         {new: spec("leaseDuration: 1d"), refusal: "spec.leaseDuration"},
+		"lease of half minutes": {new: spec("leaseDuration: 1m30s")},
+		"read lag too long":     {new: spec("maxReadLag: 25h"), refusal: "spec.maxReadLag: must be between"},
+		"negative failover lag": {new: spec("maxFailoverLag: -1"), refusal: "spec.maxFailoverLag: must not be negative"},
+		"no cpu":                {new: spec("resources: {cpu: 0}"), refusal: "spec.resources.cpu: must be more than 0"},
+		"little memory": {
+			new:     spec("resources: {memory: 64Mi}"),
+			refusal: "spec.resources.memory: must be at least",
+		},
+		"paused": {old: small, new: spec("paused: true")},
+	})
+}
+
+func TestStorageRules(t *testing.T) {
+	storage := func(fields string) string { return "spec: {storage: {" + fields + "}}" }
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"grows":               {old: storage("size: 1Gi"), new: storage("size: 2Gi")},
+		"same in other words": {old: storage("size: 1Gi"), new: storage("size: 1024Mi")},
+		"bytes as a number":   {new: storage("size: 1073741824")},
+		"shrinks": {
+			old: storage("size: 2Gi"), new: storage("size: 1Gi"),
+			refusal: "spec.storage.size: a volume cannot shrink",
+		},
+		"zero":            {new: storage("size: 0"), refusal: "spec.storage.size: must be between"},
+		"negative":        {new: storage("size: -1Gi"), refusal: "spec.storage.size: must be between"},
+		"huge":            {new: storage("size: 65Ti"), refusal: "spec.storage.size: must be between"},
+		"beyond counting": {new: storage("size: 1e400"), refusal: "spec.storage.size"},
+		"no quantity":     {new: storage("size: much"), refusal: "spec.storage.size"},
+		"log grows":       {old: storage("size: 1Gi, walSize: 1Gi"), new: storage("size: 1Gi, walSize: 2Gi")},
+		"log shrinks": {
+			old: storage("size: 1Gi, walSize: 2Gi"), new: storage("size: 1Gi, walSize: 1Gi"),
+			refusal: "spec.storage.walSize: a volume cannot shrink",
+		},
+		"log too small": {new: storage("size: 1Gi, walSize: 1Mi"), refusal: "spec.storage.walSize: must be between"},
+		"log added": {
+			old: storage("size: 1Gi"), new: storage("size: 1Gi, walSize: 1Gi"),
+			refusal: "spec.storage.walSize: a volume for",
+		},
+		"log removed": {
+			old: storage("size: 1Gi, walSize: 1Gi"), new: storage("size: 1Gi"),
+			refusal: "spec.storage.walSize: a volume for",
+		},
+		"class kept": {old: storage("size: 1Gi, class: fast"), new: storage("size: 2Gi, class: fast")},
+		"class changed": {
+			old: storage("size: 1Gi, class: fast"), new: storage("size: 1Gi, class: slow"),
+			refusal: "spec.storage.class: cannot be changed",
+		},
+		"class added": {
+			old: storage("size: 1Gi"), new: storage("size: 1Gi, class: fast"),
+			refusal: "spec.storage.class: cannot be",
+		},
+		"class removed": {
+			old: storage("size: 1Gi, class: fast"), new: storage("size: 1Gi"),
+			refusal: "spec.storage.class: cannot be",
+		},
+		"reclaim changed": {old: storage("size: 1Gi"), new: storage("size: 1Gi, reclaim: Delete")},
+		"reclaim unknown": {
+			new:     storage("size: 1Gi, reclaim: Recycle"),
+			refusal: "spec.storage.reclaim: Unsupported value",
+		},
+		"a field too many": {new: storage("size: 1Gi, colour: red")}, // pruned; kubectl warns about it
+	})
+}
+
+func TestIdentifierRules(t *testing.T) {
+	const owner, database = "spec.bootstrap.owner: must be", "spec.bootstrap.database: must be"
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"plain":      {new: spec("bootstrap: {database: geo, owner: joe}")},
+		"63 letters": {new: spec("bootstrap: {database: " + strings.Repeat("a", 63) + "}")},
+		"64 letters": {
+			new:     spec("bootstrap: {database: " + strings.Repeat("a", 64) + "}"),
+			refusal: "spec.bootstrap.database",
+		},
+		"quote":           {new: spec(`bootstrap: {database: "a\"b"}`), refusal: database},
+		"zero byte":       {new: spec(`bootstrap: {owner: "a\0b"}`), refusal: owner},
+		"newline":         {new: spec(`bootstrap: {owner: "a\n"}`), refusal: owner},
+		"capital":         {new: spec("bootstrap: {owner: Joe}"), refusal: owner},
+		"reserved prefix": {new: spec("bootstrap: {owner: pg_x}"), refusal: owner},
+		"our own prefix":  {new: spec("bootstrap: {owner: meridian_agent}"), refusal: owner},
+		"superuser":       {new: spec("bootstrap: {owner: postgres}"), refusal: owner},
+		"template":        {new: spec("bootstrap: {database: template1}"), refusal: database},
+		"empty":           {new: spec(`bootstrap: {database: ""}`), refusal: "spec.bootstrap.database"},
+		"database changed": {
+			old: small, new: spec("bootstrap: {database: geo}"),
+			refusal: "spec.bootstrap.database: cannot be changed",
+		},
+		"owner changed": {
+			old: small, new: spec("bootstrap: {owner: joe}"),
+			refusal: "spec.bootstrap.owner: cannot be changed",
+		},
+		"default written":  {old: small, new: spec("bootstrap: {database: app, owner: app}")},
+		"extension":        {new: spec("extensions: [postgis, uuid-ossp]")},
+		"extension quoted": {new: spec(`extensions: ["a\"b"]`), refusal: "spec.extensions[0]"},
+		"extension twice":  {new: spec("extensions: [postgis, postgis]"), refusal: "spec.extensions[1]: Duplicate value"},
+	})
+}
+
+func TestParameterRules(t *testing.T) {
+	parameter := func(name, value string) string { return spec(fmt.Sprintf("parameters: {%q: %q}", name, value)) }
+	const managed = "spec.parameters: has a name that Meridian manages"
+	cases := map[string]admission{
+		"plain":              {new: parameter("work_mem", "64MB")},
+		"of an extension":    {new: parameter("auto_explain.log_min_duration", "1s")},
+		"like a managed one": {new: parameter("ports", "1")},
+		"capital":            {new: parameter("Work_Mem", "64MB"), refusal: "spec.parameters: a name must be"},
+		"blank":              {new: parameter("work mem", "64MB"), refusal: "spec.parameters: a name must be"},
+		"two dots":           {new: parameter("a.b.c", "1"), refusal: "spec.parameters: a name must be"},
+		"newline in a value": {
+			new:     parameter("work_mem", "1MB\nport = 1"),
+			refusal: "spec.parameters: a value must be one line",
+		},
+		"zero byte": {
+			new:     spec(`parameters: {work_mem: "1\0"}`),
+			refusal: "spec.parameters: a value must be one line",
+		},
+		"1024 characters": {new: parameter("search_path", strings.Repeat("a", 1024))},
+		"1025 characters": {
+			new:     parameter("search_path", strings.Repeat("a", 1025)),
+			refusal: "spec.parameters.search_path: Too long",
+		},
+		"a number, no string": {new: spec("parameters: {work_mem: 64}"), refusal: "spec.parameters.work_mem"},
+	}
+	for _, name := range []string{
+		"include", "archive_command", "restore_command", "recovery_target_time", "primary_conninfo", "port", "ssl",
+		"ssl_ca_file", "synchronous_standby_names", "shared_preload_libraries", "fsync", "full_page_writes", "hba_file",
+		"listen_addresses", "data_directory", "wal_level", "allow_alter_system",
+	} {
+		cases["managed "+name] = admission{new: parameter(name, "x"), refusal: managed}
+	}
+	runAdmissions(t, "geodatabases", cases)
+}
+
+func TestPodTemplateRules(t *testing.T) {
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"label": {new: spec(`podTemplate: {metadata: {labels: {team: geo}}}`)},
+		"our label": {
+			new:     spec(`podTemplate: {metadata: {labels: {meridian.dev/role: primary}}}`),
+			refusal: "spec.podTemplate.metadata.labels: names that end in meridian.dev",
+		},
+		"our annotation": {
+			new:     spec(`podTemplate: {metadata: {annotations: {x.meridian.dev/y: z}}}`),
+			refusal: "spec.podTemplate.metadata.annotations: names that end in meridian.dev",
+		},
+		"a label of a namesake": {new: spec(`podTemplate: {metadata: {labels: {notmeridian.dev/x: z}}}`)},
+		"spec is no object":     {new: spec(`podTemplate: {spec: fast}`), refusal: "spec.podTemplate.spec"},
+	})
+}
+
+func TestGeoCacheRules(t *testing.T) {
+	cache := func(fields string) string { return "spec: {databaseRef: {name: cities}, " + fields + "}" }
+	plain := cache("memory: 256Mi")
+	runAdmissions(t, "geocaches", map[string]admission{
+		"shortest useful": {new: "spec: {databaseRef: {name: cities}}"},
+		"no database":     {new: "spec: {}", refusal: "spec.databaseRef: Required value"},
+		"no name":         {new: `spec: {databaseRef: {name: ""}}`, refusal: "spec.databaseRef.name"},
+		"database changed": {
+			old: plain, new: "spec: {databaseRef: {name: roads}}",
+			refusal: "spec.databaseRef: cannot be changed",
+		},
+		"memory grows":      {old: plain, new: cache("memory: 1Gi")},
+		"memory shrinks":    {old: plain, new: cache("memory: 64Mi")},
+		"little memory":     {new: cache("memory: 1Mi"), refusal: "spec.memory: must be between"},
+		"too much memory":   {new: cache("memory: 2Ti"), refusal: "spec.memory: must be between"},
+		"policy changed":    {old: plain, new: cache("evictionPolicy: noeviction")},
+		"unknown policy":    {new: cache("evictionPolicy: random"), refusal: "spec.evictionPolicy: Unsupported value"},
+		"engine changed":    {old: plain, new: cache("engine: valkey"), refusal: "spec.engine: cannot be changed"},
+		"unknown engine":    {new: cache("engine: memcached"), refusal: "spec.engine: Unsupported value"},
+		"no replica":        {new: cache("replicas: 0"), refusal: "spec.replicas"},
+		"a name with a dot": {new: "metadata: {name: a.b}\n" + plain, refusal: "metadata.name: must be at most 40"},
+		"parameter":         {new: cache(`parameters: {hz: "10"}`)},
+		"parameter renames": {
+			new:     cache(`parameters: {rename-command: "x y"}`),
+			refusal: "spec.parameters: has a name that",
+		},
+		"parameter persists":    {new: cache(`parameters: {save: "60 1"}`), refusal: "spec.parameters: has a name that"},
+		"parameter has field":   {new: cache(`parameters: {maxmemory: "1gb"}`), refusal: "spec.parameters: maxmemory and"},
+		"parameter in capitals": {new: cache(`parameters: {SAVE: "x"}`), refusal: "spec.parameters: a name must be"},
+		"parameter of two lines": {
+			new:     cache(`parameters: {hz: "10\nsave 1 1"}`),
+			refusal: "spec.parameters: a value must be",
+		},
+		"image with a blank": {new: cache(`image: "a b"`), refusal: "spec.image: must not contain blanks"},
+	})
+}
+
+func TestDefaults(t *testing.T) {
+	tests := map[string]struct {
+		plural, manifest string
+		want             map[string]any
+	}{
+		"database": {"geodatabases", small, map[string]any{
+			"instances": int64(3), "version": "17", "profile": "general", "extensions": []any{"postgis"},
+			"storage":       map[string]any{"size": "1Gi", "reclaim": "Retain"},
+			"resources":     map[string]any{"cpu": "500m", "memory": "1Gi"},
+			"bootstrap":     map[string]any{"database": "app", "owner": "app"},
+			"leaseDuration": "10s", "maxReadLag": "10s", "maxFailoverLag": "16Mi",
+		}},
+		"cache": {"geocaches", "spec: {databaseRef: {name: cities}}", map[string]any{
+			"databaseRef": map[string]any{"name": "cities"}, "replicas": int64(2), "memory": "256Mi",
+			"evictionPolicy": "allkeys-lru", "engine": "redis",
+		}},
+		"a template is kept as it is": {"geodatabases", spec("podTemplate: {spec: {nodeSelector: {disk: ssd}}}"),
+			map[string]any{"podTemplate": map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}}}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			object, refusals := newJudge(t, test.plural).admit(t, "", test.manifest)
+			if len(refusals) > 0 {
+				t.Fatalf("refused: %v", refusals)
+			}
+			got := object["spec"].(map[string]any)
+			if len(test.want) == 1 {
+				got = map[string]any{"podTemplate": got["podTemplate"]}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("spec differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func runAdmissions(t *testing.T, plural string, cases map[string]admission) {
+	t.Helper()
+	judge := newJudge(t, plural)
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, refusals := judge.admit(t, test.old, test.new)
+			switch {
+			case test.refusal == "" && len(refusals) > 0:
+				t.Errorf("refused: %q", refusals)
+			case test.refusal != "" && len(refusals) == 0:
+				t.Errorf("taken, want a refusal with %q", test.refusal)
+			case test.refusal != "" && !strings.Contains(strings.Join(refusals, "\n"), test.refusal):
+				t.Errorf("refused without %q: %q", test.refusal, refusals)
+			}
+		})
+	}
+}
