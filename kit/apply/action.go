@@ -21,8 +21,8 @@ const (
 	Delete Verb = "Delete"
 )
 
-// Action is one conditional write as data. Its exported fields may be logged, compared and stored: they hold no values of
-// Secrets.
+// Action is one conditional write as data. Its exported fields may be logged, compared and stored: they hold no values
+// of Secrets.
 type Action struct {
 	Verb Verb
 	Kind schema.GroupVersionKind

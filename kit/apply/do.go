@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/kit/expect"
 )
 
 // Recorder is told of every write, so that the next pass does not act on a cache that has not seen it. A Ledger
@@ -112,7 +114,8 @@ func (a Actor) update(ctx context.Context, action Action) (Result, error) {
 		return Result{}, fmt.Errorf("encode the patch: %w", err)
 	}
 	updated := blank(action.intent.object, action.Kind)
-	err = a.Client.Patch(ctx, updated, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(action.author.Manager))
+	err = a.Client.Patch(ctx, updated,
+		client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(action.author.Manager))
 	switch {
 	case err == nil:
 		return a.wrote(Done, action, updated), nil
@@ -178,7 +181,7 @@ func (a Actor) wrote(outcome Outcome, action Action, obj client.Object) Result {
 
 // failed records that the write may have been carried out, unless the answer rules that out.
 func (a Actor) failed(action Action, err error) error {
-	if a.Recorder != nil && undecided(err) {
+	if a.Recorder != nil && expect.Undecided(err) {
 		a.Recorder.Doubt(fmt.Sprintf("%s may or may not have been carried out", action))
 	}
 	return err

@@ -19,12 +19,13 @@
 //   - An unchanged intent causes no write at all.
 //   - A field, label, annotation or list entry that has left the intent is removed from the child. What others
 //     have added stays.
-//   - A field of the intent that somebody else changed is found although the hash is equal. It is repaired, and reported
-//     with its path, both values and the field managers that own it now.
+//   - A field of the intent that somebody else changed is found although the hash is equal. It is repaired, and
+//     reported with its path, both values and the field managers that own it now.
 //   - Defaulted fields never count, because only fields of the intent are looked at.
 //
-// Lists of named things (containers, volumes, environment, ports, owner references…) are compared entry by entry, others
-// as a whole with room for additions by admission. The values of a Secret never appear in a Change, an Action or an error.
+// Lists of named things (containers, volumes, environment, ports, owner references…) are compared entry by entry,
+// others as a whole with room for additions by admission. The values of a Secret never appear in a Change, an Action
+// or an error.
 //
 // # How it is written
 //
@@ -39,8 +40,8 @@
 //
 // # What it may not do
 //
-// [Compare], [Difference.Action] and [Author.Remove] are pure: no clock, no context, no client. [Actor.Do] decides nothing:
-// it carries out one action or says why not. The package never retries.
+// [Compare], [Difference.Action] and [Author.Remove] are pure: no clock, no context, no client. [Actor.Do] decides
+// nothing: it carries out one action or says why not. The package never retries.
 //
 // Start reading at [Compare], then [Actor.Do].
 package apply

@@ -1,10 +1,8 @@
 package apply
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,8 +78,8 @@ func moved(action Action, why string) error {
 	return apierrors.NewConflict(resource, action.Key.Name, errors.New(why))
 }
 
-// immutable finds the field that may not change in a refusal of an update, nil if the refusal is about something else. The
-// API has no code for it: built-in types say that a field is immutable or that updates to it are forbidden.
+// immutable finds the field that may not change in a refusal of an update, nil if the refusal is about something else.
+// The API has no code for it: built-in types say that a field is immutable or that updates to it are forbidden.
 func immutable(action Action, err error) *ImmutableError {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -107,15 +105,4 @@ func withoutValue(message string) string {
 		}
 	}
 	return message
-}
-
-// undecided reports whether a request that failed like this may have been carried out all the same. Only an answer of the
-// API server that puts the fault on the request is certain.
-func undecided(err error) bool {
-	var status apierrors.APIStatus
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &status) {
-		return true
-	}
-	code := status.Status().Code
-	return code < http.StatusBadRequest || code >= http.StatusInternalServerError || code == http.StatusRequestTimeout
 }

@@ -15,8 +15,8 @@ import (
 	"meridian.dev/meridian/kit/apply"
 )
 
-// TestHashIsPinned fails when an upgrade of Go, of a library or of this package changes the hash of an unchanged intent.
-// That would write to every child of every user once: never update these values, find out why they changed.
+// TestHashIsPinned fails when an upgrade of Go, of a library or of this package changes the hash of an unchanged
+// intent. That would write to every child of every user once: never update these values, find out why they changed.
 func TestHashIsPinned(t *testing.T) {
 	cases := map[string]struct {
 		obj  client.Object

@@ -16,8 +16,8 @@ var systemMetadata = []string{
 	"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink",
 }
 
-// treeOf converts an object to maps, slices, strings, booleans and numbers, which are the caller's. The managed fields are
-// left out: they are the larger half of many objects, and never part of a comparison.
+// treeOf converts an object to maps, slices, strings, booleans and numbers, which are the caller's. The managed fields
+// are left out: they are the larger half of many objects, and never part of a comparison.
 func treeOf(obj client.Object) (map[string]any, error) {
 	if untyped, ok := obj.(runtime.Unstructured); ok {
 		return runtime.DeepCopyJSON(untyped.UnstructuredContent()), nil
@@ -80,8 +80,8 @@ func reflectable(obj client.Object) reflect.Value {
 	return reflect.Indirect(reflect.ValueOf(obj))
 }
 
-// pruneZeroStructs removes from the tree the fields whose Go type is a struct (not a pointer to one) of zero value. JSON
-// has no way to omit them, so they appear as {} or, like an unset targetPort, as 0, although nobody meant them.
+// pruneZeroStructs removes from the tree the fields whose Go type is a struct (not a pointer to one) of zero value.
+// JSON has no way to omit them, so they appear as {} or, like an unset targetPort, as 0, although nobody meant them.
 func pruneZeroStructs(from reflect.Value, tree any) {
 	switch from.Kind() {
 	case reflect.Pointer:

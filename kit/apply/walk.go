@@ -25,8 +25,9 @@ type located struct {
 // maps compares two maps. The fields that we wanted last time and no longer want are removed; everything else that
 // only the live map has belongs to others.
 //
-// A live structure that is empty counts as absent: a typed client writes {} for one that it did not get, so an operation
-// inside it could fail. For the same reason fields are always set by "add", which needs no field to be there.
+// A live structure that is empty counts as absent: a typed client writes {} for one that it did not get, so an
+// operation inside it could fail. For the same reason fields are always set by "add", which needs no field to be
+// there.
 func (c *comparison) maps(at path, want, have map[string]any, last *fields) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		value := have[name]
@@ -174,7 +175,8 @@ func (c *comparison) sorted() []Change {
 	return found
 }
 
-// within reports whether have contains want: maps by their fields, lists by their entries in order, all else by equality.
+// within reports whether have contains want: maps by their fields, lists by their entries in order, all else by
+// equality.
 func within(want, have any) bool {
 	switch want := want.(type) {
 	case map[string]any:

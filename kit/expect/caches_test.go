@@ -3,6 +3,8 @@ package expect_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +24,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"meridian.dev/meridian/kit/expect"
 )
@@ -140,6 +142,29 @@ func TestInformerWithoutPosition(t *testing.T) {
 	eventually(t, caches, at("a", "old"), expect.Sight{Cached: true, Found: true, UID: "u0", ResourceVersion: "90"})
 }
 
+// shelf is a reader of objects in memory.
+type shelf []client.Object
+
+func (s shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	for _, obj := range s {
+		if reflect.TypeOf(obj) == reflect.TypeOf(into) && client.ObjectKeyFromObject(obj) == key {
+			reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj).Elem())
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+func (s shelf) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	var pods []runtime.Object
+	for _, obj := range s {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return meta.SetList(list, pods)
+}
+
 // hidden is an informer that does not show its store, like that of a cache over a list of namespaces.
 type hidden struct {
 	cache.Informer
@@ -156,7 +181,7 @@ func (broken) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 }
 
 func TestInformerWithoutStore(t *testing.T) {
-	reader := fake.NewClientBuilder().WithObjects(pod("a", "p", "u1", "120")).Build()
+	reader := shelf{pod("a", "p", "u1", "120")}
 	cases := map[string]struct {
 		from fakeCache
 		key  types.NamespacedName
@@ -219,13 +244,14 @@ func TestKindsAndNamespaces(t *testing.T) {
 func TestWiringErrors(t *testing.T) {
 	caches := expect.NewCaches(scheme.Scheme)
 	stranger := &metav1.PartialObjectMetadata{}
+	refusing := fakeCache{err: errors.New("no")}
 	cases := map[string]struct {
 		err  error
 		want string
 	}{
 		"kind to watch":    {caches.Watch(t.Context(), fakeCache{}, "", stranger), "find the kind of"},
 		"kind read live":   {caches.ReadLive(stranger), "find the kind of"},
-		"informer refused": {caches.Watch(t.Context(), fakeCache{err: errors.New("no")}, "", pod("", "", "", "")), "Pod: no"},
+		"informer refused": {caches.Watch(t.Context(), refusing, "", &corev1.Pod{}), "Pod: no"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -237,11 +263,9 @@ func TestWiringErrors(t *testing.T) {
 }
 
 func TestWitness(t *testing.T) {
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "a", Name: "s", UID: "u3", ResourceVersion: "7",
+	reader := shelf{pod("a", "p", "u1", "120"), pod("a", "q", "u2", "121"), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s", UID: "u3", ResourceVersion: "7"},
 	}}
-	reader := fake.NewClientBuilder().
-		WithObjects(pod("a", "p", "u1", "120"), pod("a", "q", "u2", "121"), service).Build()
 	witness := expect.NewWitness(reader, scheme.Scheme)
 	if err := witness.List(t.Context(), &corev1.PodList{}, client.InNamespace("a")); err != nil {
 		t.Fatal(err)
@@ -270,4 +294,32 @@ func TestWitness(t *testing.T) {
 	b.want(t, owner("two"), expect.Wait, expect.CacheBehind)
 	b.stand("Service/a", "7")
 	b.want(t, owner("two"), expect.ReadCache, "")
+}
+
+func TestUndecided(t *testing.T) {
+	things := schema.GroupResource{Resource: "things"}
+	cases := map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":               {nil, false},
+		"network":                {errors.New("connection reset by peer"), true},
+		"deadline":               {context.DeadlineExceeded, true},
+		"cancelled":              {fmt.Errorf("put: %w", context.Canceled), true},
+		"conflict":               {apierrors.NewConflict(things, "x", errors.New("moved")), false},
+		"invalid":                {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), false},
+		"too many requests":      {apierrors.NewTooManyRequests("later", 1), false},
+		"forbidden, wrapped":     {fmt.Errorf("put: %w", apierrors.NewForbidden(things, "x", nil)), false},
+		"timeout of the server":  {apierrors.NewTimeoutError("slow", 1), true},
+		"internal":               {apierrors.NewInternalError(errors.New("etcd")), true},
+		"unavailable":            {apierrors.NewServiceUnavailable("no"), true},
+		"timeout of the request": {apierrors.NewGenericServerResponse(408, "put", things, "x", "", 0, false), true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := expect.Undecided(tc.err); got != tc.want {
+				t.Errorf("Undecided(%v) = %t, want %t", tc.err, got, tc.want)
+			}
+		})
+	}
 }

@@ -30,8 +30,8 @@
 //
 //   - It holds per store. One store for all namespaces has one position; one store per namespace has
 //     one each, and an event in namespace a says nothing about namespace b. [Caches] is therefore keyed by both.
-//   - The store tells nothing (an empty string) before its first list, when the client-go feature gate AtomicFIFO is off,
-//     or when a transform strips the resourceVersion.
+//   - The store tells nothing (an empty string) before its first list, when the client-go feature gate AtomicFIFO is
+//     off, or when a transform strips the resourceVersion.
 //   - A delete that is carried out at once has no resourceVersion that the client could learn, so a delete is
 //     expected on the object: gone, or marked for deletion.
 //

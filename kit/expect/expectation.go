@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// expectation is one own write that the cache has to show. There is at most one per object, the latest: whoever sees the
-// latest has seen those before it.
+// expectation is one own write that the cache has to show. There is at most one per object, the latest: whoever sees
+// the latest has seen those before it.
 type expectation struct {
 	uid types.UID
 	// rv is the version that a write made, or the version that a delete was decided on.

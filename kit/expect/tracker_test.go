@@ -440,15 +440,17 @@ func TestMetricsAndBoundedMemory(t *testing.T) {
 	}
 	b.Check(owner("one"))
 	b.Check(owner("two"))
-	expectMetrics(t, b, 0, 1, 1, 10, 1)
+	b.measures(t, measures{wait: 1, live: 1, pending: 10, owners: 1})
 	b.stand("Pod/a", "5000")
 	b.Check(owner("one"))
-	expectMetrics(t, b, 1, 1, 1, 0, 1)
+	b.measures(t, measures{cached: 1, wait: 1, live: 1, owners: 1})
 	b.Forget(owner("one").NamespacedName)
-	expectMetrics(t, b, 1, 1, 1, 0, 0)
+	b.measures(t, measures{cached: 1, wait: 1, live: 1})
 }
 
-func expectMetrics(t *testing.T, b bench, cached, wait, live, pending, owners int) {
+type measures struct{ cached, wait, live, pending, owners int }
+
+func (b bench) measures(t *testing.T, m measures) {
 	t.Helper()
 	want := fmt.Sprintf(`
 # HELP expect_checks_total Answers to the question whether the caches show all own writes.
@@ -462,7 +464,7 @@ expect_owners %d
 # HELP expect_pending_writes Own writes that no cache has been seen to show yet.
 # TYPE expect_pending_writes gauge
 expect_pending_writes %d
-`, cached, live, wait, owners, pending)
+`, m.cached, m.live, m.wait, m.owners, m.pending)
 	if err := testutil.CollectAndCompare(b.Tracker, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}

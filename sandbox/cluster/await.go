@@ -90,8 +90,8 @@ func (c *Cluster) awaitNodes(ctx context.Context, nodes []int, since time.Time) 
 	}
 	for _, n := range nodes {
 		name := nodeName(n)
-		err := await(ctx, name, 90*time.Second, func(ctx context.Context) error { return readySince(ctx, client, name, since) })
-		if err != nil {
+		ready := func(ctx context.Context) error { return readySince(ctx, client, name, since) }
+		if err := await(ctx, name, 90*time.Second, ready); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,9 @@
-// Package cluster is a real Kubernetes on one machine: a control plane and nodes, each a machine of its own, wired by a
-// network, with storage and name service. It is also the Go API of the faults that tests inject.
+// Package cluster is a real Kubernetes on one machine: a control plane and nodes, each a machine of its own, wired
+// by a network, with storage and name service. It is also the Go API of the faults that tests inject.
 //
-// There is one sandbox per host: its addresses and device names are fixed. All of its state is in one folder, all of its
-// processes are in one control group, and every command can be repeated after a crash at any point. Start reading at Up.
+// There is one sandbox per host: its addresses and device names are fixed. All of its state is in one folder, all of
+// its processes are in one control group, and every command can be repeated after a crash at any point. Start
+// reading at Up.
 package cluster
 
 import (

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,9 +29,9 @@ const pauseImage = image.Repository + "pause:dev"
 // seedMachine is a machine that lives only while the images of a seed are unpacked.
 const seedMachine = "seed"
 
-// plantImages gives each new node a containerd that has the images unpacked already. They are unpacked once into a seed,
-// and nodes share its files by hard links: a second a node instead of twenty, and one copy on disk and in memory. Nothing
-// writes to an unpacked file in place; the databases of containerd are copied.
+// plantImages gives each new node a containerd that has the images unpacked already. They are unpacked once into a
+// seed, and nodes share its files by hard links: a second a node instead of twenty, and one copy on disk and in
+// memory. Nothing writes to an unpacked file in place; the databases of containerd are copied.
 func (c *Cluster) plantImages(ctx context.Context, options Options, images []image.Built) error {
 	seed, err := c.seed(ctx, options, images)
 	if err != nil {
@@ -105,8 +106,8 @@ func (c *Cluster) fillSeed(ctx context.Context, dir string, images []image.Built
 	return machine.PowerOff(seedMachine)
 }
 
-// pruneSeeds removes all seeds: each holds a gigabyte, and only the newest set of images is ever planted again. Nodes that
-// share its files keep them.
+// pruneSeeds removes all seeds: each holds a gigabyte, and only the newest set of images is ever planted again.
+// Nodes that share its files keep them.
 func pruneSeeds(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove old seeds: %w", err)
@@ -150,15 +151,21 @@ func ownedByContainerd(root, path string) bool {
 	return err == nil && strings.Count(relative, "/") <= 1
 }
 
+// copyTree copies a folder by hard links or, onto another file system, for real. The copying process ends with this
+// one, so that a command which was killed is not still writing when the next one clears up.
 func copyTree(ctx context.Context, source, target string) error {
-	link := exec.CommandContext(ctx, "cp", "-al", source, target)
-	if link.Run() == nil {
+	copyWith := func(flags string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "cp", flags, source, target)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		return cmd
+	}
+	if copyWith("-al").Run() == nil {
 		return nil
 	}
-	if err := os.RemoveAll(target); err != nil { // Another file system: what was linked so far goes.
+	if err := os.RemoveAll(target); err != nil { // What could be linked so far goes.
 		return fmt.Errorf("clear a failed copy: %w", err)
 	}
-	if output, err := exec.CommandContext(ctx, "cp", "-a", source, target).CombinedOutput(); err != nil {
+	if output, err := copyWith("-a").CombinedOutput(); err != nil {
 		return fmt.Errorf("copy images: %w: %s", err, output)
 	}
 	return nil

@@ -44,8 +44,8 @@ func (c *Cluster) nodeSpec(config Config, n int) (machine.Spec, error) {
 	return spec, c.writeNodeFiles(config, n)
 }
 
-// nodeValues are the kernel's values that the kubelet sets or reads and that all namespaces share. The boot id is new at
-// each boot: by it the kubelet notices and reports that its node was rebooted.
+// nodeValues are the kernel's values that the kubelet sets or reads and that all namespaces share. The boot id is
+// new at each boot: by it the kubelet notices and reports that its node was rebooted.
 func nodeValues() map[string]string {
 	return map[string]string{
 		"kernel/random/boot_id": randomID(), "vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
@@ -153,7 +153,9 @@ clientConnection: {kubeconfig: %q}
 mode: nftables
 clusterCIDR: %s
 detectLocalMode: ClusterCIDR
-conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s, udpTimeout: 0s, udpStreamTimeout: 0s}
+# A namespace may not set these; zero leaves them alone.
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s,
+  udpTimeout: 0s, udpStreamTimeout: 0s}
 `
 
 // kubeletConfig divides the host's memory among the nodes, since each kubelet sees all of it.

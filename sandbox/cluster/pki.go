@@ -24,7 +24,8 @@ import (
 // lifetime of all certificates: a sandbox does not get old, and nothing in it rotates.
 const lifetime = 365 * 24 * time.Hour
 
-// identity is a certificate to be issued. Kubernetes reads the user from the name and the groups from the organisation.
+// identity is a certificate to be issued. Kubernetes reads the user from the name and the groups from the
+// organisation.
 type identity struct {
 	file     string
 	user     string

@@ -28,8 +28,8 @@ type Options struct {
 	Binary string
 }
 
-// Up brings the sandbox to its full state from whatever state it is in: nothing there, half made, killed, with nodes off,
-// cut or frozen. What runs already is left alone.
+// Up brings the sandbox to its full state from whatever state it is in: nothing there, half made, killed, with nodes
+// off, cut or frozen. What runs already is left alone.
 func (c *Cluster) Up(ctx context.Context, options Options) error {
 	return c.exclusively(ctx, func() error { return c.up(ctx, options) })
 }
@@ -97,9 +97,11 @@ func (c Config) String() string {
 	return fmt.Sprintf("Kubernetes %s with %d nodes%s", c.Kubernetes, c.Nodes, profile)
 }
 
-// build makes programs and images, or finds them in the cache. The base images change rarely and are planted as a whole;
-// those of the product change with each build of it and are loaded.
-func (c *Cluster) build(ctx context.Context, options Options, kubernetes parts.Part) (base, product []image.Built, err error) {
+// build makes programs and images, or finds them in the cache. The base images change rarely and are planted as a
+// whole; those of the product change with each build of it and are loaded.
+func (c *Cluster) build(
+	ctx context.Context, options Options, kubernetes parts.Part,
+) (base, product []image.Built, err error) {
 	containerd, coredns := parts.Containerd(), parts.CoreDNS()
 	for _, part := range []parts.Part{kubernetes, containerd, coredns} {
 		done := c.task(fmt.Sprintf("%s %s", part.Name, part.Version), parts.Built(options.CacheDir, part))
@@ -155,7 +157,8 @@ func (c *Cluster) install(dir string) error {
 	return nil
 }
 
-// installFile replaces a program by renaming, so that a running one keeps its file. Names of one program stay one file.
+// installFile replaces a program by renaming, so that a running one keeps its file. Names of one program stay one
+// file.
 func (c *Cluster) installFile(source, name string) error {
 	target := c.program(name)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
@@ -279,8 +282,8 @@ func (c *Cluster) nodesThat(config Config, run bool) []int {
 	return found
 }
 
-// task announces something that may take long and returns what to call at its end. It repeats itself while it lasts, so
-// that nobody has to wonder whether it hangs.
+// task announces something that may take long and returns what to call at its end. It repeats itself while it lasts,
+// so that nobody has to wonder whether it hangs.
 func (c *Cluster) task(what string, cached bool) func(error) {
 	if cached {
 		c.sayf("%s: in the cache", what)

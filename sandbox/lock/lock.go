@@ -1,5 +1,6 @@
-// Package lock keeps two commands from changing the same thing at once, across processes. A lock dies with the process
-// that holds it, so a crash never leaves one behind. It says nothing about the state that a crashed holder left.
+// Package lock keeps two commands from changing the same thing at once, across processes. A lock dies with the
+// process that holds it, so a crash never leaves one behind. It says nothing about the state that a crashed holder
+// left.
 package lock
 
 import (

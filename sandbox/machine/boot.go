@@ -21,12 +21,12 @@ import (
 const InitCommand = "machine-init"
 
 // goFD is the pipe over which Boot tells the init that the network is plugged in. It closes without a word when the
-// booting command dies, and the machine then ends too: there is no moment at which a crash leaves a machine behind that
-// is not in its control group.
+// booting command dies, and the machine then ends too: there is no moment at which a crash leaves a machine behind
+// that is not in its control group.
 const goFD = 3
 
-// Boot starts the machine. The init is the given binary; connect plugs the network into the namespaces of a process and
-// runs before any service starts. Services come up after Boot has returned; see Services.
+// Boot starts the machine. The init is the given binary; connect plugs the network into the namespaces of a process
+// and runs before any service starts. Services come up after Boot has returned; see Services.
 func Boot(ctx context.Context, binary string, spec Spec, connect func(pid int) error) (err error) {
 	if err := os.MkdirAll(filepath.Join(spec.Dir, "log"), 0o755); err != nil {
 		return fmt.Errorf("make folder of machine %s: %w", spec.Name, err)
@@ -111,27 +111,44 @@ func PID(name, dir string) int {
 
 // PowerOff ends every process of the machine at once and removes its control groups. A machine that is off is fine.
 func PowerOff(name string) error {
+	_, err := powerOff(name)
+	return err
+}
+
+// powerOff returns the processes that it ended.
+func powerOff(name string) (killed []int, err error) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		pids, err := members(name)
 		if err != nil {
-			return err
+			return killed, err
 		}
 		if len(pids) == 0 {
 			break
 		}
+		killed = append(killed, pids...)
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL) // It may be gone already: the next look tells.
 		}
 		if frozen(name) { // A frozen process dies when it wakes: the signal is there before it can do anything else.
 			if err := freeze(name, false); err != nil {
-				return err
+				return killed, err
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("processes %v of machine %s do not end", pids, name)
+			return killed, fmt.Errorf("processes %v of machine %s do not end", pids, name)
 		}
 	}
-	return removeGroup(name)
+	return killed, removeGroup(name)
+}
+
+// awaitCollected gives the host's own init the time to collect what was killed: until then an ended machine still
+// shows in the list of processes. A host whose init does not collect is not waited for.
+func awaitCollected(pids []int) {
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if !slices.ContainsFunc(pids, func(pid int) bool { return unix.Kill(pid, 0) == nil }) {
+			return
+		}
+	}
 }
 
 // Freeze stops every process of the machine without ending any, as a hung host would; Thaw lets them go on.
@@ -174,10 +191,14 @@ func RemoveAll() error {
 	if err != nil {
 		return err
 	}
+	var killed []int
 	for _, name := range names {
-		if err := PowerOff(name); err != nil {
+		pids, err := powerOff(name)
+		if err != nil {
 			return err
 		}
+		killed = append(killed, pids...)
 	}
+	awaitCollected(killed)
 	return removeGroup("")
 }

@@ -101,8 +101,8 @@ func joinGroup(machine string) error {
 	return nil
 }
 
-// prepareGroup gives a new group what it needs before it may hold a process: in version 1 a cpuset starts with neither
-// processors nor memory; in version 2 the controllers must be handed down from the root.
+// prepareGroup gives a new group what it needs before it may hold a process: in version 1 a cpuset starts with
+// neither processors nor memory; in version 2 the controllers must be handed down from the root.
 func prepareGroup(tree hierarchy, group string) error {
 	if tree.fstype == "cgroup2" {
 		return delegate(tree.path, filepath.Dir(group))
@@ -133,8 +133,8 @@ func inheritValue(dir, file string) error {
 	return nil
 }
 
-// delegate hands every controller down from each of the groups to its children. A controller that the kernel refuses is
-// left out, as it may be bound to a version 1 hierarchy; the kubelet names those that it misses.
+// delegate hands every controller down from each of the groups to its children. A controller that the kernel refuses
+// is left out, as it may be bound to a version 1 hierarchy; the kubelet names those that it misses.
 func delegate(groups ...string) error {
 	for _, group := range groups {
 		controllers, err := os.ReadFile(filepath.Join(group, "cgroup.controllers"))
@@ -181,8 +181,8 @@ func members(machine string) ([]int, error) {
 	return pids, nil
 }
 
-// removeGroup removes the machine's groups in every hierarchy, the deepest first. A group stays busy for a moment after
-// its last process ended, so it is tried until the deadline.
+// removeGroup removes the machine's groups in every hierarchy, the deepest first. A group stays busy for a moment
+// after its last process ended, so it is tried until the deadline.
 func removeGroup(machine string) error {
 	trees, err := hierarchies()
 	if err != nil {

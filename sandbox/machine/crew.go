@@ -49,8 +49,8 @@ func (c *crew) startAll() {
 	}
 }
 
-// start starts the service unless it runs or is held. The lock is kept until its process id is noted, so that the reaper
-// cannot meet a child that it does not know yet.
+// start starts the service unless it runs or is held. The lock is kept until its process id is noted, so that the
+// reaper cannot meet a child that it does not know yet.
 func (c *crew) start(service Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +88,9 @@ func (c *crew) spawn(service Service) (*os.Process, error) {
 	})
 }
 
-// reap collects every child that ended, which as PID 1 includes all orphans of the machine, and restarts services. It
-// holds the lock while it collects, so that whoever holds the lock may trust a process id in a state to be still its own.
+// reap collects every child that ended, which as PID 1 includes all orphans of the machine, and restarts services.
+// It holds the lock while it collects, so that whoever holds the lock may trust a process id in a state to be still
+// its own.
 func (c *crew) reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)

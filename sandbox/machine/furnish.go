@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// furnish gives the machine its view of the file system. The host's root stays underneath; what a machine writes to is
-// hidden behind empty file systems or shown from the machine's own folder. All of it ends with the mount namespace.
+// furnish gives the machine its view of the file system. The host's root stays underneath; what a machine writes to
+// is hidden behind empty file systems or shown from the machine's own folder. All of it ends with the mount
+// namespace.
 func furnish(spec Spec) error {
 	// Sources are opened first: an empty file system may come to lie above them, and an open folder can still be bound.
 	keep, err := openPath(spec.Keep)
@@ -83,8 +84,8 @@ func mountKernel() error {
 	return nil
 }
 
-// mountUnified shows the machine's group as the root of version 2. Such a root may hand controllers down only while it
-// holds no process itself, so the init moves into a group below.
+// mountUnified shows the machine's group as the root of version 2. Such a root may hand controllers down only while
+// it holds no process itself, so the init moves into a group below.
 func mountUnified() error {
 	if err := mount("cgroup2", cgroupMount, "cgroup2", 0, ""); err != nil {
 		return err
@@ -106,7 +107,7 @@ func coverValues(spec Spec) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("make folder for values: %w", err)
 		}
-		if err := os.WriteFile(file, []byte(value+"\n"), 0o644); err != nil { //nolint:gosec // As readable as in /proc.
+		if err := os.WriteFile(file, []byte(value+"\n"), 0o644); err != nil {
 			return fmt.Errorf("write value of %s: %w", name, err)
 		}
 		target := filepath.Join("/proc/sys", name)
@@ -138,7 +139,7 @@ func bindTo(source, target string) error {
 	if info.IsDir() {
 		err = os.MkdirAll(target, 0o755)
 	} else if _, statErr := os.Stat(target); errors.Is(statErr, fs.ErrNotExist) {
-		err = os.WriteFile(target, nil, 0o644) //nolint:gosec // A mount point.
+		err = os.WriteFile(target, nil, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("make mount point %s: %w", target, err)

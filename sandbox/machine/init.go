@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The init runs in two stages, the second after executing itself again. A control group namespace belongs to a thread
-// until the next exec makes that thread the whole process, and it must be made after the process has joined the groups.
+// The init runs in two stages, the second after executing itself again. A control group namespace belongs to a
+// thread until the next exec makes that thread the whole process, and it must be made after the process has joined
+// the groups.
 const (
 	stageJoin = "join"
 	stageRun  = "run"
@@ -42,7 +43,8 @@ func join(spec Spec) error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make a control group namespace: %w", err)
 	}
-	if err := syscall.Exec("/proc/self/exe", []string{os.Args[0], InitCommand, spec.Dir, stageRun}, os.Environ()); err != nil {
+	args := []string{os.Args[0], InitCommand, spec.Dir, stageRun}
+	if err := syscall.Exec("/proc/self/exe", args, os.Environ()); err != nil {
 		return fmt.Errorf("execute the second stage: %w", err)
 	}
 	return nil

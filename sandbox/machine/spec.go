@@ -1,10 +1,10 @@
 // Package machine makes machines out of one Linux kernel: each has its own processes, network, mounts, host name and
 // cgroup, and an init (PID 1) that starts its services and restarts them when they die.
 //
-// A machine has no clean-up code of its own on purpose. Its mounts, loop devices and network end with its last process,
-// and killing its PID 1 kills them all at once, as a power cut would. What is left is an empty cgroup. Every process of a
-// machine is in the machine's cgroup from before it can do harm, so a command that comes after a crash finds them all
-// there and never has to guess whose a process is.
+// A machine has no clean-up code of its own on purpose. Its mounts, loop devices and network end with its last
+// process, and killing its PID 1 kills them all at once, as a power cut would. What is left is an empty cgroup.
+// Every process of a machine is in the machine's cgroup from before it can do harm, so a command that comes after a
+// crash finds them all there and never has to guess whose a process is.
 //
 // Boot starts a machine from outside; Init is what runs as its PID 1; Control talks to it.
 package machine

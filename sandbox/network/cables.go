@@ -103,8 +103,8 @@ func configure(handle *netlink.Handle, address string) error {
 	return nil
 }
 
-// RouteInside gives the machine of process pid, which is node self or 0 for none, the routes to the pods of all nodes and
-// a way out through the host for everything else.
+// RouteInside gives the machine of process pid, which is node self or 0 for none, the routes to the pods of all
+// nodes and a way out through the host for everything else.
 func RouteInside(pid, self, nodes int) error {
 	return within(pid, func(handle *netlink.Handle) error {
 		link, err := handle.LinkByName(inside)

@@ -42,8 +42,9 @@ func Heal(ctx context.Context, pid int) error { return filter(ctx, pid, clearRul
 // clearRules declares the table before deleting it, since deleting what is not there is an error.
 const clearRules = "table inet " + table + "\ndelete table inet " + table + "\n"
 
-// cutRules drops arriving packets before anything else looks at them and departing ones after the addresses of Services
-// have become addresses of endpoints: so both what the node itself and what its pods send and get is caught.
+// cutRules drops arriving packets before anything else looks at them and departing ones after the addresses of
+// Services have become addresses of endpoints: so both what the node itself and what its pods send and get is
+// caught.
 func cutRules(self, nodes int, from From) (string, error) {
 	source, target := "", ""
 	if from != All {
@@ -82,7 +83,7 @@ func awayFrom(self, nodes int, from From) ([]string, error) {
 }
 
 func filter(ctx context.Context, pid int, rules string) error {
-	cmd := exec.CommandContext(ctx, "nsenter", "--net", "--target", strconv.Itoa(pid), "nft", "-f", "-")
+	cmd := nft(ctx, pid, "-f", "-")
 	cmd.Stdin = strings.NewReader(rules)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("set the packet filter: %w: %s", err, output)
@@ -92,6 +93,10 @@ func filter(ctx context.Context, pid int, rules string) error {
 
 // IsCut tells whether the node of process pid has a cut.
 func IsCut(ctx context.Context, pid int) bool {
-	cmd := exec.CommandContext(ctx, "nsenter", "--net", "--target", strconv.Itoa(pid), "nft", "list", "table", "inet", table)
-	return cmd.Run() == nil
+	return nft(ctx, pid, "list", "table", "inet", table).Run() == nil
+}
+
+// nft is the packet filter's tool, working in the network of process pid.
+func nft(ctx context.Context, pid int, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net", "--target", strconv.Itoa(pid), "nft"}, args...)...)
 }

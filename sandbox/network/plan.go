@@ -1,6 +1,6 @@
-// Package network wires machines together: a bridge in the host's own namespace, a cable from it to each machine, and
-// routes, with no address translation between machines. Cuts are packet filters inside a machine's namespace, so they,
-// like the cables, end with the machine; only the bridge and the host's routes over it have to be removed.
+// Package network wires machines together: a bridge in the host's own namespace, a cable from it to each machine,
+// and routes, with no address translation between machines. Cuts are packet filters inside a machine's namespace, so
+// they, like the cables, end with the machine; only the bridge and the host's routes over it have to be removed.
 package network
 
 import (

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"meridian.dev/meridian/sandbox/lock"
 )
@@ -67,7 +68,7 @@ func buildIn(ctx context.Context, work string, part Part) error {
 			return fmt.Errorf("read embedded source: %w", err)
 		}
 		target := filepath.Join(source, strings.TrimSuffix(path.Base(name), ".txt"))
-		if err := os.WriteFile(target, content, 0o644); err != nil { //nolint:gosec // Sources are no secret.
+		if err := os.WriteFile(target, content, 0o644); err != nil {
 			return fmt.Errorf("write source of %s: %w", part.Name, err)
 		}
 	}
@@ -84,12 +85,13 @@ func buildIn(ctx context.Context, work string, part Part) error {
 	return os.WriteFile(filepath.Join(out, complete), nil, 0o600)
 }
 
-// compile runs the Go tool with settings of its own: the caller's GOFLAGS or a workspace must not change what is built,
-// and equal flags for all parts let them share the build cache.
+// compile runs the Go tool with settings of its own: the caller's GOFLAGS or a workspace must not change what is
+// built, and equal flags for all parts let them share the build cache.
 func compile(ctx context.Context, source, target string, part Part, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-tags="+part.tags,
 		"-ldflags=-s -w "+part.ldflags, "-o", target, pkg)
 	cmd.Dir = source
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // A killed builder does not go on building.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s %s: %w\n%s", part.Name, part.Version, err, lastLines(string(output), 20))

@@ -23,8 +23,8 @@ import (
 // tool is a program that the sandbox calls and the Debian package that has it.
 type tool struct{ program, debian string }
 
-// tools lists what a sandbox needs beyond what it builds itself. Go is last: its package may be too old, so it is asked
-// for only when it is missing altogether.
+// tools lists what a sandbox needs beyond what it builds itself. Go is last: its package may be too old, so it is
+// asked for only when it is missing altogether.
 var tools = []tool{
 	{"runc", "runc"}, {"/usr/lib/cni/ptp", "containernetworking-plugins"}, {"nft", "nftables"}, {"mkfs.xfs", "xfsprogs"},
 	{"xfs_growfs", "xfsprogs"}, {"nsenter", "util-linux"}, {"losetup", "mount"}, {"mount", "mount"}, {"cp", "coreutils"},
@@ -34,8 +34,8 @@ var tools = []tool{
 // needFree is the disk space that building and running a sandbox takes, with room for volumes.
 const needFree = 12 << 30
 
-// Check looks at everything and returns one error for each thing that is missing. Packages are installed on the way if
-// the host has apt-get. The sandbox's state is going to be in stateDir.
+// Check looks at everything and returns one error for each thing that is missing. Packages are installed on the way
+// if the host has apt-get. The sandbox's state is going to be in stateDir.
 func Check(ctx context.Context, stateDir string, say func(string)) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this command makes namespaces, mounts and loop devices: run it as root (sudo make sandbox)")
@@ -58,7 +58,8 @@ func installTools(ctx context.Context, say func(string)) error {
 	}
 	say("installing Debian packages: " + list)
 	update := exec.CommandContext(ctx, "apt-get", "update", "-qq")
-	install := exec.CommandContext(ctx, "apt-get", append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
+	install := exec.CommandContext(ctx, "apt-get",
+		append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
 	for _, cmd := range []*exec.Cmd{update, install} {
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if output, err := cmd.CombinedOutput(); err != nil {
@@ -180,7 +181,7 @@ func space(stateDir string) error {
 	if err := unix.Statfs(existing(stateDir), &stat); err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
 	}
-	free := stat.Bavail * uint64(stat.Bsize) //nolint:gosec // A block size is positive.
+	free := stat.Bavail * uint64(stat.Bsize)
 	if free < needFree {
 		return fmt.Errorf("%s has %d GiB free and a sandbox needs %d: free some or choose another disk with --dir",
 			existing(stateDir), free>>30, uint64(needFree>>30))

@@ -39,14 +39,16 @@ func TestNodePowerCycle(t *testing.T) {
 		}
 		return nil
 	})
-	events := kubectl(t, "get", "events", "-A", "--field-selector", "reason=Rebooted,involvedObject.name=node3", "-o", "name")
+	events := kubectl(t, "get", "events", "-A", "-o", "name",
+		"--field-selector", "reason=Rebooted,involvedObject.name=node3")
 	if events == "" {
 		t.Error("the kubelet did not notice that its node was rebooted")
 	}
 }
 
-// TestNodeCuts checks, for each kind of cut, who can still talk to the node. The peer's line of the table is the one that
-// matters for databases, the API server's the one that matters for leases, the host's the one that matters for tests.
+// TestNodeCuts checks, for each kind of cut, who can still talk to the node. The peer's line of the table is the one
+// that matters for databases, the API server's the one that matters for leases, the host's the one that matters for
+// tests.
 func TestNodeCuts(t *testing.T) {
 	ns := postgres(t)
 	pod, address := podOn(t, ns, "node2")
@@ -149,7 +151,8 @@ func TestVolumeFillAndLose(t *testing.T) {
 	}
 	kubectl(t, "-n", ns, "delete", "pod", "pg-1")
 	eventually(t, "the lost volume cannot be mounted again", func() error {
-		events := kubectl(t, "-n", ns, "get", "events", "--field-selector", "reason=FailedMount", "-o", "jsonpath={.items[*].message}")
+		events := kubectl(t, "-n", ns, "get", "events", "--field-selector", "reason=FailedMount",
+			"-o", "jsonpath={.items[*].message}")
 		if !strings.Contains(events, "is lost") {
 			return fmt.Errorf("events: %s", events)
 		}

@@ -39,6 +39,7 @@ func run(m *testing.M) int {
 		*path = absolute
 	}
 	found = exec.Command(*binary, "status").Run() == nil
+	before = host()
 	if output, err := up().CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "start the sandbox: %v\n%s", err, output)
 		return 1
@@ -109,7 +110,7 @@ func namespace(t *testing.T) string {
 	kubectl(t, "delete", "namespace", name, "--ignore-not-found")
 	kubectl(t, "create", "namespace", name)
 	kubectl(t, "label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
-	t.Cleanup(func() { kubectl(t, "delete", "namespace", name, "--wait=false") })
+	t.Cleanup(func() { kubectl(t, "delete", "namespace", name, "--wait=false", "--ignore-not-found") })
 	return name
 }
 

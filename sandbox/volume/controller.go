@@ -33,8 +33,8 @@ const (
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
 )
 
-// Controller makes, grows and deletes volumes as claims ask for it. Each pass looks at everything and may end anywhere: all
-// it does is found done when it comes again.
+// Controller makes, grows and deletes volumes as claims ask for it. Each pass looks at everything and may end
+// anywhere: all it does is found done when it comes again.
 type Controller struct {
 	client  kubernetes.Interface
 	store   Store
@@ -60,7 +60,7 @@ func RunController(ctx context.Context, client kubernetes.Interface, store Store
 		events:  broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: DriverName}),
 	}
 	poke := func(any) { c.poke() }
-	watch := cache.ResourceEventHandlerFuncs{AddFunc: poke, UpdateFunc: func(_, o any) { c.poke() }, DeleteFunc: poke}
+	watch := cache.ResourceEventHandlerFuncs{AddFunc: poke, UpdateFunc: func(_, _ any) { c.poke() }, DeleteFunc: poke}
 	for _, informer := range []cache.SharedIndexInformer{
 		core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
 		factory.Storage().V1().StorageClasses().Informer(),
@@ -128,8 +128,8 @@ func (c *Controller) serve(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return nil
 }
 
-// provision makes the volume on the node that the scheduler chose. The volume's name holds the claim's UID, so that the
-// claim of a later life never gets an older one's volume.
+// provision makes the volume on the node that the scheduler chose. The volume's name holds the claim's UID, so that
+// the claim of a later life never gets an older one's volume.
 func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if mode := claim.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
 		return errors.New("volumeMode Block is not offered: use Filesystem")
@@ -150,7 +150,9 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	return nil
 }
 
-func volumeFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, size int64) *corev1.PersistentVolume {
+func volumeFor(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, size int64,
+) *corev1.PersistentVolume {
 	node, name := claim.Annotations[selectedNode], "pvc-"+string(claim.UID)
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{provisionedBy: DriverName}},
@@ -182,8 +184,8 @@ func NodeOf(volume *corev1.PersistentVolume) (string, bool) {
 	return volume.Spec.CSI.VolumeAttributes["node"], true
 }
 
-// expand grows the volume to what the claim asks for and tells the kubelet, through the claim's status, to let the file
-// system follow. The order is that of the steps' effects: file, volume, claim.
+// expand grows the volume to what the claim asks for and tells the kubelet, through the claim's status, to let the
+// file system follow. The order is that of the steps' effects: file, volume, claim.
 func (c *Controller) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	volume, err := c.volumes.Get(claim.Spec.VolumeName)
 	if err != nil {

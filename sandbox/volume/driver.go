@@ -217,9 +217,9 @@ func (d *Driver) NodeGetVolumeStats(
 	}
 	block := stat.Bsize
 	bytes := &csi.VolumeUsage{
-		Unit: csi.VolumeUsage_BYTES, Total: int64(stat.Blocks) * block, //nolint:gosec // A file is smaller than 2^63.
-		Used:      int64(stat.Blocks-stat.Bfree) * block, //nolint:gosec // As above.
-		Available: int64(stat.Bavail) * block,            //nolint:gosec // As above.
+		Unit: csi.VolumeUsage_BYTES, Total: int64(stat.Blocks) * block,
+		Used:      int64(stat.Blocks-stat.Bfree) * block,
+		Available: int64(stat.Bavail) * block,
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{bytes}}, nil
 }

@@ -98,7 +98,7 @@ func shutdown(root string) error {
 	defer func() { _ = dir.Close() }()
 	flag := xfsNoLogFlush
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), xfsGoingDown,
-		uintptr(unsafe.Pointer(&flag))) //nolint:gosec // The kernel reads one word.
+		uintptr(unsafe.Pointer(&flag)))
 	if errno != 0 {
 		return errno
 	}

@@ -1,10 +1,10 @@
 // Package volume is the sandbox's storage: each volume is an XFS file system in a sparse file of one node's folder,
 // attached through a loop device, so that it can really grow, fill up and be lost.
 //
-// Three roles share the files. Controller runs beside the control plane and does what a storage system does: makes, grows
-// and deletes volumes. Driver runs on each node and mounts them for the kubelet (the Container Storage Interface). Fill and
-// Lose are the faults. Loop devices are attached by mount itself and let go by the kernel with the last unmount, also when a
-// node is powered off, so none can be left behind.
+// Three roles share the files. Controller runs beside the control plane and does what a storage system does: makes,
+// grows and deletes volumes. Driver runs on each node and mounts them for the kubelet (the Container Storage
+// Interface). Fill and Lose are the faults. Loop devices are attached by mount itself and let go by the kernel with
+// the last unmount, also when a node is powered off, so none can be left behind.
 package volume
 
 import (

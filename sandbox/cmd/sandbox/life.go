@@ -42,7 +42,7 @@ func upCommand(shared *settings) *cobra.Command {
 	flags.IntVar(&options.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, 1 to %d", network.MaxNodes))
 	flags.StringVar(&options.Kubernetes, "kubernetes", parts.DefaultKubernetes,
 		"Kubernetes version, one of "+strings.Join(parts.KubernetesVersions(), ", ")+", or its minor")
-	flags.BoolVar(&options.Fast, "fast", false, "notice lost nodes in 11 s instead of 50 s, for quick tests of what follows")
+	flags.BoolVar(&options.Fast, "fast", false, "notice lost nodes in about 11 s instead of 50 s, for quick tests")
 	flags.StringVar(&kubeconfig, "kubeconfig", ".sandbox/kubeconfig", "where to put a copy of the kubeconfig")
 	flags.StringVar(&options.RecipesDir, "images", "images", "folder with the recipes of the images that the nodes get")
 	return cmd
@@ -160,4 +160,33 @@ func kubectlCommand(shared *settings) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func partsCommand() *cobra.Command {
+	version := parts.DefaultKubernetes
+	cmd := &cobra.Command{
+		Use:   "parts",
+		Short: "Build the programs of Kubernetes, if they are not, and print the folder they are in",
+		Long: "Build the programs of Kubernetes, if they are not, and print the folder they are in: etcd, kube-apiserver,\n" +
+			"kubectl and the others, for tests that need an API server but no nodes. Needs no root.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			part, err := parts.Kubernetes(version)
+			if err != nil {
+				return err
+			}
+			cache, err := cacheDir()
+			if err != nil {
+				return err
+			}
+			dir, err := parts.Build(cmd.Context(), cache, part)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), dir)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&version, "kubernetes", version, "Kubernetes version")
+	return cmd
 }

@@ -1,5 +1,5 @@
-// Command webhook is an admission webhook for the test of the way from the API server to a pod: it refuses every object
-// whose name begins with "refused". Its certificate comes from a mounted Secret.
+// Command webhook is an admission webhook for the test of the way from the API server to a pod: it refuses every
+// object whose name begins with "refused". Its certificate comes from a mounted Secret.
 package main
 
 import (

@@ -1,0 +1,218 @@
+//go:build cluster
+
+package test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"meridian.dev/meridian/sandbox/cluster"
+)
+
+// The tests of this file end the sandbox, so they need one that the tests have started. They come last: files are
+// run in the order of their names.
+func ownSandbox(t *testing.T) {
+	t.Helper()
+	if found {
+		t.Skip("the sandbox was up before the tests and is not theirs to end: run 'sandbox down' first")
+	}
+}
+
+// TestKillEverythingThenUp ends all processes of the sandbox at once, as a crash of the host would.
+func TestKillEverythingThenUp(t *testing.T) {
+	ownSandbox(t)
+	kubectl(t, "create", "configmap", "survivor")
+	for _, pid := range sandboxProcesses(t) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	eventually(t, "all processes end", func() error {
+		if left := sandboxProcesses(t); len(left) > 0 {
+			return fmt.Errorf("processes %v", left)
+		}
+		return nil
+	})
+	must(t, up())
+	kubectl(t, "get", "configmap", "survivor")
+}
+
+// TestDownLeavesNothing compares the host before the first start with the host after the end.
+func TestDownLeavesNothing(t *testing.T) {
+	ownSandbox(t)
+	ns := postgres(t) // With mounted volumes and running containers.
+	sandbox(t, "node", "cut", "1", "--from", "api")
+	sandbox(t, "node", "freeze", "2")
+	sandbox(t, "down")
+	nothingLeft(t)
+	must(t, up())
+	if output, err := tryKubectl(t, "get", "namespace", ns); err == nil {
+		t.Errorf("the new sandbox has objects of the old one: %s", output)
+	}
+}
+
+// TestCrashHalfwayUp kills the starting command at different moments. From each, down must leave nothing, and from
+// the last one up must complete what was begun. Which step a moment hits does not matter: there are more than
+// enough.
+func TestCrashHalfwayUp(t *testing.T) {
+	ownSandbox(t)
+	for _, moment := range []float64{0.2, 0.8, 1.6, 2.4, 4, 6, 8} {
+		sandbox(t, "down")
+		crashUp(t, time.Duration(moment*float64(time.Second)))
+		sandbox(t, "down")
+		nothingLeft(t)
+	}
+	crashUp(t, 3*time.Second)
+	must(t, up())
+	kubectl(t, "get", "nodes")
+}
+
+func crashUp(t *testing.T, after time.Duration) {
+	t.Helper()
+	cmd := up()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(after)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+// TestClearRefusalWithoutRoot runs the command as nobody: one line, and nothing has changed.
+func TestClearRefusalWithoutRoot(t *testing.T) {
+	copied := filepath.Join(t.TempDir(), "sandbox")
+	content, err := os.ReadFile(*binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := filepath.Dir(copied); dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(copied, "up")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	output, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "run it as root") || strings.Count(string(output), "\n") != 1 {
+		t.Errorf("answered %v: %s", err, output)
+	}
+}
+
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	if left := sandboxProcesses(t); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	if diff := cmp.Diff(before, host()); diff != "" {
+		t.Errorf("the host is not as it was before (-before +now):\n%s", diff)
+	}
+}
+
+// sandboxProcesses finds the processes that run one of the sandbox's programs.
+func sandboxProcesses(t *testing.T) []int {
+	t.Helper()
+	programs, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, link := range programs {
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, cluster.DefaultDir) {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(link, "/proc/%d/exe", &pid); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// before is what the host was like before the first start.
+var before map[string][]string
+
+// host lists everything that a sandbox could leave behind.
+func host() map[string][]string {
+	state := map[string][]string{
+		"loop devices": lines("losetup", "--all"),
+		"nft tables":   lines("nft", "list", "tables"),
+		"namespaces":   namespaces(),
+		"groups":       groups(),
+		"mounts":       mounts(),
+		"folders":      folders(),
+	}
+	links, _ := netlink.LinkList()
+	for _, link := range links {
+		state["network devices"] = append(state["network devices"], link.Attrs().Name)
+	}
+	routes, _ := netlink.RouteList(nil, netlink.FAMILY_V4)
+	for _, route := range routes {
+		state["routes"] = append(state["routes"], route.String())
+	}
+	return state
+}
+
+func lines(name string, args ...string) []string {
+	output, _ := exec.Command(name, args...).Output() // A tool that is not there yet has nothing to list.
+	return strings.Fields(string(output))
+}
+
+// namespaces counts the network and mount namespaces in use; their names are numbers that mean nothing.
+func namespaces() []string {
+	var seen []string
+	for _, kind := range []string{"net", "mnt", "pid"} {
+		links, _ := filepath.Glob("/proc/[0-9]*/ns/" + kind)
+		for _, link := range links {
+			if target, err := os.Readlink(link); err == nil && !slices.Contains(seen, target) {
+				seen = append(seen, target)
+			}
+		}
+	}
+	slices.Sort(seen)
+	return seen
+}
+
+func groups() []string {
+	var found []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && strings.Contains(path, "sandbox") {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+func mounts() []string {
+	content, _ := os.ReadFile("/proc/self/mounts")
+	return strings.Split(string(content), "\n")
+}
+
+// folders are those that the programs of a node use by default and that must never appear on the host itself.
+func folders() []string {
+	var found []string
+	for _, path := range []string{
+		cluster.DefaultDir, "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/etc/cni", "/opt/cni",
+		"/opt/containerd", "/run/containerd", "/usr/libexec/kubernetes", "/var/log/pods", "/var/log/containers",
+	} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
