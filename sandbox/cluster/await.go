@@ -5,7 +5,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -81,37 +83,39 @@ func (c *Cluster) awaitAPI(ctx context.Context) error {
 	return nil
 }
 
-// awaitNodes waits until each node is Ready and has said so itself after the given time: after a power cycle the
-// object still shows for a while what was true before.
-func (c *Cluster) awaitNodes(ctx context.Context, nodes []int, since time.Time) error {
+// awaitNodes waits until each node is Ready and says so of its present boot: after a power cycle the object still shows
+// for a while what was true before.
+func (c *Cluster) awaitNodes(ctx context.Context, nodes []int) error {
+	start := time.Now()
 	client, err := c.Client()
 	if err != nil {
 		return err
 	}
 	for _, n := range nodes {
 		name := nodeName(n)
-		ready := func(ctx context.Context) error { return readySince(ctx, client, name, since) }
+		boot, err := os.ReadFile(filepath.Join(c.machineDir(name), machine.ValueFile(bootID)))
+		if err != nil {
+			return fmt.Errorf("read boot id of %s: %w", name, err)
+		}
+		ready := func(ctx context.Context) error {
+			return readyInBoot(ctx, client, name, strings.TrimSpace(string(boot)))
+		}
 		if err := await(ctx, name, 90*time.Second, ready); err != nil {
 			return err
 		}
 	}
-	if len(nodes) > 0 && !since.IsZero() {
-		c.sayf("nodes: %d ready after %s", len(nodes), time.Since(since).Round(100*time.Millisecond))
-	}
+	c.sayf("nodes: %d ready after %s", len(nodes), time.Since(start).Round(100*time.Millisecond))
 	return nil
 }
 
-func readySince(ctx context.Context, client kubernetes.Interface, name string, since time.Time) error {
-	lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
-		return errors.New("the kubelet has not renewed its lease yet")
-	}
+// readyInBoot looks at one node. Boot id and conditions reach the API server in one write.
+func readyInBoot(ctx context.Context, client kubernetes.Interface, name, boot string) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
+	}
+	if node.Status.NodeInfo.BootID != boot {
+		return errors.New("the kubelet has not reported since the node booted")
 	}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,7 +31,6 @@ func (c *Cluster) StartNode(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	started := time.Now()
 	err = c.exclusively(ctx, func() error {
 		if err := c.startNode(ctx, config, n); err != nil {
 			return err
@@ -42,7 +40,7 @@ func (c *Cluster) StartNode(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	return c.awaitNodes(ctx, []int{n}, started)
+	return c.awaitNodes(ctx, []int{n})
 }
 
 // CutNode cuts node n from others on the network. Its processes live on and see silence.

@@ -44,11 +44,14 @@ func (c *Cluster) nodeSpec(config Config, n int) (machine.Spec, error) {
 	return spec, c.writeNodeFiles(config, n)
 }
 
+// bootID is the kernel's value that is new at each boot.
+const bootID = "kernel/random/boot_id"
+
 // nodeValues are the kernel's values that the kubelet sets or reads and that all namespaces share. The boot id is
 // new at each boot: by it the kubelet notices and reports that its node was rebooted.
 func nodeValues() map[string]string {
 	return map[string]string{
-		"kernel/random/boot_id": randomID(), "vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
+		bootID: randomID(), "vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
 		"kernel/panic": "10", "kernel/panic_on_oops": "1", "kernel/keys/root_maxkeys": "1000000",
 		"kernel/keys/root_maxbytes": "25000000",
 	}

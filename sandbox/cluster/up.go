@@ -189,8 +189,6 @@ func (c *Cluster) startMachines(ctx context.Context, config Config) error {
 	if err := c.awaitAPI(ctx); err != nil {
 		return err
 	}
-	started := time.Now()
-	off := c.nodesOff(config)
 	var group errgroup.Group
 	for n := 1; n <= config.Nodes; n++ {
 		group.Go(func() error { return c.startNode(ctx, config, n) })
@@ -201,10 +199,7 @@ func (c *Cluster) startMachines(ctx context.Context, config Config) error {
 	if err := c.applyManifests(ctx); err != nil {
 		return err
 	}
-	if err := c.awaitNodes(ctx, off, started); err != nil {
-		return err
-	}
-	return c.awaitNodes(ctx, c.nodesOn(config), time.Time{})
+	return c.awaitNodes(ctx, c.nodesOn(config))
 }
 
 func (c *Cluster) startControl(ctx context.Context, config Config) error {
@@ -267,19 +262,14 @@ func (c *Cluster) restore(ctx context.Context, name string) error {
 }
 
 // nodesOn lists the nodes whose machine runs.
-func (c *Cluster) nodesOn(config Config) []int { return c.nodesThat(config, true) }
-
-// nodesOff lists the others.
-func (c *Cluster) nodesOff(config Config) []int { return c.nodesThat(config, false) }
-
-func (c *Cluster) nodesThat(config Config, run bool) []int {
-	var found []int
+func (c *Cluster) nodesOn(config Config) []int {
+	var on []int
 	for n := 1; n <= config.Nodes; n++ {
-		if (c.pid(nodeName(n)) != 0) == run {
-			found = append(found, n)
+		if c.pid(nodeName(n)) != 0 {
+			on = append(on, n)
 		}
 	}
-	return found
+	return on
 }
 
 // task announces something that may take long and returns what to call at its end. It repeats itself while it lasts,

@@ -26,7 +26,7 @@ const InitCommand = "machine-init"
 const goFD = 3
 
 // Boot starts the machine. The init is the given binary; connect plugs the network into the namespaces of a process
-// and runs before any service starts. Services come up after Boot has returned; see Services.
+// and runs before any service starts. When Boot returns the machine is furnished; its services are still coming up.
 func Boot(ctx context.Context, binary string, spec Spec, connect func(pid int) error) (err error) {
 	if err := os.MkdirAll(filepath.Join(spec.Dir, "log"), 0o755); err != nil {
 		return fmt.Errorf("make folder of machine %s: %w", spec.Name, err)
@@ -71,7 +71,17 @@ func Boot(ctx context.Context, binary string, spec Spec, connect func(pid int) e
 	if _, err := writer.Write([]byte("g")); err != nil {
 		return fmt.Errorf("machine %s ended while booting, see %s: %w", spec.Name, spec.logFile("init"), err)
 	}
-	return nil
+	return awaitControl(ctx, spec)
+}
+
+// awaitControl waits until the init answers, which it does when all else is in place.
+func awaitControl(ctx context.Context, spec Spec) (err error) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if _, err = Services(ctx, spec.Dir); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("machine %s does not answer, see %s: %w", spec.Name, spec.logFile("init"), err)
 }
 
 // awaitGroup waits until the init has put itself into the machine's control group.

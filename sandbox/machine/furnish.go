@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -103,7 +102,7 @@ func mountUnified() error {
 // coverValues puts files of the machine's own over values of the kernel that a namespace does not separate.
 func coverValues(spec Spec) error {
 	for name, value := range spec.Values {
-		file := filepath.Join(spec.Dir, "values", strings.ReplaceAll(name, "/", "_"))
+		file := filepath.Join(spec.Dir, ValueFile(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("make folder for values: %w", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Spec is all that a machine needs to boot. It is written to the machine's folder, where its init reads it.
@@ -87,3 +88,8 @@ func load(dir string) (Spec, error) {
 func (s Spec) socket() string { return filepath.Join(s.Dir, "control.sock") }
 
 func (s Spec) logFile(service string) string { return filepath.Join(s.Dir, "log", service+".log") }
+
+// ValueFile is the file, in a machine's folder, that is shown in place of a value of /proc/sys.
+func ValueFile(name string) string {
+	return filepath.Join("values", strings.ReplaceAll(name, "/", "_"))
+}

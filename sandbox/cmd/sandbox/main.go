@@ -44,8 +44,8 @@ func root() *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVar(&shared.dir, "dir", dir, "folder of the sandbox's state (also MERIDIAN_SANDBOX_DIR)")
 	cmd.AddCommand(upCommand(shared), downCommand(shared), statusCommand(shared), kubeconfigCommand(shared),
-		kubectlCommand(shared), partsCommand(), imageCommand(shared), nodeCommand(shared), apiServerCommand(shared), etcdCommand(shared),
-		volumeCommand(shared))
+		kubectlCommand(shared), partsCommand(), imageCommand(shared), nodeCommand(shared), apiServerCommand(shared),
+		etcdCommand(shared), volumeCommand(shared))
 	cmd.AddCommand(hiddenCommands()...)
 	return cmd
 }
