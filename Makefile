@@ -82,8 +82,8 @@ test-unit: ## Run the tests that need no cluster
 	cd sandbox && $(UNIT_TEST) ./...
 
 .PHONY: test-sandbox
-test-sandbox: ## Boot the sandbox and test it (Linux, root, minutes)
-	cd sandbox && go test -tags=cluster -count=1 -timeout 40m ./test/...
+test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
+	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep -v '^=== '
 
 ##@ Other
 

@@ -67,6 +67,7 @@ func TestCertificatesAreIssuedOnceAndVerify(t *testing.T) {
 
 func TestAgree(t *testing.T) {
 	three := Config{Nodes: 3, Kubernetes: "1.36.3"}
+	five := Config{Nodes: 5, Kubernetes: "1.36.3"}
 	for name, test := range map[string]struct {
 		existing *Config
 		wanted   Config
@@ -74,7 +75,7 @@ func TestAgree(t *testing.T) {
 	}{
 		"new":           {wanted: three},
 		"same":          {existing: &three, wanted: three},
-		"more nodes":    {existing: &three, wanted: Config{Nodes: 5, Kubernetes: "1.36.3"}, refusal: "run 'sandbox down' first"},
+		"more nodes":    {existing: &three, wanted: five, refusal: "run 'sandbox down' first"},
 		"other version": {existing: &three, wanted: Config{Nodes: 3, Kubernetes: "1.35.4"}, refusal: "not Kubernetes 1.35.4"},
 		"other profile": {existing: &three, wanted: Config{Nodes: 3, Kubernetes: "1.36.3", Fast: true}, refusal: "fast"},
 		"none":          {wanted: Config{Nodes: 0, Kubernetes: "1.36.3"}, refusal: "--nodes 0"},

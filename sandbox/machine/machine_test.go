@@ -26,7 +26,9 @@ func TestSpecSurvivesItsFile(t *testing.T) {
 	spec := Spec{
 		Name: "node1", Dir: t.TempDir(), Keep: "/keep", Tmpfs: []string{"/run"}, Binds: []Bind{{Source: "/a", Target: "/b"}},
 		Values: map[string]string{"kernel/panic": "1"}, Sysctls: map[string]string{"net/ipv4/ip_forward": "1"},
-		Services: []Service{{Name: "s", Path: "/s", Args: []string{"-x"}, Env: []string{"A=b"}, Ready: &Check{URL: "u", CA: "c"}}},
+		Services: []Service{
+			{Name: "s", Path: "/s", Args: []string{"-x"}, Env: []string{"A=b"}, Ready: &Check{URL: "u", CA: "c"}},
+		},
 	}
 	if err := spec.save(); err != nil {
 		t.Fatal(err)

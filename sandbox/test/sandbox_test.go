@@ -40,8 +40,10 @@ func run(m *testing.M) int {
 	}
 	found = exec.Command(*binary, "status").Run() == nil
 	before = host()
-	if output, err := up().CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "start the sandbox: %v\n%s", err, output)
+	start := up()
+	start.Stdout, start.Stderr = os.Stdout, os.Stderr // It may have to build for minutes, and says so.
+	if err := start.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "start the sandbox:", err)
 		return 1
 	}
 	if !found {
