@@ -85,7 +85,11 @@ func defaulted(obj client.Object) {
 	}
 	set.Generation, set.Status.Replicas = 1, 2
 	set.CreationTimestamp = metav1.Time{Time: time.Unix(1700000000, 0)}
-	set.Spec.PodManagementPolicy, set.Spec.UpdateStrategy.Type = "OrderedReady", "RollingUpdate"
+	set.Spec.PodManagementPolicy = "OrderedReady"
+	if strategy := &set.Spec.UpdateStrategy; defaultTo(strategy.Type, "RollingUpdate") == "RollingUpdate" {
+		first := int32(0)
+		strategy.Type, strategy.RollingUpdate = "RollingUpdate", &appsv1.RollingUpdateStatefulSetStrategy{Partition: &first}
+	}
 	pod := &set.Spec.Template.Spec
 	pod.RestartPolicy, pod.DNSPolicy, pod.SchedulerName = "Always", "ClusterFirst", "default-scheduler"
 	pod.SecurityContext = &corev1.PodSecurityContext{}
@@ -177,6 +181,10 @@ func TestChanges(t *testing.T) {
 			func(s *appsv1.StatefulSet) { delete(s.Labels, "tier") },
 			[]string{`metadata.labels.tier: "sea" → absent`},
 		},
+		"all labels removed": {
+			func(s *appsv1.StatefulSet) { s.Labels = nil },
+			[]string{`metadata.labels.app: "ship" → absent`, `metadata.labels.tier: "sea" → absent`},
+		},
 		"an annotation added where there was none of ours": {
 			func(s *appsv1.StatefulSet) { s.Annotations = map[string]string{"example.com/flag": "~red/white"} },
 			[]string{`metadata.annotations["example.com/flag"]: absent → "~red/white"`},
@@ -243,6 +251,10 @@ func TestChanges(t *testing.T) {
 				main0(s).Ports = append(main0(s).Ports, corev1.ContainerPort{ContainerPort: 80, Protocol: "UDP"})
 			},
 			[]string{main + `.ports[containerPort=80,protocol=UDP]: absent → {"containerPort":80,"protocol":"UDP"}`},
+		},
+		"a type whose other fields have defaults that the next type forbids": {
+			func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "OnDelete" },
+			[]string{`spec.updateStrategy: {"rollingUpdate":{"partition":0},"type":"RollingUpdate"} → {"type":"OnDelete"}`},
 		},
 		"a pointer to zero": {
 			func(s *appsv1.StatefulSet) { zero := int32(0); s.Spec.Replicas = &zero },

@@ -264,6 +264,10 @@ func TestRefusals(t *testing.T) {
 			if found != nil && (found.Field != tc.field || found.Detail != tc.detail || !found.Terminal()) {
 				t.Errorf("found %q %q, want %q %q", found.Field, found.Detail, tc.field, tc.detail)
 			}
+			if found != nil && (tc.field == "spec") != strings.HasSuffix(err.Error(),
+				`; wanted spec.template.spec.containers[name=main].image: "ship:1" → "ship:2"`) {
+				t.Errorf("error = %v", err)
+			}
 		})
 	}
 }
@@ -304,22 +308,24 @@ func TestUnheld(t *testing.T) {
 // TestServerOmitsWhatTheClientShows has an API server whose types leave out an empty structure that the client's types
 // write as {}. An operation inside the structure would fail there.
 func TestServerOmitsWhatTheClientShows(t *testing.T) {
-	s := sea(t, nil)
+	s := newServer()
+	idle := ship(func(set *appsv1.StatefulSet) { main0(set).Resources.Requests = nil })
+	do(t, s, idle)
 	s.encode = func(document map[string]any) {
-		spec := document["spec"].(map[string]any)
-		if strategy, ok := spec["updateStrategy"].(map[string]any); ok && len(strategy) == 0 {
-			delete(spec, "updateStrategy")
+		template := document["spec"].(map[string]any)["template"].(map[string]any)
+		main := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+		if resources, ok := main["resources"].(map[string]any); ok && len(resources) == 0 {
+			delete(main, "resources")
 		}
 	}
-	set := func(set *appsv1.StatefulSet) { set.Spec.UpdateStrategy.Type = "OnDelete" }
-	do(t, s, ship(set))
-	if got := s.live(ship()).(*appsv1.StatefulSet).Spec.UpdateStrategy.Type; got != "OnDelete" {
-		t.Errorf("type = %q", got)
+	do(t, s, ship())
+	if got := main0(s.live(ship()).(*appsv1.StatefulSet)).Resources.Requests; len(got) != 1 {
+		t.Errorf("requests = %v", got)
 	}
 	// Somebody empties it, and we want nothing of it any more: there is nothing to remove.
-	edit(t, s, ship(), func(set *appsv1.StatefulSet) { set.Spec.UpdateStrategy.Type = "" })
-	do(t, s, ship())
-	if got := do(t, s, ship()); got.State != apply.Same {
+	edit(t, s, ship(), func(set *appsv1.StatefulSet) { main0(set).Resources.Requests = nil })
+	do(t, s, idle)
+	if got := do(t, s, idle); got.State != apply.Same {
 		t.Errorf("state = %s %v", got.State, got.Changes)
 	}
 }

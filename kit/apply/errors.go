@@ -48,11 +48,17 @@ type ImmutableError struct {
 	Field string
 	// Detail is what the API server said, without the value.
 	Detail string
-	cause  error
+	// Changes are those of the update at that field or below it: the API server often names a whole specification.
+	Changes []Change
+	cause   error
 }
 
 func (e *ImmutableError) Error() string {
-	return fmt.Sprintf("%s %s: %s cannot be changed: %s", e.Kind.Kind, e.Key, e.Field, e.Detail)
+	text := fmt.Sprintf("%s %s: %s cannot be changed: %s", e.Kind.Kind, e.Key, e.Field, e.Detail)
+	for _, change := range e.Changes {
+		text += "; wanted " + change.String()
+	}
+	return text
 }
 
 // Is makes errors.Is(err, ErrImmutable) work.
@@ -90,11 +96,22 @@ func immutable(action Action, err error) *ImmutableError {
 		said := strings.ToLower(cause.Message)
 		if forbidden || strings.Contains(said, "immutable") || strings.Contains(said, "may not be changed") {
 			return &ImmutableError{
-				Kind: action.Kind, Key: action.Key, Field: cause.Field, Detail: withoutValue(cause.Message), cause: err,
+				Kind: action.Kind, Key: action.Key, Field: cause.Field, Detail: withoutValue(cause.Message),
+				Changes: below(cause.Field, action.Changes), cause: err,
 			}
 		}
 	}
 	return nil
+}
+
+func below(field string, changes []Change) (found []Change) {
+	for _, change := range changes {
+		rest, ok := strings.CutPrefix(change.Path, field)
+		if ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			found = append(found, change)
+		}
+	}
+	return found
 }
 
 // withoutValue cuts the offending value out of messages of the form `Invalid value: …: field is immutable`.

@@ -102,7 +102,7 @@ func TestUnstructured(t *testing.T) {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Boat",
 			"metadata": map[string]any{"namespace": "a", "name": "b"},
-			"spec":     map[string]any{"sails": sails, "crew": []any{"ann"}, "deck": map[string]any{}},
+			"spec":     map[string]any{"sails": sails, "crew": []any{"ann"}, "deck": map[string]any{}, "a~1/b": sails},
 		}}
 	}
 	s := newServer()
@@ -122,6 +122,9 @@ func TestUnstructured(t *testing.T) {
 	sails, _, _ := unstructured.NestedFieldNoCopy(s.live(boat(2)).(*unstructured.Unstructured).Object, "spec", "sails")
 	if sails != int64(3) && sails != float64(3) {
 		t.Errorf("sails = %v", sails)
+	}
+	if got := do(t, s, boat(3)); got.State != apply.Same {
+		t.Errorf("after the write: %s %v", got.State, got.Changes)
 	}
 }
 

@@ -149,6 +149,10 @@ var openMaps = []string{
 	"metadata", "labels", "annotations", "data", "binaryData", "nodeSelector", "limits", "requests", "parameters",
 }
 
+// unions are the structures whose field "type" says which of their other fields are allowed. When the type changes, the
+// defaults of the type before would be refused, so the structure is written as a whole.
+var unions = []string{"strategy", "updateStrategy"}
+
 // keysOf returns the key of each entry, or false if the list of that name is not one of told-apart entries.
 func keysOf(name string, list []any) ([]string, bool) {
 	for _, names := range entryKeys[name] {

@@ -72,7 +72,7 @@ func (c *comparison) unwanted(at path, have any, last *fields) {
 func (c *comparison) values(at path, want, have any, last *fields) {
 	switch want := want.(type) {
 	case map[string]any:
-		if have, ok := have.(map[string]any); ok {
+		if have, ok := have.(map[string]any); ok && !retyped(at, want, have) {
 			c.maps(at, want, have, last)
 			return
 		}
@@ -87,6 +87,10 @@ func (c *comparison) values(at path, want, have any, last *fields) {
 		}
 	}
 	c.set(at, want, have)
+}
+
+func retyped(at path, want, have map[string]any) bool {
+	return slices.Contains(unions, at[len(at)-1].name) && want["type"] != nil && !equal(want["type"], have["type"])
 }
 
 func (c *comparison) lists(at path, want, have []any, last *fields) {

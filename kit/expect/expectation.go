@@ -75,14 +75,6 @@ type waiting struct {
 	sight Sight
 }
 
-// before orders by age, then by name, so that the same state always gives the same words.
-func (w waiting) before(other waiting) bool {
-	if !w.what.since.Equal(other.what.since) {
-		return w.what.since.Before(other.what.since)
-	}
-	return w.where.String() < other.where.String()
-}
-
 func (w waiting) String() string {
 	stands := "cannot tell how far it is"
 	switch {

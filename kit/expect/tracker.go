@@ -3,6 +3,8 @@ package expect
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,6 +115,10 @@ func (t target) String() string {
 	return t.kind.Kind + " " + t.key.String()
 }
 
+func (t target) compare(other target) int {
+	return cmp.Or(cmp.Compare(t.kind.String(), other.kind.String()), cmp.Compare(t.key.String(), other.key.String()))
+}
+
 // New returns a Tracker with an empty memory. The scheme names the kinds of typed objects.
 func New(view View, scheme *runtime.Scheme, options Options) *Tracker {
 	now := options.Now
@@ -145,16 +151,16 @@ func (t *Tracker) check(owner Owner) Verdict {
 		return verdict
 	}
 
-	// The caches are asked without the lock, so that a slow one holds up nobody else.
+	// The caches are asked without the lock, so that a slow one holds up nobody else, and always in the same order, so
+	// that the same state gives the same questions and the same words.
 	var unseen *waiting
-	for where, what := range pending {
+	for _, where := range slices.SortedFunc(maps.Keys(pending), target.compare) {
+		what := pending[where]
 		sight := t.view.Look(where.kind, where.key)
 		if what.seenIn(sight) {
 			t.drop(owner, where, what)
-			continue
-		}
-		if candidate := (waiting{where, what, sight}); unseen == nil || candidate.before(*unseen) {
-			unseen = &candidate
+		} else if unseen == nil || what.since.Before(unseen.what.since) {
+			unseen = &waiting{where, what, sight}
 		}
 	}
 	if unseen == nil {
@@ -185,11 +191,7 @@ func (t *Tracker) recall(owner Owner) (map[target]expectation, Verdict) {
 			Reason: "own writes are unknown before the first live read of " + owner.String(),
 		}
 	}
-	pending := make(map[target]expectation, len(known.pending))
-	for where, what := range known.pending {
-		pending[where] = what
-	}
-	return pending, Verdict{}
+	return maps.Clone(known.pending), Verdict{}
 }
 
 // drop removes an expectation that has been seen, unless a newer one has taken its place meanwhile.

@@ -110,8 +110,11 @@ type status struct {
 }
 
 func (s status) Patch(
-	_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
+	ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
 ) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	s.api.statusWrites++
 	if s.api.failing != nil {
 		return s.api.failing

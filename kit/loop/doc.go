@@ -18,8 +18,9 @@
 //
 // # What it may not do
 //
-// The runner decides nothing about the resource, starts no goroutine, reads no clock but the one it is given, and logs
-// at the borders of stages only, to the logger in the context. A returned error is not logged as well.
+// The runner decides nothing about the resource, starts no goroutine, reads no clock but the one it is given (deadlines
+// are those of the context), and logs at the borders of stages only, to the logger in the context. A returned error is
+// not logged as well.
 //
 // Start reading at [Loop.Reconcile], which is the list of steps, then [Stages].
 package loop

@@ -37,7 +37,7 @@ func Classify(err error) Class {
 		if verdict, known := classifyOne(err); known {
 			return verdict
 		}
-		// The tree is walked by hand because errors.As would find a terminal error beside a transient one first.
+		//nolint:errorlint // The tree is walked by hand: errors.As would find a terminal error beside a transient one.
 		switch wrapper := err.(type) {
 		case interface{ Unwrap() []error }:
 			worst := OK

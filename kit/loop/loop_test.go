@@ -170,8 +170,8 @@ func (w *world) ends(want string) {
 	}
 }
 
-// TestInfiniteCreation is the accident that the gate prevents: passes that follow each other faster than the cache. The
-// same loop without a tracker falls for it.
+// TestInfiniteCreation is the accident that the gate prevents: passes that follow each other faster than the cache.
+// The same loop without a tracker falls for it.
 func TestInfiniteCreation(t *testing.T) {
 	cases := map[string]struct {
 		tracked bool
@@ -241,6 +241,26 @@ func TestGate(t *testing.T) {
 loop_passes_total{end="waited",loop="ship"} 1`)
 }
 
+// TestCacheMayNotGoBackBehindALiveRead has three pods that only the live read saw. The next pass must not believe a
+// cache that does not know them.
+func TestCacheMayNotGoBackBehindALiveRead(t *testing.T) {
+	w := newWorld(t)
+	w.stages.Report = func(*appsv1.Deployment, pass) []loop.Event { return nil }
+	for _, name := range []string{"early", "earlier", "earliest"} {
+		w.server.store(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)}})
+	}
+	for range 3 {
+		if _, err := w.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.pods(); got != 3 {
+		t.Errorf("pods = %d, want 3", got)
+	}
+	w.ends(`loop_passes_total{end="done",loop="ship"} 1
+loop_passes_total{end="waited",loop="ship"} 2`)
+}
+
 // TestLiveReadThatFailsIsRepeated shows that a live read counts only when it was finished.
 func TestLiveReadThatFailsIsRepeated(t *testing.T) {
 	w := newWorld(t)
@@ -271,6 +291,25 @@ func TestStatusIsWrittenOnceAndOnlyIfChanged(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Normal Created 100% of 3"}, w.events()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestOwnStatusIsAwaited shows that a pass does not start from the status before the one it has written itself.
+func TestOwnStatusIsAwaited(t *testing.T) {
+	w := newWorld(t)
+	w.stages.Decide = func(snapshot) plan { return plan{} }
+	w.stages.Report = func(object *appsv1.Deployment, _ pass) []loop.Event {
+		object.Status.ObservedGeneration++
+		return nil
+	}
+	for _, want := range []int{1, 1} {
+		if _, err := w.reconcile(); err != nil || w.server.statusWrites != want {
+			t.Errorf("error = %v, %d status writes, want %d", err, w.server.statusWrites, want)
+		}
+	}
+	w.sync()
+	if _, err := w.reconcile(); err != nil || w.server.statusWrites != 2 {
+		t.Errorf("error = %v, %d status writes after the cache caught up, want 2", err, w.server.statusWrites)
 	}
 }
 
@@ -475,8 +514,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestReplacedBetweenReads has the cache move to another object of the same name just when the tracker was asked about
-// the one before.
+// TestReplacedBetweenReads has the cache move to another object of the same name just when the tracker was asked
+// about the one before.
 func TestReplacedBetweenReads(t *testing.T) {
 	w := newWorld(t)
 	w.tracker.Confirm(me)
