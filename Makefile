@@ -21,6 +21,9 @@ LINT := golangci-lint run --timeout 20m
 TOOL_MAIN := go tool -modfile=hack/tools/go.mod
 TOOL_SANDBOX := go tool -modfile=../hack/tools/go.mod
 
+# Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
+MATRIX := 1.35
+
 # $(call stage,title,verb) runs another verb of this file and prints what it does and how long it took.
 define stage
 @printf '\n==> %s (make %s)\n' '$(1)' '$(2)'; start=$$SECONDS; \
@@ -37,9 +40,10 @@ sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, r
 .PHONY: sandbox-down
 sandbox-down: bin/sandbox ## Stop it and leave nothing behind
 	bin/sandbox down
+	rm -rf .sandbox
 
 .PHONY: images
-images: build bin/sandbox ## Build the images without Docker
+images: bin/sandbox ## Build the images without Docker
 	bin/sandbox image build
 
 ##@ Change it
@@ -83,7 +87,12 @@ test-unit: ## Run the tests that need no cluster
 
 .PHONY: test-sandbox
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
-	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep -v '^=== '
+	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep -v '^=== '
+
+.PHONY: test-matrix
+test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
+	cd sandbox && for version in $(MATRIX); do \
+	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep -v '^=== '; done
 
 ##@ Other
 

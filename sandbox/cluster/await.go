@@ -18,11 +18,9 @@ import (
 
 	"meridian.dev/meridian/sandbox/image"
 	"meridian.dev/meridian/sandbox/machine"
+	"meridian.dev/meridian/sandbox/network"
 	"meridian.dev/meridian/sandbox/parts"
 )
-
-// dnsAddress is the Service address of the name server.
-const dnsAddress = "10.96.0.10"
 
 //go:embed manifests
 var manifests embed.FS
@@ -83,8 +81,8 @@ func (c *Cluster) awaitAPI(ctx context.Context) error {
 	return nil
 }
 
-// awaitNodes waits until each node is Ready and says so of its present boot: after a power cycle the object still shows
-// for a while what was true before.
+// awaitNodes waits until each node is Ready and says so of its present boot: after a power cycle the object still
+// shows for a while what was true before.
 func (c *Cluster) awaitNodes(ctx context.Context, nodes []int) error {
 	start := time.Now()
 	client, err := c.Client()
@@ -154,7 +152,8 @@ func (c *Cluster) applyManifests(ctx context.Context) error {
 		}
 		dns := image.Repository + "coredns:" + parts.CoreDNS().Version
 		cmd := exec.CommandContext(ctx, c.Kubectl(), "--kubeconfig", c.Kubeconfig(), "apply", "--server-side", "-f", "-")
-		cmd.Stdin = strings.NewReader(strings.ReplaceAll(string(content), "COREDNS_IMAGE", dns))
+		fill := strings.NewReplacer("COREDNS_IMAGE", dns, "DNS_ADDRESS", network.DNSService)
+		cmd.Stdin = strings.NewReader(fill.Replace(string(content)))
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("apply %s: %w: %s", name, err, output)
 		}

@@ -21,14 +21,17 @@ import (
 	"meridian.dev/meridian/sandbox/volume"
 )
 
-// DefaultDir is where a sandbox keeps its state.
-const DefaultDir = "/var/lib/meridian-sandbox"
+// Dir is where a sandbox keeps its state. It is fixed, as Down removes what is in it.
+const Dir = "/var/lib/meridian-sandbox"
 
 // lockFile keeps two commands from changing the sandbox at once. It is outside of the state, which Down removes.
-const lockFile = "/run/lock/meridian-sandbox.lock"
+const lockFile = "/run/meridian-sandbox.lock"
 
-// controlPlane is the name of the machine that runs the API server and its helpers.
-const controlPlane = "control"
+// Machines that are no nodes: the one with the API server and its helpers, and the one that is the network's switch.
+const (
+	controlPlane  = "control"
+	switchMachine = "switch"
+)
 
 // Config is what a sandbox was made with. It cannot change until the sandbox is down.
 type Config struct {
@@ -46,10 +49,10 @@ type Cluster struct {
 	Say func(string)
 }
 
-// Open returns the sandbox whose state is in dir; it need not exist.
-func Open(dir string) *Cluster {
-	return &Cluster{dir: dir, Say: func(string) {}}
-}
+// Open returns the sandbox of this host; it need not exist.
+func Open() *Cluster { return open(Dir) }
+
+func open(dir string) *Cluster { return &Cluster{dir: dir, Say: func(string) {}} }
 
 func (c *Cluster) sayf(format string, args ...any) { c.Say(fmt.Sprintf(format, args...)) }
 
@@ -113,14 +116,13 @@ func (c *Cluster) node(n int) (Config, error) {
 // pid is the process id of the machine's init, or 0 when it is off.
 func (c *Cluster) pid(name string) int { return machine.PID(name, c.machineDir(name)) }
 
-// exclusively runs do while no other command changes the sandbox.
+// exclusively runs do while no other command changes the sandbox. It says so if it has to wait.
 func (c *Cluster) exclusively(ctx context.Context, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	if err := os.MkdirAll(filepath.Dir(lockFile), 0o755); err != nil {
-		return fmt.Errorf("make folder of lock: %w", err)
-	}
+	notice := time.AfterFunc(time.Second, func() { c.Say("waiting for another command to finish with the sandbox") })
 	held, err := lock.Take(ctx, lockFile)
+	notice.Stop()
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestCertificatesAreIssuedOnceAndVerify(t *testing.T) {
-	c := Open(t.TempDir())
+	c := open(t.TempDir())
 	if err := c.issueAll(2); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAgree(t *testing.T) {
 		"too many":      {wanted: Config{Nodes: 10, Kubernetes: "1.36.3"}, refusal: "--nodes 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Open(t.TempDir())
+			c := open(t.TempDir())
 			if test.existing != nil {
 				if err := c.saveConfig(*test.existing); err != nil {
 					t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAgree(t *testing.T) {
 }
 
 func TestNodeSettingsAreYAML(t *testing.T) {
-	c := Open("/somewhere")
+	c := open("/somewhere")
 	for _, fast := range []bool{false, true} {
 		settings := map[string]any{}
 		config := Config{Nodes: 3, Fast: fast}
@@ -111,10 +111,10 @@ func TestNodeSettingsAreYAML(t *testing.T) {
 }
 
 func TestWithoutASandboxErrorsSayWhatToDo(t *testing.T) {
-	c := Open(t.TempDir())
+	c := open(t.TempDir())
 	for name, err := range map[string]error{
 		"stop":   c.StopNode(t.Context(), 1),
-		"freeze": c.FreezeNode(1),
+		"freeze": c.FreezeNode(t.Context(), 1),
 		"api":    c.StopAPIServer(t.Context()),
 		"volume": c.LoseVolume(t.Context(), "default", "none"),
 		"image":  c.LoadImage(t.Context(), "none"),

@@ -45,49 +45,40 @@ func (c *Cluster) StartNode(ctx context.Context, n int) error {
 
 // CutNode cuts node n from others on the network. Its processes live on and see silence.
 func (c *Cluster) CutNode(ctx context.Context, n int, from network.From) error {
-	config, pid, err := c.nodeOn(n)
-	if err != nil {
-		return err
-	}
-	return network.Cut(ctx, pid, n, config.Nodes, from)
+	return c.withNodeOn(ctx, n, func(config Config, pid int) error {
+		return network.Cut(ctx, pid, n, config.Nodes, from)
+	})
 }
 
 // HealNode undoes CutNode.
 func (c *Cluster) HealNode(ctx context.Context, n int) error {
-	_, pid, err := c.nodeOn(n)
-	if err != nil {
-		return err
-	}
-	return network.Heal(ctx, pid)
+	return c.withNodeOn(ctx, n, func(_ Config, pid int) error { return network.Heal(ctx, pid) })
 }
 
 // FreezeNode stops every process of node n where it is, as a hung host would; the network stays connected.
-func (c *Cluster) FreezeNode(n int) error {
-	if _, _, err := c.nodeOn(n); err != nil {
-		return err
-	}
-	return machine.Freeze(nodeName(n))
+func (c *Cluster) FreezeNode(ctx context.Context, n int) error {
+	return c.withNodeOn(ctx, n, func(Config, int) error { return machine.Freeze(nodeName(n)) })
 }
 
 // ThawNode undoes FreezeNode.
-func (c *Cluster) ThawNode(n int) error {
-	if _, _, err := c.nodeOn(n); err != nil {
-		return err
-	}
-	return machine.Thaw(nodeName(n))
+func (c *Cluster) ThawNode(ctx context.Context, n int) error {
+	return c.withNodeOn(ctx, n, func(Config, int) error { return machine.Thaw(nodeName(n)) })
 }
 
-// nodeOn checks that node n exists and is on, and returns the process id of its init.
-func (c *Cluster) nodeOn(n int) (Config, int, error) {
+// withNodeOn runs do with the process id of node n's init, which has to be on. No other command can end the node
+// meanwhile, so the id stays that of the node.
+func (c *Cluster) withNodeOn(ctx context.Context, n int, do func(config Config, pid int) error) error {
 	config, err := c.node(n)
 	if err != nil {
-		return Config{}, 0, err
+		return err
 	}
-	pid := c.pid(nodeName(n))
-	if pid == 0 {
-		return Config{}, 0, fmt.Errorf("node %d is off: start it with 'sandbox node start %d'", n, n)
-	}
-	return config, pid, nil
+	return c.exclusively(ctx, func() error {
+		pid := c.pid(nodeName(n))
+		if pid == 0 {
+			return fmt.Errorf("node %d is off: start it with 'sandbox node start %d'", n, n)
+		}
+		return do(config, pid)
+	})
 }
 
 // StopAPIServer kills the API server and keeps it down.
@@ -123,29 +114,28 @@ func (c *Cluster) tellControl(ctx context.Context, service string, verb machine.
 
 // LoseVolume takes the disk of a claim away for good: accesses fail, and it cannot be mounted again.
 func (c *Cluster) LoseVolume(ctx context.Context, namespace, claim string) error {
-	node, name, err := c.volumeOf(ctx, namespace, claim)
-	if err != nil {
-		return err
-	}
-	return c.store().Lose(node, name, c.pid(node))
+	return c.withVolume(ctx, namespace, claim, c.store().Lose)
 }
 
-// FillVolume writes to the volume of a claim until nothing more fits.
+// FillVolume takes all free space of the volume of a claim.
 func (c *Cluster) FillVolume(ctx context.Context, namespace, claim string) error {
-	node, name, err := c.volumeOf(ctx, namespace, claim)
-	if err != nil {
-		return err
-	}
-	return c.store().Fill(node, name, c.pid(node))
+	return c.withVolume(ctx, namespace, claim, c.store().Fill)
 }
 
 // UnfillVolume takes back what FillVolume wrote.
 func (c *Cluster) UnfillVolume(ctx context.Context, namespace, claim string) error {
+	return c.withVolume(ctx, namespace, claim, c.store().Unfill)
+}
+
+// withVolume runs do with the volume of a claim, its node, and the process id of the node's init.
+func (c *Cluster) withVolume(
+	ctx context.Context, namespace, claim string, do func(node, volume string, pid int) error,
+) error {
 	node, name, err := c.volumeOf(ctx, namespace, claim)
 	if err != nil {
 		return err
 	}
-	return c.store().Unfill(node, name, c.pid(node))
+	return c.exclusively(ctx, func() error { return do(node, name, c.pid(node)) })
 }
 
 func (c *Cluster) volumeOf(ctx context.Context, namespace, claim string) (node, name string, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,11 +40,18 @@ func (c *Cluster) plantImages(ctx context.Context, options Options, images []ima
 	}
 	var group errgroup.Group
 	for n := 1; n <= options.Nodes; n++ {
-		target := filepath.Join(c.machineDir(nodeName(n)), "containerd")
+		name := nodeName(n)
+		target := filepath.Join(c.machineDir(name), "containerd")
 		if exists(target) {
 			continue
 		}
-		group.Go(func() error { return plant(ctx, seed, target) })
+		group.Go(func() error {
+			// The record comes first and the node last: a node that exists has a record.
+			if err := c.recordImages(name, images); err != nil {
+				return err
+			}
+			return plant(ctx, seed, target)
+		})
 	}
 	return group.Wait()
 }
@@ -202,39 +210,86 @@ func copyFile(source, target string) (err error) {
 	return nil
 }
 
-// LoadImage loads an image file into every node that is on.
-func (c *Cluster) LoadImage(ctx context.Context, file string) error {
-	if _, err := c.running(); err != nil {
-		return err
-	}
-	return c.loadImage(ctx, file)
-}
-
-func (c *Cluster) loadImage(ctx context.Context, file string) error {
-	config, err := c.Config()
-	if err != nil {
-		return err
-	}
-	absolute, err := filepath.Abs(file)
-	if err != nil {
-		return fmt.Errorf("find image: %w", err)
-	}
-	if !exists(absolute) {
-		return fmt.Errorf("there is no image file %s", file)
-	}
-	on := c.nodesOn(config)
-	if len(on) == 0 {
-		return errors.New("no node is on")
-	}
+// bringImages loads into each node what it does not have yet: images that changed since the node was made.
+func (c *Cluster) bringImages(ctx context.Context, config Config, images []image.Built) error {
 	var group errgroup.Group
-	for _, n := range on {
-		group.Go(func() error { return c.importImage(ctx, nodeName(n), absolute) })
+	for _, n := range c.nodesOn(config) {
+		name := nodeName(n)
+		group.Go(func() error {
+			has, err := c.recordedImages(name)
+			if err != nil {
+				return err
+			}
+			for _, built := range images {
+				if has[built.Ref] == built.Digest {
+					continue
+				}
+				if err := c.importImage(ctx, name, built.Path); err != nil {
+					return err
+				}
+			}
+			return c.recordImages(name, images)
+		})
 	}
 	return group.Wait()
 }
 
+// imageRecord is the file, in a node's folder, with the images that were brought to it: digests by reference.
+const imageRecord = "images.json"
+
+func (c *Cluster) recordImages(name string, images []image.Built) error {
+	digests := map[string]string{}
+	for _, built := range images {
+		digests[built.Ref] = built.Digest
+	}
+	content, err := json.MarshalIndent(digests, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode list of images: %w", err)
+	}
+	return writeFile(filepath.Join(c.machineDir(name), imageRecord), content, 0o644)
+}
+
+func (c *Cluster) recordedImages(name string) (map[string]string, error) {
+	content, err := os.ReadFile(filepath.Join(c.machineDir(name), imageRecord))
+	if err != nil {
+		return nil, fmt.Errorf("read list of images: %w", err)
+	}
+	digests := map[string]string{}
+	if err := json.Unmarshal(content, &digests); err != nil {
+		return nil, fmt.Errorf("decode list of images of %s: %w", name, err)
+	}
+	return digests, nil
+}
+
+// LoadImage loads an image file into every node that is on.
+func (c *Cluster) LoadImage(ctx context.Context, file string) error {
+	config, err := c.running()
+	if err != nil {
+		return err
+	}
+	if !exists(file) {
+		return fmt.Errorf("there is no image file %s", file)
+	}
+	return c.exclusively(ctx, func() error {
+		on := c.nodesOn(config)
+		if len(on) == 0 {
+			return errors.New("no node is on")
+		}
+		var group errgroup.Group
+		for _, n := range on {
+			group.Go(func() error { return c.importImage(ctx, nodeName(n), file) })
+		}
+		return group.Wait()
+	})
+}
+
 // importImage runs ctr in the machine, reading the file through standard input: the machine may not see its path.
 func (c *Cluster) importImage(ctx context.Context, name, file string) error {
+	if machine.Frozen(name) {
+		return fmt.Errorf("%s is frozen and cannot take an image", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
 	content, err := os.Open(file)
 	if err != nil {
 		return fmt.Errorf("open image: %w", err)

@@ -14,10 +14,7 @@ import (
 // DriverCommand is the hidden command that serves volumes to a node's kubelet.
 const DriverCommand = "volume-driver"
 
-const (
-	containerdSocket = "/run/containerd/containerd.sock"
-	toolPath         = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-)
+const containerdSocket = "/run/containerd/containerd.sock"
 
 // nodeSpec describes node n. Every node uses the paths that a node has everywhere; each shows its own folder there.
 func (c *Cluster) nodeSpec(config Config, n int) (machine.Spec, error) {
@@ -60,7 +57,7 @@ func nodeValues() map[string]string {
 func (c *Cluster) nodeServices(config Config, n int) []machine.Service {
 	name := nodeName(n)
 	dir := c.machineDir(name)
-	env := []string{"PATH=" + c.path("bin") + ":" + toolPath}
+	env := []string{"PATH=" + c.path("bin") + ":" + machine.ToolPath}
 	kubeEnv := env
 	if config.Fast { // A connection to an API server that went silent is given up sooner.
 		kubeEnv = append(kubeEnv, "HTTP2_READ_IDLE_TIMEOUT_SECONDS=3", "HTTP2_PING_TIMEOUT_SECONDS=3")
@@ -82,7 +79,7 @@ func (c *Cluster) nodeServices(config Config, n int) []machine.Service {
 func (c *Cluster) containerd(dir string) machine.Service {
 	return machine.Service{
 		Name: "containerd", Path: c.program("containerd"), Args: []string{"--config=" + dir + "/containerd.toml"},
-		Env:   []string{"PATH=" + c.path("bin") + ":" + toolPath},
+		Env:   []string{"PATH=" + c.path("bin") + ":" + machine.ToolPath},
 		Ready: &machine.Check{Socket: containerdSocket},
 	}
 }
@@ -188,7 +185,7 @@ evictionHard: {memory.available: 1%%, nodefs.available: 1%%, imagefs.available: 
 syncFrequency: 5s
 volumePluginDir: /var/lib/kubelet/volume-plugins
 serializeImagePulls: false
-`, c.path("pki", "ca.crt"), c.path("pki", name+"-serving.crt"), c.path("pki", name+"-serving.key"), dnsAddress,
+`, c.path("pki", "ca.crt"), c.path("pki", name+"-serving.crt"), c.path("pki", name+"-serving.key"), network.DNSService,
 		dir+"/resolv.conf", containerdSocket, total-total/int64(config.Nodes))
 	if config.Fast {
 		settings += "nodeStatusUpdateFrequency: 2s\nnodeLeaseDurationSeconds: 8\n"

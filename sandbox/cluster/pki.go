@@ -24,6 +24,12 @@ import (
 // lifetime of all certificates: a sandbox does not get old, and nothing in it rotates.
 const lifetime = 365 * 24 * time.Hour
 
+// The authority that the cluster's parts trust, and the one for those who may speak for other users.
+const (
+	clusterAuthority = "ca"
+	frontAuthority   = "front-proxy-ca"
+)
+
 // identity is a certificate to be issued. Kubernetes reads the user from the name and the groups from the
 // organisation.
 type identity struct {
@@ -36,10 +42,10 @@ type identity struct {
 
 // identities lists every certificate of a cluster with the given number of nodes.
 func identities(nodes int) []identity {
-	const root, front = "ca", "front-proxy-ca"
+	const root, front = clusterAuthority, frontAuthority
 	list := []identity{
 		{file: "apiserver", user: "kube-apiserver", issuedBy: root, hosts: []string{
-			network.ControlAddress, "10.96.0.1", "127.0.0.1", "localhost", "kubernetes", "kubernetes.default",
+			network.ControlAddress, network.APIService, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default",
 			"kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		}},
 		{file: "apiserver-kubelet-client", user: "kube-apiserver-kubelet-client", groups: []string{"system:masters"},
@@ -64,7 +70,7 @@ func identities(nodes int) []identity {
 // issueAll writes what is missing of authorities, certificates, kubeconfigs and the key that signs tokens of service
 // accounts. What is there stays: a restarted cluster must recognise its own.
 func (c *Cluster) issueAll(nodes int) error {
-	for _, name := range []string{"ca", "front-proxy-ca"} {
+	for _, name := range []string{clusterAuthority, frontAuthority} {
 		if err := c.issueAuthority(name); err != nil {
 			return err
 		}
@@ -73,7 +79,7 @@ func (c *Cluster) issueAll(nodes int) error {
 		if err := c.issue(id); err != nil {
 			return err
 		}
-		if len(id.hosts) == 0 {
+		if len(id.hosts) == 0 && id.issuedBy == clusterAuthority {
 			if err := c.writeKubeconfig(id.file); err != nil {
 				return err
 			}

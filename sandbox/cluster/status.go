@@ -25,7 +25,7 @@ type Status struct {
 	Machines []MachineStatus `json:"machines"`
 }
 
-// Status looks at every machine. It asks neither the API server nor anything that may hang.
+// Status looks at every machine. Each question has a time limit, so it answers whatever is broken.
 func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	config, err := c.running()
 	if err != nil {

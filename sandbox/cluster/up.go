@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,7 @@ func (c *Cluster) up(ctx context.Context, options Options) error {
 	if err := c.agree(options.Config); err != nil {
 		return err
 	}
-	base, product, err := c.build(ctx, options, part)
+	images, err := c.build(ctx, options, part)
 	if err != nil {
 		return err
 	}
@@ -53,19 +54,14 @@ func (c *Cluster) up(ctx context.Context, options Options) error {
 	if err := c.issueAll(options.Nodes); err != nil {
 		return err
 	}
-	if err := network.Raise(); err != nil {
-		return err
-	}
-	if err := c.plantImages(ctx, options, base); err != nil {
+	if err := c.plantImages(ctx, options, lasting(images)); err != nil {
 		return err
 	}
 	if err := c.startMachines(ctx, options.Config); err != nil {
 		return err
 	}
-	for _, built := range product {
-		if err := c.loadImage(ctx, built.Path); err != nil {
-			return err
-		}
+	if err := c.bringImages(ctx, options.Config, images); err != nil {
+		return err
 	}
 	return c.awaitDNS(ctx)
 }
@@ -97,49 +93,42 @@ func (c Config) String() string {
 	return fmt.Sprintf("Kubernetes %s with %d nodes%s", c.Kubernetes, c.Nodes, profile)
 }
 
-// build makes programs and images, or finds them in the cache. The base images change rarely and are planted as a
-// whole; those of the product change with each build of it and are loaded.
-func (c *Cluster) build(
-	ctx context.Context, options Options, kubernetes parts.Part,
-) (base, product []image.Built, err error) {
-	containerd, coredns := parts.Containerd(), parts.CoreDNS()
-	for _, part := range []parts.Part{kubernetes, containerd, coredns} {
+// build makes programs and images, or finds them in the cache, and puts the programs into the sandbox's folder.
+func (c *Cluster) build(ctx context.Context, options Options, kubernetes parts.Part) ([]image.Built, error) {
+	coredns := parts.CoreDNS()
+	var dns string
+	for _, part := range []parts.Part{kubernetes, parts.Containerd(), coredns} {
 		done := c.task(fmt.Sprintf("%s %s", part.Name, part.Version), parts.Built(options.CacheDir, part))
 		dir, err := parts.Build(ctx, options.CacheDir, part)
 		if done(err); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if part.Name != coredns.Name {
-			if err := c.install(dir); err != nil {
-				return nil, nil, err
-			}
+		if part.Name == coredns.Name {
+			dns = filepath.Join(dir, "coredns")
+		} else if err := c.install(dir); err != nil {
+			return nil, err
 		}
 	}
 	if err := c.installFile(options.Binary, "sandbox"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	settings := image.Options{
 		RecipesDir: options.RecipesDir, CacheDir: filepath.Join(options.CacheDir, "images"), Progress: c.Say,
 	}
-	dns, err := image.FromBinary(ctx, settings, image.Binary{
-		Name: "coredns", Tag: coredns.Version,
-		File: filepath.Join(options.CacheDir, "parts", coredns.Key(), "coredns"),
-	})
+	server, err := image.FromBinary(ctx, settings, image.Binary{Name: "coredns", Tag: coredns.Version, File: dns})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all, err := image.Build(ctx, settings)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, built := range append(all, dns) {
-		if built.Name == "meridian" {
-			product = append(product, built)
-		} else {
-			base = append(base, built)
-		}
-	}
-	return base, product, nil
+	return append(all, server), nil
+}
+
+// lasting leaves out the image that changes with each build of the product: a seed would be made anew each time.
+func lasting(images []image.Built) []image.Built {
+	return slices.DeleteFunc(slices.Clone(images), func(built image.Built) bool { return built.Name == "meridian" })
 }
 
 // install puts the programs of a built part into the sandbox's own folder: the cache may be cleared, or be at a place
@@ -150,28 +139,44 @@ func (c *Cluster) install(dir string) error {
 		return fmt.Errorf("list built programs: %w", err)
 	}
 	for _, entry := range entries {
-		if err := c.installFile(filepath.Join(dir, entry.Name()), entry.Name()); err != nil {
+		source := filepath.Join(dir, entry.Name())
+		if entry.Type()&fs.ModeSymlink != 0 { // A further name of a program.
+			err = c.installName(source, entry.Name())
+		} else {
+			err = c.installFile(source, entry.Name())
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// installFile replaces a program by renaming, so that a running one keeps its file. Names of one program stay one
-// file.
+func (c *Cluster) installName(source, name string) error {
+	target, err := os.Readlink(source)
+	if err != nil {
+		return fmt.Errorf("read name %s: %w", name, err)
+	}
+	_ = os.Remove(c.program(name))
+	if err := os.Symlink(target, c.program(name)); err != nil {
+		return fmt.Errorf("install name %s: %w", name, err)
+	}
+	return nil
+}
+
+// installFile replaces a program by renaming, so that a running one keeps its file. One that is there stays.
 func (c *Cluster) installFile(source, name string) error {
 	target := c.program(name)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return fmt.Errorf("make folder of programs: %w", err)
 	}
-	resolved, err := filepath.EvalSymlinks(source)
-	if err != nil {
-		return fmt.Errorf("find program %s: %w", name, err)
+	if sameFile(source, target) {
+		return nil
 	}
 	unfinished := target + ".new"
 	_ = os.Remove(unfinished)
-	if os.Link(resolved, unfinished) != nil { // Another file system.
-		if err := copyFile(resolved, unfinished); err != nil {
+	if os.Link(source, unfinished) != nil { // Another file system.
+		if err := copyFile(source, unfinished); err != nil {
 			return err
 		}
 	}
@@ -181,8 +186,21 @@ func (c *Cluster) installFile(source, name string) error {
 	return nil
 }
 
+// sameFile tells whether target is source, or a copy of it that is not older.
+func sameFile(source, target string) bool {
+	from, err := os.Stat(source)
+	if err != nil {
+		return false
+	}
+	to, err := os.Stat(target)
+	return err == nil && (os.SameFile(from, to) || (from.Size() == to.Size() && !to.ModTime().Before(from.ModTime())))
+}
+
 // startMachines boots what is off and undoes every fault on what is on.
 func (c *Cluster) startMachines(ctx context.Context, config Config) error {
+	if err := c.startSwitch(ctx); err != nil {
+		return err
+	}
 	if err := c.startControl(ctx, config); err != nil {
 		return err
 	}
@@ -202,6 +220,19 @@ func (c *Cluster) startMachines(ctx context.Context, config Config) error {
 	return c.awaitNodes(ctx, c.nodesOn(config))
 }
 
+// startSwitch boots the machine that is nothing but a network. Without it every cable is gone, so whatever of a
+// killed sandbox still runs is powered off first.
+func (c *Cluster) startSwitch(ctx context.Context) error {
+	if c.pid(switchMachine) != 0 {
+		return nil
+	}
+	if err := machine.RemoveAll(); err != nil {
+		return err
+	}
+	spec := machine.Spec{Name: switchMachine, Dir: c.machineDir(switchMachine), Keep: c.dir}
+	return machine.Boot(ctx, c.program("sandbox"), spec, network.Raise)
+}
+
 func (c *Cluster) startControl(ctx context.Context, config Config) error {
 	if c.pid(controlPlane) != 0 {
 		return c.restore(ctx, controlPlane)
@@ -210,7 +241,7 @@ func (c *Cluster) startControl(ctx context.Context, config Config) error {
 		return err
 	}
 	return machine.Boot(ctx, c.program("sandbox"), c.controlSpec(config), func(pid int) error {
-		if err := network.Plug(controlPlane, pid, network.ControlAddress); err != nil {
+		if err := network.Plug(c.pid(switchMachine), controlPlane, pid, network.ControlAddress); err != nil {
 			return err
 		}
 		return network.RouteInside(pid, 0, config.Nodes)
@@ -233,7 +264,7 @@ func (c *Cluster) startNode(ctx context.Context, config Config, n int) error {
 		return err
 	}
 	return machine.Boot(ctx, c.program("sandbox"), spec, func(pid int) error {
-		if err := network.Plug(name, pid, network.NodeAddress(n)); err != nil {
+		if err := network.Plug(c.pid(switchMachine), name, pid, network.NodeAddress(n)); err != nil {
 			return err
 		}
 		return network.RouteInside(pid, n, config.Nodes)

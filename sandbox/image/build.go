@@ -83,6 +83,28 @@ func Build(ctx context.Context, options Options, names ...string) ([]Built, erro
 	return built, nil
 }
 
+// Check reads all recipes and finds out where their packages would come from, so that what is missing is told before
+// anything else is built.
+func Check(recipesDir string) error {
+	names, err := Recipes(recipesDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		read, err := load(recipesDir, name)
+		if err != nil {
+			return err
+		}
+		if read.Debian == nil {
+			continue
+		}
+		if _, err := sourcesFor(os.DirFS("/"), read.Debian.Suite, os.Getenv(MirrorVariable)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Binary is a static program that becomes an image of its own.
 type Binary struct {
 	// Name and Tag make the reference.

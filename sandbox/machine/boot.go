@@ -17,12 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ToolPath is where programs are looked for inside machines, whatever the caller's PATH is.
+const ToolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // InitCommand is the hidden command of the sandbox's binary that runs Init.
 const InitCommand = "machine-init"
 
-// goFD is the pipe over which Boot tells the init that the network is plugged in. It closes without a word when the
-// booting command dies, and the machine then ends too: there is no moment at which a crash leaves a machine behind
-// that is not in its control group.
+// goFD is the pipe over which Boot tells the init to go on. It closes without a word when the booting command dies,
+// and the init then ends before it has done anything. It waits for the word until Boot has put it into the machine's
+// control group, so there is no moment at which a crash leaves a process behind that is not found by its group.
 const goFD = 3
 
 // Boot starts the machine. The init is the given binary; connect plugs the network into the namespaces of a process
@@ -34,44 +37,51 @@ func Boot(ctx context.Context, binary string, spec Spec, connect func(pid int) e
 	if err := spec.save(); err != nil {
 		return err
 	}
+	pid, word, err := spawnInit(binary, spec)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = word.Close() }()
+	if err := joinGroup(spec.Name, pid); err != nil {
+		return err
+	}
+	if err := connect(pid); err != nil {
+		return fmt.Errorf("connect machine %s: %w", spec.Name, err)
+	}
+	if err := os.WriteFile(filepath.Join(spec.Dir, "pid"), []byte(strconv.Itoa(pid)), 0o600); err != nil {
+		return fmt.Errorf("write pid of machine %s: %w", spec.Name, err)
+	}
+	if _, err := word.Write([]byte("g")); err != nil {
+		return fmt.Errorf("machine %s ended while booting, see %s: %w", spec.Name, spec.logFile("init"), err)
+	}
+	return awaitControl(ctx, spec)
+}
+
+// spawnInit starts the init in namespaces of its own and returns the end of the pipe that it waits at.
+func spawnInit(binary string, spec Spec) (pid int, word *os.File, err error) {
 	log, err := os.OpenFile(spec.logFile("init"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("open log of machine %s: %w", spec.Name, err)
+		return 0, nil, fmt.Errorf("open log of machine %s: %w", spec.Name, err)
 	}
 	defer func() { _ = log.Close() }()
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("make pipe: %w", err)
+		return 0, nil, fmt.Errorf("make pipe: %w", err)
 	}
-	defer func() { _ = writer.Close() }()
+	defer func() { _ = reader.Close() }()
 	init := &exec.Cmd{
-		Path: binary, Args: []string{binary, InitCommand, spec.Dir, stageJoin}, Env: []string{"PATH=" + os.Getenv("PATH")},
+		Path: binary, Args: []string{binary, InitCommand, spec.Dir, stageJoin}, Env: []string{"PATH=" + ToolPath},
 		Stdout: log, Stderr: log, ExtraFiles: []*os.File{reader},
 		SysProcAttr: &syscall.SysProcAttr{
 			Setsid:     true,
 			Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET,
 		},
 	}
-	err = init.Start()
-	_ = reader.Close()
-	if err != nil {
-		return fmt.Errorf("start machine %s: %w", spec.Name, err)
+	if err := init.Start(); err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("start machine %s: %w", spec.Name, err), writer.Close())
 	}
 	go func() { _ = init.Wait() }() // Only collects the exit status, should the machine end before this command.
-	if err := connect(init.Process.Pid); err != nil {
-		return fmt.Errorf("connect machine %s: %w", spec.Name, err)
-	}
-	if err := awaitGroup(ctx, spec, init.Process.Pid); err != nil {
-		return err
-	}
-	pid := []byte(strconv.Itoa(init.Process.Pid))
-	if err := os.WriteFile(filepath.Join(spec.Dir, "pid"), pid, 0o600); err != nil {
-		return fmt.Errorf("write pid of machine %s: %w", spec.Name, err)
-	}
-	if _, err := writer.Write([]byte("g")); err != nil {
-		return fmt.Errorf("machine %s ended while booting, see %s: %w", spec.Name, spec.logFile("init"), err)
-	}
-	return awaitControl(ctx, spec)
+	return init.Process.Pid, writer, nil
 }
 
 // awaitControl waits until the init answers, which it does when all else is in place.
@@ -82,23 +92,6 @@ func awaitControl(ctx context.Context, spec Spec) (err error) {
 		}
 	}
 	return fmt.Errorf("machine %s does not answer, see %s: %w", spec.Name, spec.logFile("init"), err)
-}
-
-// awaitGroup waits until the init has put itself into the machine's control group.
-func awaitGroup(ctx context.Context, spec Spec, pid int) error {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		pids, err := members(spec.Name)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(pids, pid) {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return fmt.Errorf("machine %s did not boot, see %s", spec.Name, spec.logFile("init"))
 }
 
 // PID returns the process id of the machine's init, or 0 if the machine is off. The number in the file alone proves
@@ -139,8 +132,8 @@ func powerOff(name string) (killed []int, err error) {
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL) // It may be gone already: the next look tells.
 		}
-		if frozen(name) { // A frozen process dies when it wakes: the signal is there before it can do anything else.
-			if err := freeze(name, false); err != nil {
+		if Frozen(name) { // A frozen process dies when it wakes: the signal is there before it can do anything else.
+			if err := Thaw(name); err != nil {
 				return killed, err
 			}
 		}
@@ -161,17 +154,8 @@ func awaitCollected(pids []int) {
 	}
 }
 
-// Freeze stops every process of the machine without ending any, as a hung host would; Thaw lets them go on.
-func Freeze(name string) error { return freeze(name, true) }
-
-// Thaw undoes Freeze.
-func Thaw(name string) error { return freeze(name, false) }
-
-// Frozen tells whether the machine is frozen.
-func Frozen(name string) bool { return frozen(name) }
-
-// All lists the machines that have a control group, running or not.
-func All() ([]string, error) {
+// all lists the machines that have a control group, running or not.
+func all() ([]string, error) {
 	trees, err := hierarchies()
 	if err != nil {
 		return nil, err
@@ -197,18 +181,16 @@ func All() ([]string, error) {
 
 // RemoveAll powers every machine off and removes the group that holds them, so that nothing of any machine is left.
 func RemoveAll() error {
-	names, err := All()
+	names, err := all()
 	if err != nil {
 		return err
 	}
 	var killed []int
-	for _, name := range names {
+	var failed []error
+	for _, name := range names { // One that does not end keeps none of the others.
 		pids, err := powerOff(name)
-		if err != nil {
-			return err
-		}
-		killed = append(killed, pids...)
+		killed, failed = append(killed, pids...), append(failed, err)
 	}
 	awaitCollected(killed)
-	return removeGroup("")
+	return errors.Join(append(failed, removeGroup(""))...)
 }

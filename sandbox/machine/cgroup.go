@@ -79,8 +79,8 @@ func controllersOf(options string) string {
 	return strings.Join(kept, ",")
 }
 
-// joinGroup puts this process into the machine's group in every hierarchy, making the group first.
-func joinGroup(machine string) error {
+// joinGroup puts a process into the machine's group in every hierarchy, making the group first.
+func joinGroup(machine string, pid int) error {
 	trees, err := hierarchies()
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func joinGroup(machine string) error {
 			return err
 		}
 		procs := filepath.Join(group, "cgroup.procs")
-		if err := os.WriteFile(procs, []byte("0"), 0o600); err != nil {
+		if err := os.WriteFile(procs, []byte(strconv.Itoa(pid)), 0o600); err != nil {
 			return fmt.Errorf("join control group %s: %w", group, err)
 		}
 	}
@@ -148,7 +148,7 @@ func delegate(groups ...string) error {
 	return nil
 }
 
-// members lists the processes of a machine and of every group below it, by looking into one hierarchy.
+// members lists the processes of a machine and of every group below it, in all hierarchies.
 func members(machine string) ([]int, error) {
 	trees, err := hierarchies()
 	if err != nil {
@@ -223,17 +223,27 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// freeze stops or continues every process of the machine at once.
-func freeze(machine string, frozen bool) error {
-	file, value := filepath.Join(cgroupMount, "freezer", groupRoot, machine, "freezer.state"), "THAWED"
-	if frozen {
-		value = "FROZEN"
+// Freeze stops every process of the machine without ending any, as a hung host would. It returns when all stand
+// still.
+func Freeze(machine string) error {
+	if err := setFreezer(machine, "FROZEN", "1"); err != nil {
+		return err
 	}
-	if unified() {
-		file, value = filepath.Join(cgroupMount, groupRoot, machine, "cgroup.freeze"), "0"
-		if frozen {
-			value = "1"
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if Frozen(machine) {
+			return nil
 		}
+	}
+	return fmt.Errorf("machine %s does not freeze", machine)
+}
+
+// Thaw undoes Freeze.
+func Thaw(machine string) error { return setFreezer(machine, "THAWED", "0") }
+
+func setFreezer(machine, v1, v2 string) error {
+	file, value := filepath.Join(cgroupMount, "freezer", groupRoot, machine, "freezer.state"), v1
+	if unified() {
+		file, value = filepath.Join(cgroupMount, groupRoot, machine, "cgroup.freeze"), v2
 	}
 	if err := os.WriteFile(file, []byte(value), 0o600); err != nil {
 		return fmt.Errorf("set the freezer of %s: %w", machine, err)
@@ -241,9 +251,44 @@ func freeze(machine string, frozen bool) error {
 	return nil
 }
 
-// frozen tells whether the machine is frozen; a machine without a freezer is not.
-func frozen(machine string) bool {
+// Frozen tells whether the machine is frozen; a machine without a freezer is not.
+func Frozen(machine string) bool {
 	v1, _ := os.ReadFile(filepath.Join(cgroupMount, "freezer", groupRoot, machine, "freezer.state"))
-	v2, _ := os.ReadFile(filepath.Join(cgroupMount, groupRoot, machine, "cgroup.freeze"))
-	return strings.HasPrefix(string(v1), "FR") || strings.HasPrefix(string(v2), "1")
+	v2, _ := os.ReadFile(filepath.Join(cgroupMount, groupRoot, machine, "cgroup.events"))
+	return strings.HasPrefix(string(v1), "FROZEN") || strings.Contains(string(v2), "frozen 1")
+}
+
+// required are the controllers without which a kubelet does not start or a fault does not work.
+var required = []string{"cpu", "cpuset", "memory", "pids"}
+
+// CheckGroups tells what is missing of the host's control groups.
+func CheckGroups() error {
+	trees, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	if !unified() {
+		for _, name := range append([]string{"freezer", "devices"}, required...) {
+			if !slices.ContainsFunc(trees, func(tree hierarchy) bool {
+				return slices.Contains(strings.Split(tree.options, ","), name)
+			}) {
+				return fmt.Errorf("the control group %s is not mounted below %s", name, cgroupMount)
+			}
+		}
+		return nil
+	}
+	if err := delegate(cgroupMount); err != nil {
+		return err
+	}
+	enabled, err := os.ReadFile(filepath.Join(cgroupMount, "cgroup.subtree_control"))
+	if err != nil {
+		return fmt.Errorf("read control groups: %w", err)
+	}
+	for _, name := range required {
+		if !slices.Contains(strings.Fields(string(enabled)), name) {
+			return fmt.Errorf("the control group %s cannot be handed to machines: inside a container that is not possible "+
+				"while processes are in its root group", name)
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,8 +84,9 @@ func (c *crew) spawn(service Service) (*os.Process, error) {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	defer func() { _ = null.Close() }()
+	// The first mention of a variable counts, so the service's own come first.
 	return os.StartProcess(service.Path, append([]string{service.Path}, service.Args...), &os.ProcAttr{
-		Dir: "/", Env: append(os.Environ(), service.Env...), Files: []*os.File{null, log, log},
+		Dir: "/", Env: append(slices.Clone(service.Env), os.Environ()...), Files: []*os.File{null, log, log},
 	})
 }
 
@@ -118,7 +120,7 @@ func (c *crew) note(pid int, status unix.WaitStatus) {
 		if state.PID != pid || !state.Running {
 			continue
 		}
-		state.PID, state.Running, state.Ready = 0, false, false
+		state.PID, state.Running = 0, false
 		state.LastExit = describe(status)
 		if !state.Held {
 			state.Restarts++
@@ -137,26 +139,23 @@ func describe(status unix.WaitStatus) string {
 // awaitReady waits until the service's check says yes. A held service is not waited for.
 func (c *crew) awaitReady(service Service) {
 	for ; ; time.Sleep(50 * time.Millisecond) {
-		ready := service.Ready == nil || service.Ready.passes()
-		c.mu.Lock()
-		state := c.states[service.Name]
-		state.Ready = state.Running && ready
-		done := state.Ready || state.Held
-		c.mu.Unlock()
-		if done {
+		if state := c.look(service); state.Ready || state.Held {
 			return
 		}
 	}
 }
 
-// hold kills the service, if it runs, and keeps it down until release.
+// hold kills the service, if it runs, and keeps it down until release. It returns when the process has ended.
 func (c *crew) hold(service Service) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	state := c.states[service.Name]
 	state.Held = true
 	if state.Running {
 		_ = unix.Kill(state.PID, unix.SIGKILL)
+	}
+	c.mu.Unlock()
+	for c.look(service).Running {
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -166,7 +165,6 @@ func (c *crew) release(service Service) {
 	c.states[service.Name].Held = false
 	c.mu.Unlock()
 	c.start(service)
-	go c.awaitReady(service)
 }
 
 // kill ends the service once; it is restarted as after any death.
@@ -175,20 +173,24 @@ func (c *crew) kill(service Service) {
 	defer c.mu.Unlock()
 	if state := c.states[service.Name]; state.Running {
 		_ = unix.Kill(state.PID, unix.SIGKILL)
-		state.Ready = false
 	}
 }
 
-// list returns the states in the order of the services, with readiness as of now.
+// look returns the state of a service as of now. The check is asked without the lock, for it may take a while.
+func (c *crew) look(service Service) State {
+	ready := service.Ready == nil || service.Ready.passes()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := *c.states[service.Name]
+	state.Ready = state.Running && ready
+	return state
+}
+
+// list returns the states in the order of the services.
 func (c *crew) list() []State {
 	var states []State
 	for _, service := range c.spec.Services {
-		ready := service.Ready == nil || service.Ready.passes()
-		c.mu.Lock()
-		state := *c.states[service.Name]
-		c.mu.Unlock()
-		state.Ready = state.Running && ready
-		states = append(states, state)
+		states = append(states, c.look(service))
 	}
 	return states
 }

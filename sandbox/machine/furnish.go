@@ -25,7 +25,8 @@ func furnish(spec Spec) error {
 			return err
 		}
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+	// Slaves: nothing of the machine reaches the host, but what the host unmounts does not stay busy in here.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("detach mounts from the host: %w", err)
 	}
 	if err := mountKernel(); err != nil {
@@ -129,7 +130,8 @@ func openPath(path string) (string, error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }
 
-// bindTo binds source over target, making the target where an empty file system lies and it can be made.
+// bindTo binds source over target. A folder is made where an empty file system lies; a file has to be there, or it is
+// left out, as making it would be a change of the host.
 func bindTo(source, target string) error {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -138,7 +140,7 @@ func bindTo(source, target string) error {
 	if info.IsDir() {
 		err = os.MkdirAll(target, 0o755)
 	} else if _, statErr := os.Stat(target); errors.Is(statErr, fs.ErrNotExist) {
-		err = os.WriteFile(target, nil, 0o644)
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("make mount point %s: %w", target, err)

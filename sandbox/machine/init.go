@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The init runs in two stages, the second after executing itself again. A control group namespace belongs to a
-// thread until the next exec makes that thread the whole process, and it must be made after the process has joined
-// the groups.
+// The init runs in two stages, the second after executing itself again: a control group namespace belongs to a thread
+// until the next exec makes that thread the whole process.
 const (
 	stageJoin = "join"
 	stageRun  = "run"
@@ -36,9 +35,11 @@ func Init(dir, stage string) error {
 }
 
 func join(spec Spec) error {
-	if err := joinGroup(spec.Name); err != nil {
-		return err
+	word := os.NewFile(goFD, "go")
+	if n, err := word.Read(make([]byte, 1)); n != 1 {
+		return fmt.Errorf("the command that booted this machine went away: %w", err)
 	}
+	_ = word.Close()
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make a control group namespace: %w", err)
@@ -51,8 +52,8 @@ func join(spec Spec) error {
 }
 
 func run(spec Spec) error {
-	// PID 1 gets only the signals that it asks for: from inside the machine nothing can end it.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	// Asked for and never read: nothing from inside ends PID 1. Ignoring them would be passed on to every service.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	listener, err := listen(spec)
 	if err != nil {
 		return err
@@ -63,11 +64,6 @@ func run(spec Spec) error {
 	if err := unix.Sethostname([]byte(spec.Name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	signals := os.NewFile(goFD, "go")
-	if n, err := signals.Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("the command that booted this machine went away: %w", err)
-	}
-	_ = signals.Close()
 	for name, value := range spec.Sysctls {
 		if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0o600); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)

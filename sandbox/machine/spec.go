@@ -6,7 +6,7 @@
 // Every process of a machine is in the machine's cgroup from before it can do harm, so a command that comes after a
 // crash finds them all there and never has to guess whose a process is.
 //
-// Boot starts a machine from outside; Init is what runs as its PID 1; Control talks to it.
+// Boot starts a machine from outside; Init is what runs as its PID 1; Services and Tell talk to it.
 package machine
 
 import (

@@ -4,107 +4,125 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
-// inside is the name of a machine's only network card.
-const inside = "eth0"
+// Names of network devices: a machine's only card, the bridge inside the switch, and the switch's end of the host's
+// cable.
+const (
+	inside   = "eth0"
+	bridge   = "switch"
+	hostPort = "host"
+)
 
-// Raise makes the bridge with the host's address, unless it is there.
-func Raise() error {
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: Bridge}}
-	if err := netlink.LinkAdd(bridge); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("make bridge %s: %w", Bridge, err)
+// Raise makes the bridge in the namespace of the switch, whose init is pid, and lays the host's cable to it.
+func Raise(pid int) error {
+	if err := Remove(); err != nil { // The end of a cable to an earlier switch.
+		return err
 	}
-	link, err := netlink.LinkByName(Bridge)
+	cable := &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: HostCard}, PeerName: hostPort, PeerNamespace: netlink.NsPid(pid),
+	}
+	if err := netlink.LinkAdd(cable); err != nil {
+		return fmt.Errorf("lay the host's cable: %w", err)
+	}
+	err := within(pid, func(handle *netlink.Handle) error {
+		if err := handle.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge}}); err != nil {
+			return fmt.Errorf("make bridge: %w", err)
+		}
+		if err := setUp(handle, bridge, ""); err != nil {
+			return err
+		}
+		return attach(handle, hostPort)
+	})
 	if err != nil {
-		return fmt.Errorf("find bridge: %w", err)
+		return err
 	}
-	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(HostAddress), Mask: mustRange(MachineRange).Mask}}
-	if err := netlink.AddrReplace(link, address); err != nil {
-		return fmt.Errorf("give the bridge its address: %w", err)
-	}
-	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("set the bridge up: %w", err)
-	}
-	return nil
+	return within(os.Getpid(), func(handle *netlink.Handle) error { return setUp(handle, HostCard, HostAddress) })
 }
 
-// Remove removes the bridge, all cables and, with them, the host's routes.
+// Remove removes the host's cable and, with it, the host's routes.
 func Remove() error {
-	links, err := netlink.LinkList()
-	if err != nil {
-		return fmt.Errorf("list network devices: %w", err)
-	}
-	bridge, err := netlink.LinkByName(Bridge)
+	card, err := netlink.LinkByName(HostCard)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("find bridge: %w", err)
+		return fmt.Errorf("find the host's cable: %w", err)
 	}
-	for _, link := range links {
-		if link.Attrs().MasterIndex == bridge.Attrs().Index {
-			if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
-				return fmt.Errorf("remove cable %s: %w", link.Attrs().Name, err)
-			}
-		}
-	}
-	if err := netlink.LinkDel(bridge); err != nil {
-		return fmt.Errorf("remove bridge: %w", err)
+	if err := netlink.LinkDel(card); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove the host's cable: %w", err)
 	}
 	return nil
 }
 
-// Plug lays a cable from the bridge into the network namespace of process pid and gives its end the address.
-func Plug(machine string, pid int, address string) error {
-	bridge, err := netlink.LinkByName(Bridge)
+// Plug lays a cable from the switch into the network namespace of process pid and gives its end the address.
+func Plug(switchPID int, machine string, pid int, address string) error {
+	err := within(switchPID, func(handle *netlink.Handle) error {
+		if old, err := handle.LinkByName(machine); err == nil { // Its machine was killed a moment ago.
+			if err := handle.LinkDel(old); err != nil && !errors.Is(err, unix.ENODEV) {
+				return fmt.Errorf("remove old cable: %w", err)
+			}
+		}
+		cable := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: machine}, PeerName: inside, PeerNamespace: netlink.NsPid(pid),
+		}
+		if err := handle.LinkAdd(cable); err != nil {
+			return fmt.Errorf("lay cable to %s: %w", machine, err)
+		}
+		return attach(handle, machine)
+	})
+	if err != nil {
+		return err
+	}
+	return within(pid, func(handle *netlink.Handle) error {
+		if err := setUp(handle, "lo", ""); err != nil {
+			return err
+		}
+		return setUp(handle, inside, address)
+	})
+}
+
+// attach connects one end of a cable to the bridge.
+func attach(handle *netlink.Handle, port string) error {
+	link, err := handle.LinkByName(port)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", port, err)
+	}
+	master, err := handle.LinkByName(bridge)
 	if err != nil {
 		return fmt.Errorf("find bridge: %w", err)
 	}
-	outside := "mrd-" + machine
-	if len(outside) > 15 { // The kernel's limit for names of network devices.
-		outside = outside[:15]
+	if err := handle.LinkSetMasterByIndex(link, master.Attrs().Index); err != nil {
+		return fmt.Errorf("attach %s: %w", port, err)
 	}
-	if old, err := netlink.LinkByName(outside); err == nil { // Its machine was killed a moment ago.
-		if err := netlink.LinkDel(old); err != nil && !errors.Is(err, unix.ENODEV) {
-			return fmt.Errorf("remove old cable: %w", err)
-		}
-	}
-	cable := &netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: outside, MasterIndex: bridge.Attrs().Index, Flags: net.FlagUp},
-		PeerName:  inside, PeerNamespace: netlink.NsPid(pid),
-	}
-	if err := netlink.LinkAdd(cable); err != nil {
-		return fmt.Errorf("lay cable %s: %w", outside, err)
-	}
-	return within(pid, func(handle *netlink.Handle) error { return configure(handle, address) })
+	return setUp(handle, port, "")
 }
 
-func configure(handle *netlink.Handle, address string) error {
-	for name, ip := range map[string]string{"lo": "", inside: address} {
-		link, err := handle.LinkByName(name)
-		if err != nil {
-			return fmt.Errorf("find %s: %w", name, err)
+// setUp gives a device its address, if it has one, and sets it up.
+func setUp(handle *netlink.Handle, name, address string) error {
+	link, err := handle.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", name, err)
+	}
+	if address != "" {
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(address), Mask: mustRange(MachineRange).Mask}}
+		if err := handle.AddrReplace(link, addr); err != nil {
+			return fmt.Errorf("set address of %s: %w", name, err)
 		}
-		if ip != "" {
-			addr := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip), Mask: mustRange(MachineRange).Mask}}
-			if err := handle.AddrReplace(link, addr); err != nil {
-				return fmt.Errorf("set address of %s: %w", name, err)
-			}
-		}
-		if err := handle.LinkSetUp(link); err != nil {
-			return fmt.Errorf("set %s up: %w", name, err)
-		}
+	}
+	if err := handle.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
 	}
 	return nil
 }
 
-// RouteInside gives the machine of process pid, which is node self or 0 for none, the routes to the pods of all
-// nodes and a way out through the host for everything else.
+// RouteInside gives the machine of process pid, which is node self or 0 for none, the routes to the pods of all other
+// nodes, and the host as the way to everything else: a kubelet wants to see a default route.
 func RouteInside(pid, self, nodes int) error {
 	return within(pid, func(handle *netlink.Handle) error {
 		link, err := handle.LinkByName(inside)
@@ -133,11 +151,11 @@ func RouteInside(pid, self, nodes int) error {
 // RouteHost gives the host the routes to the pods of every node and to Services through the nodes that are on: a dead
 // next hop would swallow its share of all connections.
 func RouteHost(nodes int, on []int) error {
-	bridge, err := netlink.LinkByName(Bridge)
+	card, err := netlink.LinkByName(HostCard)
 	if err != nil {
-		return fmt.Errorf("find bridge: %w", err)
+		return fmt.Errorf("find the host's cable: %w", err)
 	}
-	index := bridge.Attrs().Index
+	index := card.Attrs().Index
 	for n := 1; n <= nodes; n++ {
 		route := &netlink.Route{LinkIndex: index, Gw: net.ParseIP(NodeAddress(n)), Dst: mustRange(NodePods(n))}
 		if err := netlink.RouteReplace(route); err != nil {

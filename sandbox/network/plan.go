@@ -1,6 +1,8 @@
-// Package network wires machines together: a bridge in the host's own namespace, a cable from it to each machine,
-// and routes, with no address translation between machines. Cuts are packet filters inside a machine's namespace, so
-// they, like the cables, end with the machine; only the bridge and the host's routes over it have to be removed.
+// Package network wires machines together: a switch, which is a bridge in the network namespace of a machine of its
+// own, a cable from it to each machine and one to the host, and routes, with no address translation between
+// machines. The bridge is not in the host's namespace, because there the host's own packet filters (those of Docker,
+// for one) would decide about packets between nodes. Cuts are packet filters inside a node's namespace. All of it
+// ends with the machines; only the host's end of its cable is removed by name.
 package network
 
 import (
@@ -11,9 +13,9 @@ import (
 // The ranges are fixed: they are part of certificates and of what the control plane was started with. Preflight looks
 // whether the host uses any of them already.
 const (
-	// Bridge is the name of the bridge in the host's namespace.
-	Bridge = "meridian0"
-	// HostAddress is the host's own address on the bridge, from which tests reach pods and services.
+	// HostCard is the name of the host's end of its cable.
+	HostCard = "meridian0"
+	// HostAddress is the host's own address, from which tests reach pods and services.
 	HostAddress = "10.77.0.1"
 	// ControlAddress is where the API server listens. It is not the host's address, so that a node can be cut from the
 	// API server and still be reached by a client on the host.
@@ -24,6 +26,10 @@ const (
 	PodRange = "10.244.0.0/16"
 	// ServiceRange holds the addresses of Services.
 	ServiceRange = "10.96.0.0/16"
+	// APIService is the address of the Service by which pods find the API server: the first of its range.
+	APIService = "10.96.0.1"
+	// DNSService is the address of the Service of the name server.
+	DNSService = "10.96.0.10"
 	// MaxNodes is how many nodes the address plan has room for.
 	MaxNodes = 9
 )

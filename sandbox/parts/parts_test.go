@@ -31,8 +31,8 @@ func TestKubernetesVersion(t *testing.T) {
 	}
 }
 
-// TestModulesAreOfTheirFolder finds a module whose requirement was raised without renaming its folder: the cache's key
-// and the printed version would then tell something else than what is built.
+// TestModulesAreOfTheirFolder finds a module whose requirement was raised without renaming its folder: the cache's
+// key and the printed version would then tell something else than what is built.
 func TestModulesAreOfTheirFolder(t *testing.T) {
 	var parts []Part
 	for _, version := range KubernetesVersions() {

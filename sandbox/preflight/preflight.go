@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -17,34 +18,67 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"meridian.dev/meridian/sandbox/image"
+	"meridian.dev/meridian/sandbox/machine"
 	"meridian.dev/meridian/sandbox/network"
 )
 
 // tool is a program that the sandbox calls and the Debian package that has it.
 type tool struct{ program, debian string }
 
-// tools lists what a sandbox needs beyond what it builds itself. Go is last: its package may be too old, so it is
-// asked for only when it is missing altogether.
+// tools lists what a sandbox needs beyond what it builds itself.
 var tools = []tool{
 	{"runc", "runc"}, {"/usr/lib/cni/ptp", "containernetworking-plugins"}, {"nft", "nftables"}, {"mkfs.xfs", "xfsprogs"},
 	{"xfs_growfs", "xfsprogs"}, {"nsenter", "util-linux"}, {"losetup", "mount"}, {"mount", "mount"}, {"cp", "coreutils"},
-	{"mmdebstrap", "mmdebstrap"},
+	{"mmdebstrap", "mmdebstrap"}, {"/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring"},
 }
 
-// needFree is the disk space that building and running a sandbox takes, with room for volumes.
-const needFree = 12 << 30
+// The disk space that a first start takes: sources, compilers' output, parts and images in the caches; nodes and
+// volumes in the state.
+const (
+	needCache = 10 << 30
+	needState = 4 << 30
+)
 
-// Check looks at everything and returns one error for each thing that is missing. Packages are installed on the way
-// if the host has apt-get. The sandbox's state is going to be in stateDir.
-func Check(ctx context.Context, stateDir string, say func(string)) error {
-	if os.Geteuid() != 0 {
-		return errors.New("this command makes namespaces, mounts and loop devices: run it as root (sudo make sandbox)")
+// Check looks at everything and returns one error for each thing that is missing: first what only the host's owner
+// can give, then packages, which are installed if the host has apt-get. A sandbox that exists has passed all this
+// before, so only the quick parts are asked again.
+func Check(ctx context.Context, paths Paths, say func(string)) error {
+	if err := Root(); err != nil {
+		return err
+	}
+	if err := errors.Join(namespaces(), machine.CheckGroups(), loopDevices(), fileSystem("xfs"), freeAddresses(),
+		goTool()); err != nil {
+		return err
+	}
+	if _, err := os.Stat(paths.State); errors.Is(err, fs.ErrNotExist) {
+		if err := errors.Join(space(paths.State, needState), space(paths.Cache, needCache)); err != nil {
+			return err
+		}
 	}
 	if err := installTools(ctx, say); err != nil {
 		return err
 	}
-	return errors.Join(namespaces(), overlay(stateDir), loopDevices(), fileSystem("xfs"), freeAddresses(), space(stateDir),
-		goTool())
+	return errors.Join(overlay(paths.State), recipes(paths.Recipes))
+}
+
+// recipes looks whether images can be built.
+func recipes(dir string) error {
+	if _, err := image.Recipes(dir); err != nil {
+		return fmt.Errorf("%w: run this in a checkout, or name the folder of recipes with --images", err)
+	}
+	return image.Check(dir)
+}
+
+// Paths are the folders that a sandbox is going to use.
+type Paths struct{ State, Cache, Recipes string }
+
+// Root tells whether this process may do what a sandbox needs.
+func Root() error {
+	if os.Geteuid() != 0 {
+		return errors.New("this command makes namespaces, mounts and loop devices: run it as root (sudo make sandbox)")
+	}
+	return nil
 }
 
 func installTools(ctx context.Context, say func(string)) error {
@@ -75,6 +109,9 @@ func installTools(ctx context.Context, say func(string)) error {
 func missingPackages() []string {
 	var missing []string
 	for _, tool := range tools {
+		if _, err := os.Stat(tool.program); filepath.IsAbs(tool.program) && err == nil {
+			continue
+		}
 		_, err := exec.LookPath(tool.program)
 		if err != nil && (len(missing) == 0 || missing[len(missing)-1] != tool.debian) {
 			missing = append(missing, tool.debian)
@@ -94,12 +131,13 @@ func namespaces() error {
 	return nil
 }
 
-// overlay tries an overlay mount where the nodes are going to have theirs.
+// overlay tries an overlay mount where the nodes are going to have theirs, in a mount namespace that ends with the
+// try.
 func overlay(stateDir string) error {
 	parent := existing(stateDir)
 	dir, err := os.MkdirTemp(parent, ".meridian-overlay-")
 	if err != nil {
-		return fmt.Errorf("cannot write to %s (%w): choose another folder with --dir", parent, err)
+		return fmt.Errorf("cannot write to %s: %w", parent, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
@@ -108,11 +146,13 @@ func overlay(stateDir string) error {
 		}
 	}
 	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
-	merged := filepath.Join(dir, "merged")
-	if err := unix.Mount("overlay", merged, "overlay", 0, options); err != nil {
-		return fmt.Errorf("no overlay mounts on %s (%w): choose a folder on ext4 or XFS with --dir", parent, err)
+	try := exec.Command("mount", "-t", "overlay", "overlay", "-o", options, filepath.Join(dir, "merged"))
+	try.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	if output, err := try.CombinedOutput(); err != nil {
+		return fmt.Errorf("no overlay mounts on %s (%s): mount an ext4 or XFS file system at %s",
+			parent, lastLine(string(output)), stateDir)
 	}
-	return unix.Unmount(merged, 0)
+	return nil
 }
 
 func loopDevices() error {
@@ -141,13 +181,13 @@ func freeAddresses() error {
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
-	bridge := -1
-	if link, err := netlink.LinkByName(network.Bridge); err == nil {
-		bridge = link.Attrs().Index
+	own := -1
+	if link, err := netlink.LinkByName(network.HostCard); err == nil {
+		own = link.Attrs().Index
 	}
 	for _, route := range routes {
 		used, ok := prefix(route.Dst)
-		if !ok || used.Bits() == 0 || route.LinkIndex == bridge || viaBridge(route, bridge) {
+		if !ok || used.Bits() == 0 || route.LinkIndex == own || hopsOver(route, own) {
 			continue
 		}
 		for _, ours := range network.Ranges() {
@@ -159,9 +199,9 @@ func freeAddresses() error {
 	return nil
 }
 
-func viaBridge(route netlink.Route, bridge int) bool {
+func hopsOver(route netlink.Route, own int) bool {
 	for _, hop := range route.MultiPath {
-		if hop.LinkIndex == bridge {
+		if hop.LinkIndex == own {
 			return true
 		}
 	}
@@ -176,15 +216,14 @@ func prefix(dst *net.IPNet) (netip.Prefix, bool) {
 	return parsed, err == nil
 }
 
-func space(stateDir string) error {
+func space(dir string, need uint64) error {
 	var stat unix.Statfs_t
-	if err := unix.Statfs(existing(stateDir), &stat); err != nil {
+	if err := unix.Statfs(existing(dir), &stat); err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
 	}
-	free := stat.Bavail * uint64(stat.Bsize)
-	if free < needFree {
-		return fmt.Errorf("%s has %d GiB free and a sandbox needs %d: free some or choose another disk with --dir",
-			existing(stateDir), free>>30, uint64(needFree>>30))
+	if free := stat.Bavail * uint64(stat.Bsize); free < need {
+		return fmt.Errorf("%s has %d GiB free and %d are needed: free some, or mount a bigger disk there",
+			dir, free>>30, need>>30)
 	}
 	return nil
 }

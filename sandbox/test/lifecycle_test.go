@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,7 +35,11 @@ func ownSandbox(t *testing.T) {
 func TestKillEverythingThenUp(t *testing.T) {
 	ownSandbox(t)
 	kubectl(t, "create", "configmap", "survivor")
-	for _, pid := range sandboxProcesses(t) {
+	all := sandboxProcesses(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d processes of the sandbox are found", len(all))
+	}
+	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	eventually(t, "all processes end", func() error {
@@ -90,18 +95,21 @@ func crashUp(t *testing.T, after time.Duration) {
 
 // TestClearRefusalWithoutRoot runs the command as nobody: one line, and nothing has changed.
 func TestClearRefusalWithoutRoot(t *testing.T) {
-	copied := filepath.Join(t.TempDir(), "sandbox")
+	dir, err := os.MkdirTemp("", "sandbox-as-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, "sandbox")
 	content, err := os.ReadFile(*binary)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(copied, content, 0o755); err != nil {
 		t.Fatal(err)
-	}
-	for dir := filepath.Dir(copied); dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
 	}
 	cmd := exec.Command(copied, "up")
 	cmd.Dir = "/"
@@ -132,7 +140,7 @@ func sandboxProcesses(t *testing.T) []int {
 	var pids []int
 	for _, link := range programs {
 		target, err := os.Readlink(link)
-		if err != nil || !strings.HasPrefix(target, cluster.DefaultDir) {
+		if err != nil || !strings.HasPrefix(target, cluster.Dir) {
 			continue
 		}
 		var pid int
@@ -146,12 +154,11 @@ func sandboxProcesses(t *testing.T) []int {
 // before is what the host was like before the first start.
 var before map[string][]string
 
-// host lists everything that a sandbox could leave behind.
+// host lists everything that a sandbox could leave behind, but for processes and the namespaces that live by them.
 func host() map[string][]string {
 	state := map[string][]string{
 		"loop devices": lines("losetup", "--all"),
 		"nft tables":   lines("nft", "list", "tables"),
-		"namespaces":   namespaces(),
 		"groups":       groups(),
 		"mounts":       mounts(),
 		"folders":      folders(),
@@ -172,21 +179,6 @@ func lines(name string, args ...string) []string {
 	return strings.Fields(string(output))
 }
 
-// namespaces counts the network and mount namespaces in use; their names are numbers that mean nothing.
-func namespaces() []string {
-	var seen []string
-	for _, kind := range []string{"net", "mnt", "pid"} {
-		links, _ := filepath.Glob("/proc/[0-9]*/ns/" + kind)
-		for _, link := range links {
-			if target, err := os.Readlink(link); err == nil && !slices.Contains(seen, target) {
-				seen = append(seen, target)
-			}
-		}
-	}
-	slices.Sort(seen)
-	return seen
-}
-
 func groups() []string {
 	var found []string
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
@@ -198,16 +190,19 @@ func groups() []string {
 	return found
 }
 
+// mounts lists those that could be the sandbox's.
 func mounts() []string {
 	content, _ := os.ReadFile("/proc/self/mounts")
-	return strings.Split(string(content), "\n")
+	return slices.DeleteFunc(strings.Split(string(content), "\n"), func(line string) bool {
+		return !regexp.MustCompile("meridian|kubelet|containerd|overlay|/dev/loop|netns").MatchString(line)
+	})
 }
 
 // folders are those that the programs of a node use by default and that must never appear on the host itself.
 func folders() []string {
 	var found []string
 	for _, path := range []string{
-		cluster.DefaultDir, "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/etc/cni", "/opt/cni",
+		cluster.Dir, "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/etc/cni", "/opt/cni",
 		"/opt/containerd", "/run/containerd", "/usr/libexec/kubernetes", "/var/log/pods", "/var/log/containers",
 	} {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

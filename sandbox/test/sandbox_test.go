@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"meridian.dev/meridian/sandbox/cluster"
+	"meridian.dev/meridian/sandbox/parts"
 )
 
 var (
 	binary = flag.String("sandbox", "../../bin/sandbox", "the sandbox's command")
 	images = flag.String("images", "../../images", "folder with the recipes of images")
+	minor  = flag.String("kubernetes", parts.DefaultKubernetes, "version of Kubernetes to test on")
 	// found tells that the sandbox was up before: then it is somebody's, and tests do not end it.
 	found bool
 )
@@ -59,7 +60,7 @@ func run(m *testing.M) int {
 // up is the command that brings the sandbox up, with its kubeconfig in a place of the test's own.
 func up() *exec.Cmd {
 	target := filepath.Join(os.TempDir(), "meridian-sandbox-test", "kubeconfig")
-	return exec.Command(*binary, "up", "--images", *images, "--kubeconfig", target)
+	return exec.Command(*binary, "up", "--images", *images, "--kubeconfig", target, "--kubernetes", *minor)
 }
 
 // sandbox runs the sandbox's command and fails the test if it fails.
@@ -152,12 +153,4 @@ func podOn(t *testing.T, ns, node string) (name, address string) {
 		"-o", "jsonpath={.items[0].metadata.name} {.items[0].status.podIP}")
 	name, address, _ = strings.Cut(found, " ")
 	return name, address
-}
-
-func open() *cluster.Cluster {
-	dir := os.Getenv("MERIDIAN_SANDBOX_DIR")
-	if dir == "" {
-		dir = cluster.DefaultDir
-	}
-	return cluster.Open(dir)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -30,11 +31,15 @@ type Driver struct {
 
 	Store Store
 	Node  string
+
+	// one lets calls in one by one: the kubelet repeats a call that takes long, and two that look for a mount at the
+	// same time would both make it.
+	one sync.Mutex
 }
 
 // Serve answers the kubelet until ctx ends.
 func (d *Driver) Serve(ctx context.Context) error {
-	server := grpc.NewServer(grpc.UnaryInterceptor(named))
+	server := grpc.NewServer(grpc.UnaryInterceptor(d.inTurn))
 	csi.RegisterIdentityServer(server, d)
 	csi.RegisterNodeServer(server, d)
 	registration.RegisterRegistrationServer(server, d)
@@ -61,13 +66,12 @@ func (d *Driver) Serve(ctx context.Context) error {
 	}
 }
 
-// named prints failed calls: the kubelet's events show them, but the driver's log should tell the story on its own.
-func named(ctx context.Context, request any, info *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
-	response, err := call(ctx, request)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", info.FullMethod, err)
-	}
-	return response, err
+func (d *Driver) inTurn(
+	ctx context.Context, request any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler,
+) (any, error) {
+	d.one.Lock()
+	defer d.one.Unlock()
+	return call(ctx, request)
 }
 
 func (d *Driver) endpoint() string { return filepath.Join(pluginDir, "csi.sock") }

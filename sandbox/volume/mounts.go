@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,13 +34,19 @@ func mounted(path string) bool {
 	return false
 }
 
-// unmount unmounts path and removes the folder. Both being done already is fine.
+// unmount unmounts path, as often as something is mounted there, and removes the then empty folder. It never removes
+// content: should something still be mounted, that would be the volume's data.
 func unmount(path string) error {
-	err := unix.Unmount(path, 0)
-	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount %s: %w", path, err)
+	for {
+		err := unix.Unmount(path, 0)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
 	}
-	if err := os.RemoveAll(path); err != nil {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	return nil

@@ -17,8 +17,6 @@ import (
 const (
 	// DriverName names the driver in CSI objects.
 	DriverName = "xfs.sandbox.meridian.dev"
-	// ClassName is the storage class, which is the cluster's default.
-	ClassName = "xfs"
 	// NodeLabel is the topology key: a volume is on one node and only there.
 	NodeLabel = "topology.sandbox.meridian.dev/node"
 	// minimum is the smallest file system that mkfs.xfs makes; a smaller request is rounded up.

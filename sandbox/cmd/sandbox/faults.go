@@ -13,14 +13,14 @@ import (
 )
 
 // verb makes a command that does one thing to the sandbox, with nothing to say when it worked.
-func verb(shared *settings, use, short string, do func(context.Context, *cluster.Cluster) error) *cobra.Command {
+func verb(use, short string, do func(context.Context, *cluster.Cluster) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), shared.open()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), open()) },
 	}
 }
 
-func nodeCommand(shared *settings) *cobra.Command {
+func nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Power, network and life of one node"}
 	nodeVerb := func(use, short string, do func(context.Context, *cluster.Cluster, int) error) *cobra.Command {
 		return &cobra.Command{
@@ -30,7 +30,7 @@ func nodeCommand(shared *settings) *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("%q is no node: give its number, such as 2", args[0])
 				}
-				return do(cmd.Context(), shared.open(), n)
+				return do(cmd.Context(), open(), n)
 			},
 		}
 	}
@@ -48,39 +48,39 @@ func nodeCommand(shared *settings) *cobra.Command {
 		nodeVerb("start", "Power the node on and wait until it is Ready",
 			func(ctx context.Context, c *cluster.Cluster, n int) error { return c.StartNode(ctx, n) }),
 		nodeVerb("freeze", "Stop every process of the node where it is",
-			func(_ context.Context, c *cluster.Cluster, n int) error { return c.FreezeNode(n) }),
+			func(ctx context.Context, c *cluster.Cluster, n int) error { return c.FreezeNode(ctx, n) }),
 		nodeVerb("thaw", "Undo a freeze",
-			func(_ context.Context, c *cluster.Cluster, n int) error { return c.ThawNode(n) }),
+			func(ctx context.Context, c *cluster.Cluster, n int) error { return c.ThawNode(ctx, n) }),
 	)
 	return cmd
 }
 
-func apiServerCommand(shared *settings) *cobra.Command {
+func apiServerCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "apiserver", Short: "Stop or start the API server"}
 	cmd.AddCommand(
-		verb(shared, "stop", "Kill the API server and keep it down",
+		verb("stop", "Kill the API server and keep it down",
 			func(ctx context.Context, c *cluster.Cluster) error { return c.StopAPIServer(ctx) }),
-		verb(shared, "start", "Start the API server and wait until it is ready",
+		verb("start", "Start the API server and wait until it is ready",
 			func(ctx context.Context, c *cluster.Cluster) error { return c.StartAPIServer(ctx) }),
 	)
 	return cmd
 }
 
-func etcdCommand(shared *settings) *cobra.Command {
+func etcdCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "etcd", Short: "Restart etcd"}
-	cmd.AddCommand(verb(shared, "restart", "Kill etcd, which starts again, and wait until the API server is ready",
+	cmd.AddCommand(verb("restart", "Kill etcd, which starts again, and wait until the API server is ready",
 		func(ctx context.Context, c *cluster.Cluster) error { return c.RestartEtcd(ctx) }))
 	return cmd
 }
 
-func volumeCommand(shared *settings) *cobra.Command {
+func volumeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "volume", Short: "Lose or fill the volume of a claim"}
 	namespace := "default"
 	cmd.PersistentFlags().StringVarP(&namespace, "namespace", "n", namespace, "namespace of the claim")
 	claimVerb := func(use, short string, do func(context.Context, *cluster.Cluster, string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use + " PVC", Short: short, Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), shared.open(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), open(), args[0]) },
 		}
 	}
 	cmd.AddCommand(

@@ -10,18 +10,18 @@ import (
 	"meridian.dev/meridian/sandbox/image"
 )
 
-func imageCommand(shared *settings) *cobra.Command {
+func imageCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "image", Short: "Build images without Docker and load them into the nodes"}
-	cmd.AddCommand(imageLoadCommand(shared), imageBuildCommand(shared))
+	cmd.AddCommand(imageLoadCommand(), imageBuildCommand())
 	return cmd
 }
 
-func imageLoadCommand(shared *settings) *cobra.Command {
+func imageLoadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "load FILE…", Short: "Load image files into every node that is on", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			for _, file := range files {
-				if err := shared.open().LoadImage(cmd.Context(), file); err != nil {
+				if err := open().LoadImage(cmd.Context(), file); err != nil {
 					return err
 				}
 			}
@@ -30,7 +30,7 @@ func imageLoadCommand(shared *settings) *cobra.Command {
 	}
 }
 
-func imageBuildCommand(shared *settings) *cobra.Command {
+func imageBuildCommand() *cobra.Command {
 	options := image.Options{}
 	load := false
 	cmd := &cobra.Command{
@@ -50,7 +50,7 @@ func imageBuildCommand(shared *settings) *cobra.Command {
 			for _, one := range built {
 				fmt.Fprintf(table, "%s\t%d MiB\t%s\n", one.Ref, one.Size>>20, one.Path)
 				if load {
-					if err := shared.open().LoadImage(cmd.Context(), one.Path); err != nil {
+					if err := open().LoadImage(cmd.Context(), one.Path); err != nil {
 						return err
 					}
 				}

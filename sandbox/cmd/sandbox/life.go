@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -27,7 +28,7 @@ func teller() func(string) {
 	}
 }
 
-func upCommand(shared *settings) *cobra.Command {
+func upCommand() *cobra.Command {
 	var options cluster.Options
 	var kubeconfig string
 	cmd := &cobra.Command{
@@ -35,7 +36,7 @@ func upCommand(shared *settings) *cobra.Command {
 		Short: "Start the sandbox, or bring what is there back to its full state",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return up(cmd.Context(), shared, options, kubeconfig)
+			return up(cmd.Context(), options, kubeconfig)
 		},
 	}
 	flags := cmd.Flags()
@@ -48,18 +49,19 @@ func upCommand(shared *settings) *cobra.Command {
 	return cmd
 }
 
-func up(ctx context.Context, shared *settings, options cluster.Options, kubeconfig string) (err error) {
+func up(ctx context.Context, options cluster.Options, kubeconfig string) (err error) {
 	start, say := time.Now(), teller()
-	if err := preflight.Check(ctx, shared.dir, say); err != nil {
+	if options.CacheDir, err = cacheDir(); err != nil {
 		return err
 	}
-	if options.CacheDir, err = cacheDir(); err != nil {
+	paths := preflight.Paths{State: cluster.Dir, Cache: options.CacheDir, Recipes: options.RecipesDir}
+	if err := preflight.Check(ctx, paths, say); err != nil {
 		return err
 	}
 	if options.Binary, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	sandbox := shared.open()
+	sandbox := cluster.Open()
 	sandbox.Say = say
 	if err := sandbox.Up(ctx, options); err != nil {
 		return err
@@ -83,17 +85,31 @@ func copyKubeconfig(source, target string) error {
 	if err := os.WriteFile(target, content, 0o600); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
+	return giveToCaller(target)
+}
+
+// giveToCaller makes the file that of whoever called sudo: they are going to use it.
+func giveToCaller(file string) error {
+	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	if err != nil {
+		return nil //nolint:nilerr // Not called through sudo.
+	}
+	for _, path := range []string{filepath.Dir(file), file} {
+		if err := os.Chown(path, uid, -1); err != nil {
+			return fmt.Errorf("hand the kubeconfig over: %w", err)
+		}
+	}
 	return nil
 }
 
-func downCommand(shared *settings) *cobra.Command {
+func downCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "End the sandbox and remove all of it, data included",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start := time.Now()
-			if err := shared.open().Down(cmd.Context()); err != nil {
+			if err := open().Down(cmd.Context()); err != nil {
 				return err
 			}
 			fmt.Printf("the sandbox is gone, after %.1f s\n", time.Since(start).Seconds())
@@ -102,14 +118,14 @@ func downCommand(shared *settings) *cobra.Command {
 	}
 }
 
-func statusCommand(shared *settings) *cobra.Command {
+func statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show machines, faults and services that are not well",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := shared.open().Status(cmd.Context())
+			status, err := open().Status(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -130,13 +146,13 @@ func statusCommand(shared *settings) *cobra.Command {
 	return cmd
 }
 
-func kubeconfigCommand(shared *settings) *cobra.Command {
+func kubeconfigCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the kubeconfig",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			content, err := os.ReadFile(shared.open().Kubeconfig())
+			content, err := os.ReadFile(open().Kubeconfig())
 			if err != nil {
 				return fmt.Errorf("read kubeconfig (is the sandbox up?): %w", err)
 			}
@@ -146,13 +162,13 @@ func kubeconfigCommand(shared *settings) *cobra.Command {
 	}
 }
 
-func kubectlCommand(shared *settings) *cobra.Command {
+func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl …",
 		Short:              "Run the kubectl that fits the cluster",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			sandbox := shared.open()
+			sandbox := open()
 			env := append(os.Environ(), "KUBECONFIG="+sandbox.Kubeconfig())
 			if err := syscall.Exec(sandbox.Kubectl(), append([]string{"kubectl"}, args...), env); err != nil {
 				return fmt.Errorf("run kubectl (is the sandbox up?): %w", err)

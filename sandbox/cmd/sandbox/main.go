@@ -12,9 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"meridian.dev/meridian/sandbox/cluster"
+	"meridian.dev/meridian/sandbox/preflight"
 )
 
 func main() {
+	// The tools of a sandbox are often not in the PATH of somebody who became root.
+	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin"); err != nil {
+		fmt.Fprintln(os.Stderr, "sandbox:", err)
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := root().ExecuteContext(ctx); err != nil {
@@ -23,31 +29,33 @@ func main() {
 	}
 }
 
-// settings are the flags that all commands share.
-type settings struct {
-	dir string
-}
-
-func (s *settings) open() *cluster.Cluster { return cluster.Open(s.dir) }
-
 func root() *cobra.Command {
-	shared := &settings{}
 	cmd := &cobra.Command{
 		Use:           "sandbox",
 		Short:         "A real multi-node Kubernetes on one machine, and the faults to test it with",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	dir := os.Getenv("MERIDIAN_SANDBOX_DIR")
-	if dir == "" {
-		dir = cluster.DefaultDir
-	}
-	cmd.PersistentFlags().StringVar(&shared.dir, "dir", dir, "folder of the sandbox's state (also MERIDIAN_SANDBOX_DIR)")
-	cmd.AddCommand(upCommand(shared), downCommand(shared), statusCommand(shared), kubeconfigCommand(shared),
-		kubectlCommand(shared), partsCommand(), imageCommand(shared), nodeCommand(shared), apiServerCommand(shared),
-		etcdCommand(shared), volumeCommand(shared))
+	cmd.AddCommand(statusCommand(), kubeconfigCommand(), kubectlCommand(), partsCommand(), imageCommand())
+	cmd.AddCommand(asRoot(upCommand(), downCommand(), nodeCommand(), apiServerCommand(), etcdCommand(),
+		volumeCommand())...)
 	cmd.AddCommand(hiddenCommands()...)
 	return cmd
+}
+
+// asRoot makes commands, and all below them, refuse at once to work for anybody else.
+func asRoot(commands ...*cobra.Command) []*cobra.Command {
+	for _, command := range commands {
+		command.PersistentPreRunE = func(*cobra.Command, []string) error { return preflight.Root() }
+	}
+	return commands
+}
+
+// open returns the sandbox, which tells what it does with the time since now.
+func open() *cluster.Cluster {
+	sandbox := cluster.Open()
+	sandbox.Say = teller()
+	return sandbox
 }
 
 // cacheDir is where built parts and images are kept, outside of any checkout.
