@@ -36,6 +36,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), operatorCommand(), rbacCommand(), agentCommand(), installCommand())
 	return root
 }

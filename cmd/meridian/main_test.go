@@ -34,6 +34,19 @@ func TestRun(t *testing.T) {
 			wantCode:   1,
 			wantStderr: `meridian: unknown output format "xml": use text or json`,
 		},
+		"rights for all namespaces": {
+			args:       []string{"rbac"},
+			wantStdout: "kind: ClusterRole\n",
+		},
+		"rights for some namespaces": {
+			args:       []string{"rbac", "--namespaces", "roses,tulips"},
+			wantStdout: "namespace: tulips\n",
+		},
+		"the operator takes no argument": {
+			args:       []string{"operator", "now"},
+			wantCode:   1,
+			wantStderr: "now",
+		},
 		"unknown command is refused": {
 			args:       []string{"fly"},
 			wantCode:   1,

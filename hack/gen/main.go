@@ -1,5 +1,6 @@
 // Command gen makes every generated file of the repository: deep copies and custom resource definitions from the API
-// types, and the API reference from their comments. Run it from the root: `go run ./hack/gen`, or `make gen`.
+// types, the API reference from their comments, and the operator's manifests from the operator itself. Run it from the
+// root: `go run ./hack/gen`, or `make gen`.
 //
 // It generates into a scratch folder first and then either copies what differs (so that a second run changes nothing)
 // or, with -check, says what differs and fails. It compares with the files on disk, not with a commit, so it works in
@@ -25,12 +26,14 @@ type generator struct {
 var generators = []generator{
 	{"deep copies and custom resource definitions", generateObjects},
 	{"API reference", generateReference},
+	{"installation", generateInstallation},
 }
 
 // owned are the places where every file is generated: what lies there and was not made by this run is left over from a
 // type that is gone.
 var owned = []string{
 	"api/*/zz_generated.*.go",
+	"deploy/*.yaml",
 	"deploy/crds/*.yaml",
 	"docs/reference/*.md",
 }

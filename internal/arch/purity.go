@@ -14,6 +14,7 @@ var purePackages = []string{
 	"internal/*/plan",
 	"internal/*/render",
 	"internal/*/status",
+	"internal/admit",
 	"kit/condition",
 	"kit/names",
 }

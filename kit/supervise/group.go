@@ -36,7 +36,8 @@ func (p *Process) Kill() error {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("kill the group of process %d: %d processes do not end, the first is %d", p.pid, len(left), left[0])
+			return fmt.Errorf("kill the group of process %d: %d processes do not end, the first is %d",
+				p.pid, len(left), left[0])
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -9,13 +9,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
 
 // Command is a program to run.
 type Command struct {
-	// Path is looked up in PATH if it has no slash.
+	// Path is looked up, if it has no slash, in the PATH of Env, or in that of this process when Env has none.
 	Path string
 	// Args do not hold the name of the program.
 	Args []string
@@ -45,7 +47,7 @@ var ErrEnded = errors.New("the process has ended")
 
 // Start starts a program in a process group of its own, so that a signal from a terminal does not reach it.
 func (s *Supervisor) Start(command Command) (*Process, error) {
-	path, err := exec.LookPath(command.Path)
+	path, err := command.program()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", command.Path, err)
 	}
@@ -86,6 +88,24 @@ func (s *Supervisor) Start(command Command) (*Process, error) {
 		passLines(output, command.Lines)
 	}()
 	return process, nil
+}
+
+// program finds the file to run.
+func (c Command) program() (string, error) {
+	for _, variable := range c.Env {
+		list, found := strings.CutPrefix(variable, "PATH=")
+		if !found || strings.Contains(c.Path, "/") {
+			continue
+		}
+		for _, folder := range filepath.SplitList(list) {
+			// With a slash in the name, this only asks whether it can be run.
+			if path, err := exec.LookPath(filepath.Join("/", folder, c.Path)); err == nil {
+				return path, nil
+			}
+		}
+		return "", exec.ErrNotFound
+	}
+	return exec.LookPath(c.Path)
 }
 
 // PID is the number of the process. It may belong to another one when Done is closed.
@@ -158,8 +178,8 @@ func (p *Process) killed() (Exit, error) {
 	return p.exit, nil
 }
 
-// Run runs a short program to its end and returns its output. When the context ends, the program is killed. An exit
-// code other than 0 is an error that holds the last lines of output.
+// Run runs a short program to its end and returns its output. When the context ends, the program is killed with its
+// process group. An exit code other than 0 is an error that holds the last lines of output.
 func (s *Supervisor) Run(ctx context.Context, command Command) ([]byte, error) {
 	var output bytes.Buffer
 	lines := command.Lines
@@ -177,9 +197,7 @@ func (s *Supervisor) Run(ctx context.Context, command Command) ([]byte, error) {
 	select {
 	case <-process.done:
 	case <-ctx.Done():
-		_ = process.Signal(syscall.SIGKILL)
-		<-process.done
-		return nil, fmt.Errorf("run %s: %w", command.Path, ctx.Err())
+		return nil, errors.Join(fmt.Errorf("run %s: %w", command.Path, ctx.Err()), process.abandon())
 	}
 	// A descendant that keeps the pipe open does not hold up the result.
 	select {
@@ -191,6 +209,24 @@ func (s *Supervisor) Run(ctx context.Context, command Command) ([]byte, error) {
 		return nil, fmt.Errorf("run %s: %s: %s", command.Path, process.exit, tail(output.Bytes()))
 	}
 	return output.Bytes(), nil
+}
+
+// abandon kills a short program with what it started in its process group, and returns when they are gone: they may
+// not go on to write while somebody else believes that they have ended.
+func (p *Process) abandon() error {
+	deadline := time.Now().Add(killPatience)
+	for {
+		// The group has the number of the process for as long as it has a member.
+		err := syscall.Kill(-p.pid, syscall.SIGKILL)
+		if errors.Is(err, syscall.ESRCH) {
+			<-p.done
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("kill the group of process %d: it does not end", p.pid)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
 }
 
 // drainPatience is how long the output of a program may last longer than the program.

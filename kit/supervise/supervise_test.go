@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -140,17 +141,56 @@ func TestManyShortPrograms(t *testing.T) {
 
 func TestRunSaysWhatWentWrong(t *testing.T) {
 	supervisor := begin(t)
-	_, err := supervisor.Run(t.Context(), supervise.Command{Path: "/bin/sh", Args: []string{"-c", "echo no room >&2; exit 3"}})
+	complain := supervise.Command{Path: "/bin/sh", Args: []string{"-c", "echo no room >&2; exit 3"}}
+	_, err := supervisor.Run(t.Context(), complain)
 	if err == nil || !strings.Contains(err.Error(), "exit code 3: no room") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := supervisor.Run(t.Context(), supervise.Command{Path: "/no/such/program"}); !errors.Is(err, os.ErrNotExist) {
+	_, err = supervisor.Run(t.Context(), supervise.Command{Path: "/no/such/program"})
+	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := supervisor.Run(ctx, supervise.Command{Path: "sleep", Args: []string{"60"}}); !errors.Is(err, context.DeadlineExceeded) {
+	_, err = supervisor.Run(ctx, supervise.Command{Path: "sleep", Args: []string{"60"}})
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestProgramsAreFoundInTheirOwnPath(t *testing.T) {
+	supervisor := begin(t)
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "greet"), []byte("#!/bin/sh\necho hello\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	command := supervise.Command{Path: "greet", Env: []string{"PATH=/nowhere:" + folder}}
+	if got, err := supervisor.Run(t.Context(), command); string(got) != "hello\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	command.Env = []string{"PATH=/nowhere"}
+	if _, err := supervisor.Run(t.Context(), command); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRunLeavesNothingBehindWhenItIsGivenUp(t *testing.T) {
+	supervisor := begin(t)
+	var out output
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		out.first(t, "child=")
+		cancel()
+	}()
+	_, err := supervisor.Run(ctx, supervise.Command{
+		Path: "sh", Args: []string{"-c", "sleep 60 & echo child=$!; wait"},
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Lines: out.add,
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if child := pidOf(t, &out, "child="); alive(child) {
+		t.Error("what the program started goes on")
 	}
 }
 
@@ -211,9 +251,12 @@ func TestStop(t *testing.T) {
 		want   supervise.Exit
 		least  time.Duration
 	}{
-		"the first signal is heard": {`trap "exit 4" TERM; echo up; while :; do sleep 0.01; done`, supervise.Exit{Code: 4}, 0},
+		"the first signal is heard": {
+			`trap "exit 4" TERM; echo up; while :; do sleep 0.01; done`, supervise.Exit{Code: 4}, 0,
+		},
 		"the second signal is heard": {
-			`trap "" TERM; trap "exit 5" INT; echo up; while :; do sleep 0.01; done`, supervise.Exit{Code: 5}, 200 * time.Millisecond,
+			`trap "" TERM; trap "exit 5" INT; echo up; while :; do sleep 0.01; done`,
+			supervise.Exit{Code: 5}, 200 * time.Millisecond,
 		},
 		"no signal is heard": {
 			`trap "" TERM INT; echo up; while :; do sleep 0.01; done`,

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"meridian.dev/meridian/internal/operator"
+)
+
+func operatorCommand() *cobra.Command {
+	options := operator.Defaults()
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Run the operator: turn GeoDatabases into instances that answer",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options.Home = operator.HomeFromEnvironment()
+			config, err := ctrl.GetConfig()
+			if err != nil {
+				return fmt.Errorf("find the cluster: %w", err)
+			}
+			return operator.Run(ctrl.SetupSignalHandler(), config, options, cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "namespaces to work in; none means all")
+	flags.StringVar(&options.Images.Agent, "agent-image", options.Images.Agent, "image that the agent is copied from")
+	flags.StringVar(&options.Images.Server, "server-image", options.Images.Server,
+		"image with PostgreSQL and PostGIS, without its tag, which is the major version")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", options.MetricsAddress,
+		"where metrics are served; 0: nowhere")
+	flags.BoolVar(&options.Webhook, "webhook", options.Webhook,
+		"answer the API server about objects before they are stored")
+	flags.StringVar(&options.ProbeAddress, "probe-address", options.ProbeAddress, "where /healthz and /readyz are served")
+	flags.BoolVar(&options.LeaderElection, "leader-election", options.LeaderElection, "act only while holding the lease")
+	flags.IntVar(&options.Workers, "workers", options.Workers, "databases that are worked on at the same time")
+	flags.BoolVar(&options.Verbose, "verbose", options.Verbose, "log the borders of every stage")
+	return cmd
+}

@@ -1,0 +1,96 @@
+package admit_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/admit"
+)
+
+func TestFind(t *testing.T) {
+	want := admit.Parameter{
+		Name: "shared_buffers", Type: "integer", Unit: "8kB", Min: "16", Max: "1073741823", Choices: []string{},
+		Context: admit.ContextPostmaster,
+	}
+	for _, major := range []string{"15", "17"} {
+		got, found := admit.Find(major, "shared_buffers")
+		if diff := cmp.Diff(want, got); !found || diff != "" {
+			t.Errorf("shared_buffers of %s differs (-want +got):\n%s", major, diff)
+		}
+		if !got.Restart() {
+			t.Errorf("shared_buffers of %s changes without a restart", major)
+		}
+	}
+	if got, found := admit.Find("17", "timezone"); !found || got.Name != "TimeZone" || got.Restart() {
+		t.Errorf("timezone is %+v", got)
+	}
+	if _, found := admit.Find("18", "shared_buffers"); found {
+		t.Error("there is no catalogue of version 18, but it has an entry")
+	}
+}
+
+func TestOrder(t *testing.T) {
+	tests := map[string]struct{ wanted, want []string }{
+		"nothing":          {nil, nil},
+		"with its needs":   {[]string{"postgis_raster"}, []string{"postgis", "postgis_raster"}},
+		"needs come first": {[]string{"pgrouting", "cube"}, []string{"cube", "plpgsql", "postgis", "pgrouting"}},
+		"deep": {
+			[]string{"postgis_tiger_geocoder", "postgis"},
+			[]string{"postgis", "fuzzystrmatch", "postgis_tiger_geocoder"},
+		},
+		"unknown ones stay": {[]string{"zebra", "ape"}, []string{"ape", "zebra"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, admit.Order("17", test.wanted)); diff != "" {
+				t.Errorf("order differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPreload(t *testing.T) {
+	if got := admit.Preload([]string{"postgis", "pg_stat_statements"}); !cmp.Equal(got,
+		[]string{"pg_stat_statements"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := admit.Preload([]string{"postgis"}); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// FuzzDatabase holds that no input makes the rules panic, that the answer is always the same, and that an object which
+// does not change has no problem.
+func FuzzDatabase(f *testing.F) {
+	f.Add([]byte(`{"version":"17","parameters":{"work_mem":"1.5e2 MB"},"extensions":["postgis"]}`))
+	f.Add([]byte(`{"version":"15","parameters":{"work_mem":"0x"},"resources":{"memory":"1"},"image":"a/b"}`))
+	f.Add([]byte(`{"podTemplate":{"spec":{"containers":[{"name":"database","securityContext":{}}],"volumes":[null]}}}`))
+	f.Add([]byte(`{"podTemplate":{"spec":[]},"storage":{"size":"1e9","walSize":"1"}}`))
+	f.Add([]byte(`{"version":"17","parameters":{"max_connections":"-","shared_buffers":"1e400TB","timezone":""}}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		database := &v1alpha1.GeoDatabase{}
+		if json.Unmarshal(content, &database.Spec) != nil {
+			database.Spec = v1alpha1.GeoDatabaseSpec{
+				Version: "17", Image: string(content), Extensions: []string{string(content)},
+				Parameters: map[string]v1alpha1.Setting{
+					string(content): "1", "work_mem": v1alpha1.Setting(content),
+					"seq_page_cost": v1alpha1.Setting(content),
+				},
+				PodTemplate: &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: content}},
+			}
+		}
+		facts := admit.Facts{Classes: []admit.StorageClass{{Name: "a", Default: true}},
+			Claims: []admit.Claim{{Name: "x"}}}
+		first := admit.Database(database, nil, facts)
+		if diff := cmp.Diff(first, admit.Database(database, nil, facts)); diff != "" {
+			t.Errorf("two answers to one question:\n%s", diff)
+		}
+		if problems := admit.Database(database, database, facts); len(problems) > 0 {
+			t.Errorf("no change, but problems: %s", admit.Message(problems))
+		}
+	})
+}

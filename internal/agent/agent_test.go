@@ -1,0 +1,115 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"meridian.dev/meridian/internal/agent"
+)
+
+func TestInstall(t *testing.T) {
+	folder := t.TempDir()
+	source, target := filepath.Join(folder, "source"), filepath.Join(folder, "target")
+	for _, content := range []string{"first", "second"} {
+		if err := os.WriteFile(source, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Install(source, target); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(target)
+		if string(got) != content || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if info, err := os.Stat(target); err != nil || info.Mode() != 0o755 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+	}
+	if entries, _ := os.ReadDir(folder); len(entries) != 2 {
+		t.Errorf("drafts were left: %v", entries)
+	}
+	if err := agent.Install(filepath.Join(folder, "absent"), target); err == nil {
+		t.Error("a program that is not there was installed")
+	}
+}
+
+func TestOptionsNameWhatIsMissing(t *testing.T) {
+	options := agent.Options{Database: "cities", Instance: "cities-1", Fast: time.Second, Immediate: time.Second}
+	if err := options.Check(); err != nil {
+		t.Error(err)
+	}
+	nameless, boundless := options, options
+	nameless.Database, boundless.Fast = "", 0
+	if err := nameless.Check(); err == nil || !strings.Contains(err.Error(), "MERIDIAN_DATABASE") {
+		t.Errorf("error %v", err)
+	}
+	if err := boundless.Check(); err == nil {
+		t.Error("a stop without bounds is accepted")
+	}
+}
+
+func TestServerLog(t *testing.T) {
+	var out bytes.Buffer
+	log := agent.NewServerLog(&out)
+	for _, line := range []string{
+		"\x1f1700000000.500\x1f7\x1f42601\x1fapp\x1fgeo\x1fpsql\x1fERROR:  syntax error",
+		"\x1f1700000000.500\x1f7\x1f42601\x1fapp\x1fgeo\x1fpsql\x1fSTATEMENT:  selec",
+		"\t1",
+		"a line of something else",
+	} {
+		log.Add([]byte(line))
+	}
+	log.Flush()
+	var got []map[string]any
+	for decoder := json.NewDecoder(&out); decoder.More(); {
+		var line map[string]any
+		if err := decoder.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		if line["severity"] == nil {
+			delete(line, "time") // It is the time of the test.
+		}
+		got = append(got, line)
+	}
+	entry := func(level, severity, message string) map[string]any {
+		return map[string]any{
+			"time": "2023-11-14T22:13:20.5Z", "level": level, "msg": message, "logger": "postgres", "severity": severity,
+			"sqlstate": "42601", "pid": 7.0, "user": "app", "database": "geo", "application": "psql",
+		}
+	}
+	want := []map[string]any{
+		entry("ERROR", "ERROR", "syntax error"), entry("INFO", "STATEMENT", "selec\n1"),
+		{"level": "INFO", "msg": "a line of something else", "logger": "postgres"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestProbes(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for name, test := range map[string]struct {
+		shown       *agent.Shown
+		live, ready int
+	}{
+		"before the first pass":     {nil, 200, 503},
+		"ready":                     {&agent.Shown{Ready: true, At: now.Add(-time.Second)}, 200, 200},
+		"not ready":                 {&agent.Shown{At: now.Add(-time.Second)}, 200, 503},
+		"in a long step":            {&agent.Shown{Ready: true, At: now.Add(-time.Minute)}, 200, 200},
+		"the loop stands still":     {&agent.Shown{Ready: true, At: now.Add(-time.Hour)}, 503, 503},
+		"the clock was set forward": {&agent.Shown{Ready: true, At: now.Add(time.Hour)}, 200, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if live, ready := agent.Probe(test.shown, now); live != test.live || ready != test.ready {
+				t.Errorf("live %d, ready %d; want %d, %d", live, ready, test.live, test.ready)
+			}
+		})
+	}
+}

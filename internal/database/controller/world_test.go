@@ -1,0 +1,339 @@
+//go:build cluster
+
+package controller_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/act"
+	"meridian.dev/meridian/internal/database/controller"
+	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/loop"
+	"meridian.dev/meridian/kit/rbac"
+	"meridian.dev/meridian/test/apiserver"
+)
+
+const (
+	space   = "gis"
+	home    = "meridian-system"
+	account = "meridian-operator"
+)
+
+var key = client.ObjectKey{Namespace: space, Name: "cities"}
+
+// world is a real API server with the loop on it, under the rights of the table and no others. The test plays the
+// controllers that are missing: it makes the pod, binds the claim, and answers for the agent.
+type world struct {
+	t      *testing.T
+	client client.Client // an administrator's
+	loop   *controller.Loop
+	// another starts a second loop with caches and memory of its own, as a second process has.
+	another func() *controller.Loop
+	rights  rbac.Recorder
+	writes  atomic.Int64
+	// fail is asked about every write: what it returns is done to it.
+	fail   func() verdict
+	report wire.Report
+	// later is how far the clock of the loop is ahead.
+	later time.Duration
+}
+
+var installation = rbac.Installation{Name: account, Home: home, ServiceAccount: account}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server, err := apiserver.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(kinds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.SetLogger(logr.Discard())
+	w := &world{t: t}
+	if w.client, err = client.New(server.Config, client.Options{Scheme: kinds}); err != nil {
+		t.Fatal(err)
+	}
+	w.prepare()
+	limited := w.restricted(server.Config)
+	w.loop = w.start(limited, kinds)
+	w.another = func() *controller.Loop { return w.start(limited, kinds) }
+	return w
+}
+
+// prepare installs the definition, the rights and a class that can expand.
+func (w *world) prepare() {
+	w.t.Helper()
+	for _, name := range []string{space, home} {
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	definition := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(content, &definition.Object); err != nil {
+		w.t.Fatal(err)
+	}
+	w.create(definition)
+	objects, err := controller.Rights().Objects(installation)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, object := range objects {
+		w.create(object.(client.Object))
+	}
+	yes := true
+	w.create(&storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disk", AllowVolumeExpansion: &yes,
+	})
+	w.until("the definition is served", func() bool {
+		return w.client.List(w.t.Context(), &v1alpha1.GeoDatabaseList{}) == nil
+	})
+}
+
+// restricted is the configuration of the operator's account: what the table does not give is refused.
+func (w *world) restricted(config *rest.Config) *rest.Config {
+	limited := rest.CopyConfig(config)
+	limited.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + home + ":" + account}
+	limited.Wrap(w.rights.Wrap)
+	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if request.Method == http.MethodGet {
+				return next.RoundTrip(request)
+			}
+			w.writes.Add(1)
+			// Events are sent by others, at any time.
+			if w.fail == nil || strings.Contains(request.URL.Path, "/events") {
+				return next.RoundTrip(request)
+			}
+			return w.fail().carryOut(next, request)
+		})
+	})
+	return limited
+}
+
+// verdict is what becomes of a request.
+type verdict int
+
+const (
+	done verdict = iota
+	// lost is never seen by the API server; unknown is carried out, and the answer is lost.
+	lost
+	unknown
+)
+
+func (v verdict) carryOut(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	if v == lost {
+		return nil, errors.New("connection refused on purpose")
+	}
+	response, err := next.RoundTrip(request)
+	if v == unknown && err == nil {
+		_ = response.Body.Close()
+		return nil, errors.New("connection reset on purpose")
+	}
+	return response, err
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Loop {
+	w.t.Helper()
+	part, err := cluster.New(config, func(options *cluster.Options) {
+		options.Scheme = kinds
+		options.Client.Cache = &client.CacheOptions{DisableFor: controller.Live()}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	caches := expect.NewCaches(kinds)
+	if err := caches.Watch(w.t.Context(), part.GetCache(), "", controller.Cached()...); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := caches.ReadLive(controller.Live()...); err != nil {
+		w.t.Fatal(err)
+	}
+	author := apply.Author{Scheme: kinds, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
+	made, err := controller.New(loop.Config{
+		Name: "test", Client: part.GetClient(), Live: part.GetAPIReader(),
+		Tracker: expect.New(caches, kinds, expect.Options{}), Events: part.GetEventRecorder("test"),
+	}, observe.Observer{
+		Live: part.GetAPIReader(), Author: author, Now: w.now,
+		Images: database.Images{Agent: "meridian:1", Server: "postgis"},
+		Ask:    func(context.Context, observe.Agent) (wire.Report, error) { return w.report, nil },
+	}, act.Actor{
+		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: w.now,
+	}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := part.Start(ctx); err != nil {
+			w.t.Errorf("run the caches: %v", err)
+		}
+	}()
+	w.t.Cleanup(func() { cancel(); <-ended })
+	if !part.GetCache().WaitForCacheSync(w.t.Context()) {
+		w.t.Fatal("the caches were not filled")
+	}
+	return made
+}
+
+func (w *world) now() time.Time { return time.Now().Add(w.later) }
+
+func (w *world) create(object client.Object) {
+	w.t.Helper()
+	if err := w.client.Create(w.t.Context(), object); err != nil {
+		w.t.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// pass runs one pass. A conflict and a cache that is behind are part of life: the next pass goes on.
+func (w *world) pass() {
+	w.t.Helper()
+	if _, err := w.loop.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		w.t.Fatalf("pass: %v", err)
+	}
+}
+
+func (w *world) until(what string, done func() bool) {
+	w.t.Helper()
+	for start := time.Now(); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(start) > 20*time.Second {
+			w.t.Fatalf("%s: not within 20 s; status: %+v", what, w.database().Status)
+		}
+	}
+}
+
+// passUntil runs passes until something is so.
+func (w *world) passUntil(what string, done func() bool) {
+	w.t.Helper()
+	w.until(what, func() bool { w.pass(); return done() })
+}
+
+func (w *world) database() *v1alpha1.GeoDatabase {
+	var found v1alpha1.GeoDatabase
+	if err := w.client.Get(context.Background(), key, &found); client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+	return &found
+}
+
+func (w *world) ready() bool {
+	found := w.database()
+	return condition.IsTrue(found.Status.Conditions, condition.Ready) &&
+		found.Status.ObservedGeneration == found.Generation
+}
+
+// get reads a child, and tells whether it is there.
+func (w *world) get(name string, into client.Object) bool {
+	w.t.Helper()
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: space, Name: name}, into)
+	if client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// change changes an object over whatever it is now.
+func change[T client.Object](w *world, name string, object T, apply func(T)) {
+	w.t.Helper()
+	w.until("change "+name, func() bool {
+		if !w.get(name, object) {
+			w.t.Fatalf("%s is not there", name)
+		}
+		apply(object)
+		return w.client.Update(w.t.Context(), object) == nil
+	})
+}
+
+// changeStatus does the same for a status.
+func changeStatus[T client.Object](w *world, name string, object T, apply func(T)) {
+	w.t.Helper()
+	w.until("change the status of "+name, func() bool {
+		if !w.get(name, object) {
+			w.t.Fatalf("%s is not there", name)
+		}
+		apply(object)
+		return w.client.Status().Update(w.t.Context(), object) == nil
+	})
+}
+
+// boot plays the StatefulSet controller, the volume and the kubelet: the instance comes up.
+func (w *world) boot(revision string, state corev1.PodStatus) {
+	w.t.Helper()
+	set := &appsv1.StatefulSet{}
+	changeStatus(w, "cities-1", set, func(set *appsv1.StatefulSet) {
+		set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, revision
+	})
+	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
+	pod.Namespace, pod.Name = space, "cities-1-0"
+	pod.Labels[appsv1.StatefulSetRevisionLabel] = revision
+	yes := true
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID, Controller: &yes,
+	}}
+	w.create(pod)
+	changeStatus(w, "cities-1-0", &corev1.Pod{}, func(pod *corev1.Pod) { pod.Status = state })
+	changeStatus(w, "cities-1", &corev1.PersistentVolumeClaim{}, func(claim *corev1.PersistentVolumeClaim) {
+		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
+	})
+}
+
+// answer plays an agent that has taken over the settings as they are now.
+func (w *world) answer() {
+	w.t.Helper()
+	var settings corev1.ConfigMap
+	w.get("cities-settings", &settings)
+	decoded, err := wire.DecodeSettings([]byte(settings.Data[wire.KeySettings]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.report = wire.Report{
+		Version: 1, DatabaseUID: string(w.database().UID), Instance: "cities-1", State: wire.StateRunning,
+		Role: wire.RolePrimary, SystemIdentifier: "7001", ServerVersion: "17.6", SettingsHash: decoded.Hash(),
+	}
+}

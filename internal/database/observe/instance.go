@@ -1,0 +1,204 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// readInstances finds instances by label and then reads each part of them by name: a part that has lost its label is
+// still seen, and repaired.
+func (p *pass) readInstances(ctx context.Context) error {
+	serials, err := p.serials(ctx)
+	if err != nil {
+		return err
+	}
+	for _, serial := range serials {
+		instance, err := p.readInstance(ctx, serial)
+		if err != nil {
+			return err
+		}
+		if instance.Claim != nil || instance.Set != nil || instance.Pod != nil {
+			p.facts.Instances = append(p.facts.Instances, instance)
+		}
+	}
+	sortInstances(p.facts.Instances)
+	return nil
+}
+
+// serials are the numbers of the instances that there may be. The first one is always among them.
+func (p *pass) serials(ctx context.Context) ([]int, error) {
+	seen := map[int]bool{1: true}
+	selector := []client.ListOption{
+		client.InNamespace(p.object.Namespace), client.MatchingLabels{database.LabelDatabase: p.object.Name},
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := p.reader.List(ctx, &claims, selector...); err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	for i := range claims.Items {
+		if serial, ok := database.SerialOf(p.object.Name, claims.Items[i].Name); ok && p.ours(&claims.Items[i]) {
+			seen[serial] = true
+		}
+	}
+	var sets appsv1.StatefulSetList
+	if err := p.reader.List(ctx, &sets, selector...); err != nil {
+		return nil, fmt.Errorf("list stateful sets: %w", err)
+	}
+	for i := range sets.Items {
+		if serial, ok := database.SerialOf(p.object.Name, sets.Items[i].Name); ok && p.ours(&sets.Items[i]) {
+			seen[serial] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance, error) {
+	instance := database.Instance{Serial: serial, Name: database.InstanceName(p.object.Name, serial)}
+	var claim corev1.PersistentVolumeClaim
+	found, err := p.find(ctx, instance.Name, &claim)
+	if err != nil {
+		return instance, err
+	}
+	if found && p.ours(&claim) {
+		instance.Claim = claimFacts(&claim)
+		if identifier := claim.Annotations[database.AnnotationSystemIdentifier]; identifier != "" {
+			p.facts.Record = database.Record{Initialised: true, SystemIdentifier: identifier, Stored: true}
+		}
+	}
+	var set appsv1.StatefulSet
+	found, err = p.find(ctx, instance.Name, &set)
+	if err != nil {
+		return instance, err
+	}
+	if !found || !p.ours(&set) {
+		return instance, nil
+	}
+	instance.Set = &database.Set{
+		UID:      string(set.UID),
+		Observed: set.Status.ObservedGeneration == set.Generation,
+		Revision: set.Status.UpdateRevision,
+	}
+	var pod corev1.Pod
+	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
+	if err != nil {
+		return instance, err
+	}
+	if controller := metav1.GetControllerOfNoCopy(&pod); found && controller != nil && controller.UID == set.UID {
+		instance.Pod = podFacts(&pod)
+		p.addresses[instance.Name] = pod.Status.PodIP
+	}
+	return instance, nil
+}
+
+func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
+	facts := &database.Claim{
+		UID: string(claim.UID), ResourceVersion: claim.ResourceVersion,
+		Bound: claim.Status.Phase == corev1.ClaimBound, Deleting: claim.DeletionTimestamp != nil,
+		Requested: claim.Spec.Resources.Requests[corev1.ResourceStorage],
+		Capacity:  claim.Status.Capacity[corev1.ResourceStorage],
+	}
+	if claim.Spec.StorageClassName != nil {
+		facts.Class = *claim.Spec.StorageClassName
+	}
+	if facts.Bound && facts.Requested.Cmp(facts.Capacity) > 0 {
+		facts.Resize, facts.Message = resizeOf(claim)
+	}
+	return facts
+}
+
+// resizeOf says how far a growth has come, and what the cluster says if it cannot go on.
+func resizeOf(claim *corev1.PersistentVolumeClaim) (database.Resize, string) {
+	stage := database.ResizeRunning
+	message := ""
+	for _, condition := range claim.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type {
+		case corev1.PersistentVolumeClaimFileSystemResizePending:
+			stage = database.ResizeFileSystem
+		case corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
+			message = condition.Message
+		default:
+		}
+	}
+	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
+	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		return database.ResizeFailed, message
+	default:
+		return stage, message
+	}
+}
+
+func podFacts(pod *corev1.Pod) *database.Pod {
+	facts := &database.Pod{
+		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
+		Revision: pod.Labels[appsv1.StatefulSetRevisionLabel],
+		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			facts.Ready = condition.Status == corev1.ConditionTrue
+		}
+	}
+	return facts
+}
+
+// hopeless are reasons of a waiting container that do not go away by waiting alone.
+var hopeless = []string{
+	"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull",
+	"ImagePullBackOff", "InvalidImageName", "RunContainerError",
+}
+
+// stuckOf says why the containers of a pod do not run, empty if they do or are about to.
+func stuckOf(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+			return corev1.PodReasonUnschedulable + ": " + condition.Message
+		}
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if waiting := status.State.Waiting; waiting != nil && slices.Contains(hopeless, waiting.Reason) {
+			return fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
+		}
+	}
+	return ""
+}
+
+// readClasses asks about a storage class only when a claim has to grow. A class that cannot be read stays unknown: the
+// API server has the last word anyway.
+func (p *pass) readClasses(ctx context.Context) error {
+	for _, wanted := range render.DesignOf(p.facts).Instances {
+		for i := range p.facts.Instances {
+			claim := p.facts.Instances[i].Claim
+			if p.facts.Instances[i].Name != wanted.Name || claim == nil || claim.Class == "" ||
+				wanted.Size.Cmp(claim.Requested) <= 0 {
+				continue
+			}
+			var class storagev1.StorageClass
+			found, err := get(ctx, p.Live, client.ObjectKey{Name: claim.Class}, &class)
+			switch {
+			case apierrors.IsForbidden(err):
+			case err != nil:
+				return err
+			case found && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion:
+				claim.Expansion = database.Expandable
+			case found:
+				claim.Expansion = database.Fixed
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+// readSecrets looks at the Secrets of the database. Their values stay in this function: facts say that they exist, and
+// what kit/pki would do about certificates.
+func (p *pass) readSecrets(ctx context.Context) error {
+	var authority, leaf, binding corev1.Secret
+	facts := &p.facts.Certificates
+	for _, read := range []struct {
+		name string
+		into *corev1.Secret
+		fact *database.Secret
+	}{
+		{database.AuthorityName(p.object.Name), &authority, &facts.Authority},
+		{database.LeafName(p.object.Name), &leaf, &facts.Leaf},
+		{database.BindingName(p.object.Name), &binding, &p.facts.Binding},
+	} {
+		found, err := get(ctx, p.Live, client.ObjectKey{Namespace: p.object.Namespace, Name: read.name}, read.into)
+		if err != nil {
+			return err
+		}
+		if found {
+			*read.fact = p.secretFacts(read.into)
+		}
+	}
+	if facts.Authority.Foreign != "" || facts.Leaf.Foreign != "" {
+		return nil
+	}
+	p.judgeCertificates(&authority, &leaf)
+	return nil
+}
+
+func (p *pass) secretFacts(secret *corev1.Secret) database.Secret {
+	facts := database.Secret{
+		Exists: true, UID: string(secret.UID), ResourceVersion: secret.ResourceVersion,
+		Deleting: secret.DeletionTimestamp != nil,
+	}
+	if !p.ours(secret) {
+		facts.Foreign = "the Secret " + secret.Name + " belongs to somebody else"
+	}
+	return facts
+}
+
+// judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.
+func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
+	facts := &p.facts.Certificates
+	state, err := render.Material(authority, leaf)
+	if err != nil {
+		facts.Problem = err.Error()
+		return
+	}
+	plan := pki.Decide(state, p.facts.Now, render.Policy(p.facts.Identity))
+	facts.Again = plan.Again
+	for _, step := range plan.Steps {
+		facts.Steps = append(facts.Steps, step.String())
+	}
+	if len(facts.Steps) == 0 && !bytes.Equal(leaf.Data[wire.KeyAuthority], state.Bundle()) {
+		facts.Steps = []string{"publish the bundle of authorities"}
+	}
+	if material, err := state.Material(render.LeafProfile); err == nil {
+		p.material = &material
+	}
+}

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"meridian.dev/meridian/internal/database"
+)
+
+// keepCertificates makes the authority once and then keeps it alive. Replacing what exists is safety and goes on while
+// changes are stopped.
+func keepCertificates(d *draft) {
+	certificates := d.Certificates
+	switch {
+	case certificates.Problem != "":
+		d.hold(database.Stalled, 0, "AuthorityUnreadable", fmt.Sprintf(
+			"the Secret %s cannot be read: %s; bring it back, or delete it to have a new authority made, which "+
+				"interrupts every client that trusts the old one",
+			database.AuthorityName(d.Name), certificates.Problem))
+		return
+	case len(certificates.Steps) == 0:
+		return
+	case certificates.Authority.Foreign != "" || certificates.Leaf.Foreign != "":
+		return
+	}
+	action := database.Action{
+		Verb: database.StoreCertificates, Kind: database.KindSecret, Name: database.LeafName(d.Name),
+		UID: certificates.Leaf.UID, ResourceVersion: certificates.Leaf.ResourceVersion,
+		Why: strings.Join(certificates.Steps, "; "),
+	}
+	if certificates.Leaf.Exists {
+		d.do(action)
+	} else {
+		d.change(action)
+	}
+}
+
+// createBinding makes the credentials of the application, and only makes them. It waits for the authority, which is
+// part of what is made.
+func createBinding(d *draft) {
+	if d.Binding.Exists || d.Binding.Foreign != "" {
+		return
+	}
+	if !d.Certificates.Leaf.Exists {
+		d.plan.Pending = append(d.plan.Pending, "CreateBinding Secret "+database.BindingName(d.Name)+
+			": it follows the certificate")
+		return
+	}
+	d.change(database.Action{
+		Verb: database.CreateBinding, Kind: database.KindSecret, Name: database.BindingName(d.Name),
+		Why: "applications need credentials",
+	})
+}
+
+func writeSettings(d *draft) { writeKind(d, database.KindSettings) }
+
+func writeServices(d *draft) { writeKind(d, database.KindService) }
+
+func writeSets(d *draft) { writeKind(d, database.KindSet) }
+
+func writeKind(d *draft, kind string) {
+	for _, child := range d.Children {
+		if child.Kind == kind {
+			writeChild(d, child)
+		}
+	}
+}
+
+// writeChild brings one child to what is wanted, if it is ours to write.
+func writeChild(d *draft, child database.Child) {
+	action := database.Action{
+		Kind: child.Kind, Name: child.Name, UID: child.UID, ResourceVersion: child.ResourceVersion,
+	}
+	switch child.State {
+	case database.Absent:
+		action.Verb, action.Why = database.Create, "it is wanted and not there"
+	case database.Changed:
+		action.Verb, action.Why = database.Update, "wanted: "+summary(child.Changes)
+	case database.Drifted:
+		action.Verb, action.Repair = database.Update, true
+		action.Why = "somebody else has changed it: " + summary(child.Changes)
+	case database.Terminating:
+		d.hold(database.Progressing, 0, "ChildTerminating", fmt.Sprintf(
+			"the %s %s is being deleted and will be made again when it is gone", child.Kind, child.Name))
+		return
+	case database.Same, database.Foreign, database.Unreadable:
+		return
+	}
+	d.change(action)
+}
+
+// summary names some changes: a message is read by people.
+func summary(changes []string) string {
+	const most = 3
+	if len(changes) == 0 {
+		return "a mark of ours"
+	}
+	if len(changes) > most {
+		return strings.Join(changes[:most], ", ") + fmt.Sprintf(" and %d more", len(changes)-most)
+	}
+	return strings.Join(changes, ", ")
+}
+
+// replaceStuckPods deletes a pod whose containers never started when its StatefulSet has another template for it by
+// now. A StatefulSet with a pod that is not ready waits for ever; a corrected spec must not.
+func replaceStuckPods(d *draft) {
+	for _, instance := range d.Instances {
+		pod := instance.Pod
+		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) {
+			continue
+		}
+		d.change(database.Action{
+			Verb: database.DeletePod, Kind: database.KindPod, Name: database.PodName(instance.Name),
+			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Why: "it could not start (" + pod.Stuck + ") and its template has changed since",
+		})
+	}
+}
+
+// outdated says that the pod was made from another template than its StatefulSet has now. The revision counts only when
+// the StatefulSet controller has seen the latest template.
+func outdated(instance database.Instance) bool {
+	return instance.Set != nil && instance.Set.Observed && instance.Pod != nil &&
+		instance.Set.Revision != "" && instance.Pod.Revision != instance.Set.Revision
+}

@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+)
+
+// Violation is an invariant that a plan would break.
+type Violation struct {
+	Rule, Detail string
+}
+
+// invariants are written from what must never happen, not from the rules. They see a plan as a stranger would.
+var invariants = []struct {
+	id    string
+	holds func(database.Snapshot, database.Plan, database.Action) bool
+	never string
+}{
+	{"DB1", deletesOnlyWhatMayGo, "a claim is deleted only with its database, by the word of its spec, and by its UID"},
+	{"DB1", releasesOnlyWhenDone, "the finalizer stays while a claim that must go is there"},
+	{"DB2", touchesNothingInvalid, "nothing is written for a spec that is invalid"},
+	{"DB3", touchesNothingForeign, "an object of another owner is never touched"},
+	{"DB4", makesCredentialsOnce, "credentials that exist are never rewritten"},
+	{"DB5", shrinksNothing, "no claim asks for less than it has"},
+	{"DB6", replacesNoVolume, "no empty claim takes the place of one that had data"},
+	{"DB7", deletesOnlyStuckPods, "a pod in which PostgreSQL may run is not deleted"},
+	{"DB8", isConditional, "a write names the version that it was decided on, a create names none"},
+	{"DB9", respectsPause, "nothing is changed while the database is paused"},
+	{"DB10", buildsNothingForTheDead, "nothing is made or changed for a database that is being deleted"},
+}
+
+// Check says which invariants the plan would break. It is asked before every write.
+func Check(snapshot database.Snapshot, plan database.Plan) []Violation {
+	var violations []Violation
+	for _, action := range plan.Actions {
+		for _, invariant := range invariants {
+			if !invariant.holds(snapshot, plan, action) {
+				violations = append(violations, Violation{invariant.id, fmt.Sprintf(
+					"%s %s %s: %s", action.Verb, action.Kind, action.Name, invariant.never)})
+			}
+		}
+	}
+	if snapshot.Record.Stored && plan.Design.Record.SystemIdentifier != snapshot.Record.SystemIdentifier {
+		violations = append(violations, Violation{"DB6", "the recorded identity of the data never changes"})
+	}
+	return append(violations, repeated(plan)...)
+}
+
+func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.DeleteClaim {
+		return true
+	}
+	ours := slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		return instance.Name == action.Name && instance.Claim != nil && instance.Claim.UID == action.UID
+	})
+	return ours && s.Deleting && s.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete
+}
+
+func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.Release || s.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
+		return true
+	}
+	return s.Deleting && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		return instance.Claim != nil && !instance.Claim.Deleting
+	})
+}
+
+func touchesNothingInvalid(s database.Snapshot, _ database.Plan, _ database.Action) bool {
+	return s.Deleting || len(Problems(s)) == 0
+}
+
+func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	child, found := s.Child(action.Kind, action.Name)
+	if found && (child.State == database.Foreign || child.State == database.Unreadable) {
+		return false
+	}
+	switch action.Verb {
+	case database.CreateBinding:
+		return s.Binding.Foreign == ""
+	case database.StoreCertificates:
+		return s.Certificates.Authority.Foreign == "" && s.Certificates.Leaf.Foreign == "" &&
+			s.Certificates.Problem == ""
+	default:
+		return true
+	}
+}
+
+func makesCredentialsOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Kind != database.KindSecret || action.Name != database.BindingName(s.Name) {
+		return true
+	}
+	return action.Verb == database.CreateBinding && !s.Binding.Exists
+}
+
+func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	if action.Kind != database.KindClaim || action.Verb == database.DeleteClaim {
+		return true
+	}
+	instance, _ := s.Instance(action.Name)
+	wanted := slices.IndexFunc(plan.Design.Instances, func(design database.InstanceDesign) bool {
+		return design.Name == action.Name
+	})
+	return wanted >= 0 &&
+		(instance.Claim == nil || plan.Design.Instances[wanted].Size.Cmp(instance.Claim.Requested) >= 0)
+}
+
+func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	return action.Verb != database.Create || action.Kind != database.KindClaim || !s.Record.Initialised
+}
+
+func deletesOnlyStuckPods(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.DeletePod {
+		return true
+	}
+	return slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		return database.PodName(instance.Name) == action.Name && instance.Pod != nil &&
+			instance.Pod.UID == action.UID && instance.Pod.Stuck != "" && !instance.Pod.Ready
+	})
+}
+
+func isConditional(_ database.Snapshot, _ database.Plan, action database.Action) bool {
+	conditional := action.UID != "" && action.ResourceVersion != ""
+	switch action.Verb {
+	case database.Update, database.Grow, database.DeleteClaim, database.DeletePod:
+		return conditional
+	case database.Create, database.CreateBinding:
+		return action.UID == "" && action.ResourceVersion == ""
+	case database.StoreCertificates, database.Guard, database.Release:
+		// The first takes both forms; the others are conditional on the database itself, which act holds.
+		return true
+	default:
+		return false
+	}
+}
+
+func respectsPause(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if !s.Spec.Paused || s.Deleting {
+		return true
+	}
+	return action.Verb == database.Release || action.Verb == database.StoreCertificates && s.Certificates.Leaf.Exists
+}
+
+func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	return !s.Deleting || action.Verb == database.DeleteClaim || action.Verb == database.Release
+}
+
+// repeated finds objects that are written twice: the second write was decided on a state that the first one ends.
+func repeated(plan database.Plan) []Violation {
+	var violations []Violation
+	for index, action := range plan.Actions {
+		if slices.ContainsFunc(plan.Actions[:index], func(earlier database.Action) bool {
+			return earlier.Kind == action.Kind && earlier.Name == action.Name
+		}) {
+			violations = append(violations, Violation{"DB8", fmt.Sprintf(
+				"%s %s %s: an object is written once in a plan", action.Verb, action.Kind, action.Name)})
+		}
+	}
+	return violations
+}

@@ -1,0 +1,135 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// TestInvariantsBite shows for each invariant a plan that it refuses.
+func TestInvariantsBite(t *testing.T) {
+	create := database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw"}
+	update := database.Action{
+		Verb: database.Update, Kind: database.KindService, Name: "cities-rw", UID: "uid-service", ResourceVersion: "5",
+	}
+	deleteClaim := database.Action{
+		Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+	}
+	deletePod := database.Action{
+		Verb: database.DeletePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
+	}
+	tests := map[string]struct {
+		world  func(*database.Snapshot)
+		action database.Action
+		design func(*database.Design)
+		want   string
+	}{
+		"a claim of a living database is deleted": {action: deleteClaim, want: "DB1"},
+		"a claim that the spec keeps is deleted": {
+			world: func(s *database.Snapshot) { s.Deleting = true }, action: deleteClaim, want: "DB1",
+		},
+		"the claim of another incarnation is deleted": {
+			world: func(s *database.Snapshot) {
+				s.Deleting, s.Spec.Storage.Reclaim = true, v1alpha1.ReclaimDelete
+				s.Instances[0].Claim.UID = "uid-new"
+			},
+			action: deleteClaim, want: "DB1",
+		},
+		"the finalizer goes before the claim": {
+			world: func(s *database.Snapshot) {
+				s.Deleting, s.Guarded, s.Spec.Storage.Reclaim = true, true, v1alpha1.ReclaimDelete
+			},
+			action: database.Action{Verb: database.Release, Name: "cities"}, want: "DB1",
+		},
+		"something is written for an invalid spec": {
+			world:  func(s *database.Snapshot) { s.Spec.Parameters = map[string]v1alpha1.Setting{"fsync": "off"} },
+			action: update, want: "DB2",
+		},
+		"a foreign child is overwritten": {
+			world: func(s *database.Snapshot) {
+				s.Children = []database.Child{{Kind: database.KindService, Name: "cities-rw", State: database.Foreign}}
+			},
+			action: update, want: "DB3",
+		},
+		"foreign certificates are overwritten": {
+			world: func(s *database.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" },
+			action: database.Action{
+				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+			},
+			want: "DB3",
+		},
+		"an unreadable authority is replaced": {
+			world: func(s *database.Snapshot) { s.Certificates.Problem = "garbage" },
+			action: database.Action{
+				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+			},
+			want: "DB3",
+		},
+		"credentials are rewritten": {
+			action: database.Action{
+				Verb: database.CreateBinding, Kind: database.KindSecret, Name: "cities-app",
+			},
+			want: "DB4",
+		},
+		"a claim shrinks": {
+			action: database.Action{
+				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+			},
+			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("512Mi") },
+			want:   "DB5",
+		},
+		"an empty claim takes the place of data": {
+			world:  func(s *database.Snapshot) { s.Instances[0].Claim = nil },
+			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1"}, want: "DB6",
+		},
+		"the identity changes": {
+			action: update, design: func(d *database.Design) { d.Record.SystemIdentifier = "9009" }, want: "DB6",
+		},
+		"a running pod is deleted": {action: deletePod, want: "DB7"},
+		"an update without a version": {
+			action: database.Action{Verb: database.Update, Kind: database.KindService, Name: "cities-rw"}, want: "DB8",
+		},
+		"a create over something": {
+			action: database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw", UID: "u"},
+			want:   "DB8",
+		},
+		"a change while paused": {
+			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: update, want: "DB9",
+		},
+		"a child of a deleted database": {
+			world: func(s *database.Snapshot) { s.Deleting = true }, action: create, want: "DB10",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot := base()
+			run(&snapshot, snapshot)
+			if test.world != nil {
+				test.world(&snapshot)
+			}
+			decided := database.Plan{Actions: []database.Action{test.action}, Design: render.DesignOf(snapshot)}
+			if test.design != nil {
+				test.design(&decided.Design)
+			}
+			var broken []string
+			for _, violation := range plan.Check(snapshot, decided) {
+				broken = append(broken, violation.Rule)
+			}
+			if !slices.Contains(broken, test.want) {
+				t.Errorf("broken: %v, want %s among them", broken, test.want)
+			}
+		})
+	}
+	twice := base()
+	if got := plan.Check(twice, database.Plan{
+		Actions: []database.Action{create, create}, Design: render.DesignOf(twice),
+	}); len(got) != 1 || got[0].Rule != "DB8" {
+		t.Errorf("an object that is written twice: %v, want DB8", got)
+	}
+}

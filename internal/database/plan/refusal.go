@@ -1,0 +1,91 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/admit"
+	"meridian.dev/meridian/internal/database"
+)
+
+// refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
+func refuseInvalid(d *draft) {
+	problems := Problems(d.Snapshot)
+	if len(problems) == 0 {
+		return
+	}
+	d.hold(database.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
+	d.ended = true
+}
+
+// Problems says what is wrong with the spec.
+func Problems(snapshot database.Snapshot) []string {
+	var problems []string
+	object := &v1alpha1.GeoDatabase{
+		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.Namespace, Name: snapshot.Name}, Spec: snapshot.Spec,
+	}
+	// Nothing is told of the cluster: a class that cannot expand holds back one change, and not the database.
+	for _, problem := range admit.Database(object, nil, admit.Facts{}) {
+		problems = append(problems, problem.String())
+	}
+	if snapshot.Spec.Storage.WALSize != nil {
+		problems = append(problems, "spec.storage.walSize: a volume of its own for the log is not carried out yet; "+
+			"leave the field out")
+	}
+	if snapshot.Problem != "" && len(problems) == 0 {
+		problems = append(problems, snapshot.Problem)
+	}
+	return problems
+}
+
+func stopWhilePaused(d *draft) {
+	if d.Spec.Paused {
+		d.stopped = true
+		d.hold(database.Paused, 0, "Paused", "spec.paused is true; set it to false to have pending changes carried out")
+	}
+}
+
+// stopAtForeign stops changes altogether: a database that is half there under names of others would look alive.
+func stopAtForeign(d *draft) {
+	for _, problem := range foreign(d.Snapshot) {
+		d.hold(database.Stalled, 0, "ForeignChild", problem+
+			"; delete or rename that object, or make the database under another name")
+		d.stopped = true
+	}
+}
+
+// foreign lists the names that are taken by somebody else, and what cannot be read.
+func foreign(snapshot database.Snapshot) []string {
+	var problems []string
+	for _, child := range snapshot.Children {
+		if child.State == database.Foreign || child.State == database.Unreadable {
+			problems = append(problems, child.Problem)
+		}
+	}
+	for _, secret := range []database.Secret{
+		snapshot.Binding, snapshot.Certificates.Authority, snapshot.Certificates.Leaf,
+	} {
+		if secret.Foreign != "" {
+			problems = append(problems, secret.Foreign)
+		}
+	}
+	return problems
+}
+
+// keepIdentity compares what an agent reports with what was recorded. The agent refuses such a volume by itself; this
+// is the second lock on the door.
+func keepIdentity(d *draft) {
+	for _, instance := range d.Instances {
+		reported := instance.Report.SystemIdentifier
+		if d.Record.SystemIdentifier == "" || reported == "" || reported == d.Record.SystemIdentifier {
+			continue
+		}
+		d.stopped = true
+		d.hold(database.Stalled, 0, "IdentityMismatch", fmt.Sprintf(
+			"%s has data of system %s, but this database is system %s; bring its own volume back",
+			instance.Name, reported, d.Record.SystemIdentifier))
+	}
+}

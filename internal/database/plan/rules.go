@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// rules are applied in this order. None relies on another having acted in the same pass: a pass may end anywhere.
+var rules = []func(*draft){
+	finishDeletion,       // DB1: a deleted database loses the claims that its spec does not keep, and nothing else
+	refuseInvalid,        // DB2: nothing is touched for a spec that cannot be carried out
+	stopWhilePaused,      // DB9: from here on changes are pending instead of done, if the user said so
+	growClaims,           // DB5: a volume grows before anything else, whatever else is broken
+	keepIdentity,         // DB6: data with another identity than the recorded one needs a human
+	stopAtForeign,        // DB3: a name that is taken is never overwritten, and nothing is built around it
+	guardClaims,          // DB1: a finalizer while claims are to be deleted with the database, none otherwise
+	keepCertificates,     // the authority and its leaf, made once and replaced in time, also while paused
+	createBinding,        // DB4: credentials are made once and never rewritten
+	writeSettings,        // what the agents read; they reload by themselves
+	writeServices,        // the addresses that never change
+	writeClaims,          // DB6: a claim is made for new data only, never in place of a lost one
+	writeSets,            // the pods, one StatefulSet each
+	replaceStuckPods,     // DB7: a pod that never started is replaced once its template is corrected
+	waitForVolumes,       // what a growth is waiting for
+	waitForInstances,     // what the instances are waiting for
+	tellPendingRestarts,  // what takes effect at the next restart
+	waitForMoreInstances, // replicas are not carried out yet
+}
+
+// steady is how often a database is looked at although nothing has happened: certificates end without an event.
+const steady = 10 * time.Minute
+
+// Decide says what is to be done now.
+func Decide(snapshot database.Snapshot) database.Plan {
+	draft := &draft{Snapshot: snapshot, plan: database.Plan{Again: steady, Design: render.DesignOf(snapshot)}}
+	for _, rule := range rules {
+		rule(draft)
+		if draft.ended {
+			break
+		}
+	}
+	draft.sortHolds()
+	draft.look(snapshot.Certificates.Again)
+	return draft.plan
+}
+
+// draft is a plan while the rules work on it.
+type draft struct {
+	database.Snapshot
+	plan database.Plan
+	// stopped turns changes into pending ones. Safety goes on.
+	stopped bool
+	// ended leaves the rest of the rules out.
+	ended bool
+}
+
+// do adds an action that is a matter of safety.
+func (d *draft) do(action database.Action) { d.plan.Actions = append(d.plan.Actions, action) }
+
+// change adds an action that a stop holds back.
+func (d *draft) change(action database.Action) {
+	if d.stopped {
+		d.plan.Pending = append(d.plan.Pending, describe(action))
+		return
+	}
+	d.do(action)
+}
+
+func (d *draft) hold(weight database.Weight, recheck time.Duration, name, message string) {
+	d.plan.Holds = append(d.plan.Holds, database.Hold{Name: name, Message: message, Weight: weight, Recheck: recheck})
+}
+
+// sortHolds puts first what needs a human. Among equals the order of the rules stays.
+func (d *draft) sortHolds() {
+	var sorted []database.Hold
+	weights := []database.Weight{database.Stalled, database.Paused, database.Progressing, database.Degraded}
+	for _, weight := range weights {
+		for _, hold := range d.plan.Holds {
+			if hold.Weight == weight {
+				sorted = append(sorted, hold)
+			}
+		}
+	}
+	d.plan.Holds = sorted
+}
+
+// look brings the next look forward to the given moment.
+func (d *draft) look(at time.Time) {
+	if !at.IsZero() {
+		d.plan.Again = max(min(d.plan.Again, at.Sub(d.Now)), time.Second)
+	}
+	for _, action := range d.plan.Actions {
+		// Secrets are not watched, so no event says that they were written.
+		if action.Kind == database.KindSecret {
+			d.plan.Again = time.Second
+		}
+	}
+}
+
+func describe(action database.Action) string {
+	text := string(action.Verb)
+	if action.Kind != "" {
+		text += " " + action.Kind
+	}
+	return text + " " + action.Name + ": " + action.Why
+}

@@ -1,0 +1,244 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/database/status"
+	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/kit/scenario"
+)
+
+var author = apply.Author{Scheme: scheme.Scheme, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
+
+// TestStories plays the stories. Each starts from a small database called cities.
+//
+//   - snapshot.yaml is laid over it: what is different in this story.
+//   - before.yaml, if it is there, says that the database runs already; it is a merge patch to the snapshot, with what
+//     was different when the children were last written. Without it nothing exists but what snapshot.yaml names.
+//   - want/plan.yaml is the decision, want/status.txt what a user sees of it after the plan was carried out.
+func TestStories(t *testing.T) {
+	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
+		snapshot := base()
+		in.YAML("snapshot.yaml", &snapshot)
+		if in.Has("before.yaml") {
+			before, err := patched(snapshot, in.Text("before.yaml"))
+			if err != nil {
+				in.Fail(err)
+			}
+			run(&snapshot, before)
+			if err := compare(&snapshot, &before); err != nil {
+				in.Fail(err)
+			}
+		} else if err := compare(&snapshot, nil); err != nil {
+			in.Fail(err)
+		}
+
+		decided := plan.Decide(snapshot)
+		for _, violation := range plan.Check(snapshot, decided) {
+			in.Fail(fmt.Errorf("the plan breaks %s: %s", violation.Rule, violation.Detail))
+		}
+		out.SetYAML("plan.yaml", decided)
+		seen, err := statusOf(snapshot, decided)
+		if err != nil {
+			in.Fail(err)
+		}
+		out.SetText("status.txt", seen)
+		return out
+	})
+}
+
+func base() database.Snapshot {
+	cpu, memory := resource.MustParse("500m"), resource.MustParse("1Gi")
+	return database.Snapshot{
+		Now:      time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "db-1", Generation: 1},
+		Images:   database.Images{Agent: "meridian:1", Server: "postgis"},
+		Spec: v1alpha1.GeoDatabaseSpec{
+			Instances: 1, Version: "17", Profile: v1alpha1.ProfileGeneral, Extensions: []string{"postgis"},
+			Storage:   v1alpha1.Storage{Size: resource.MustParse("1Gi"), Reclaim: v1alpha1.ReclaimRetain},
+			Resources: v1alpha1.Resources{CPU: &cpu, Memory: &memory},
+			Bootstrap: v1alpha1.Bootstrap{Database: "app", Owner: "app"},
+		},
+		Certificates: database.Certificates{Steps: []string{"create authority", "issue leaf"}},
+	}
+}
+
+// run fills in what a running database has, unless the story says otherwise.
+func run(snapshot *database.Snapshot, before database.Snapshot) {
+	secret := func(name string) database.Secret {
+		return database.Secret{Exists: true, UID: "uid-" + name, ResourceVersion: "7"}
+	}
+	if !snapshot.Record.Initialised {
+		snapshot.Record = database.Record{Initialised: true, SystemIdentifier: "7001", Stored: true}
+	}
+	if snapshot.Routed == "" {
+		snapshot.Routed = "cities-1"
+	}
+	if snapshot.Binding == (database.Secret{}) {
+		snapshot.Binding = secret("app")
+	}
+	if snapshot.Certificates.Authority == (database.Secret{}) {
+		snapshot.Certificates.Authority, snapshot.Certificates.Leaf = secret("ca"), secret("tls")
+		if snapshot.Certificates.Again.IsZero() {
+			snapshot.Certificates.Steps = nil
+		}
+	}
+	if len(snapshot.Instances) == 0 {
+		size := before.Spec.Storage.Size
+		snapshot.Instances = []database.Instance{{
+			Serial: 1, Name: "cities-1",
+			Claim: &database.Claim{UID: "uid-claim", ResourceVersion: "5", Bound: true, Class: "fast",
+				Requested: size, Capacity: size, Expansion: database.Expandable},
+			Set: &database.Set{UID: "uid-set", Observed: true, Revision: "r1"},
+			Pod: &database.Pod{UID: "uid-pod", ResourceVersion: "6", Revision: "r1", Ready: true, Node: "node1"},
+			Report: database.Report{Reachable: true, State: "running", Role: "primary", SystemIdentifier: "7001",
+				ServerVersion: "17.6", SettingsHash: "before"},
+		}}
+	}
+	keep(&before, *snapshot)
+	hash := render.Settings(render.DesignOf(before)).Hash()
+	for i := range snapshot.Instances {
+		if snapshot.Instances[i].Report.SettingsHash == "before" {
+			snapshot.Instances[i].Report.SettingsHash = hash
+		}
+	}
+}
+
+// keep gives the past what does not change with the spec. A record that was just learnt was not there yet.
+func keep(before *database.Snapshot, snapshot database.Snapshot) {
+	before.Routed, before.Instances = snapshot.Routed, snapshot.Instances
+	if snapshot.Record.Stored {
+		before.Record = snapshot.Record
+	}
+}
+
+// compare does what observe does, with children as they were written before. Children that the story names stay.
+func compare(snapshot, before *database.Snapshot) error {
+	told := snapshot.Children
+	snapshot.Children = nil
+	wanted, err := render.Children(render.DesignOf(*snapshot))
+	if err != nil {
+		snapshot.Problem = err.Error()
+		return nil //nolint:nilerr // It is a fact now.
+	}
+	for _, child := range wanted {
+		fact := database.Child{Kind: child.Kind, Name: child.Name, State: database.Absent}
+		if before != nil {
+			if fact, err = difference(child, *snapshot, *before); err != nil {
+				return err
+			}
+		}
+		for _, own := range told {
+			if own.Kind == child.Kind && own.Name == child.Name {
+				fact = own
+			}
+		}
+		snapshot.Children = append(snapshot.Children, fact)
+	}
+	return nil
+}
+
+func difference(child render.Child, snapshot, before database.Snapshot) (database.Child, error) {
+	fact := database.Child{
+		Kind: child.Kind, Name: child.Name, State: database.Same,
+		UID: "uid-" + strings.ToLower(child.Kind), ResourceVersion: "5",
+	}
+	keep(&before, snapshot)
+	written, err := render.Find(render.DesignOf(before), child.Kind, child.Name)
+	if err != nil {
+		return fact, err
+	}
+	want, err := author.Intent(child.Object, types.UID(snapshot.UID))
+	if err != nil {
+		return fact, err
+	}
+	was, err := author.Intent(written, types.UID(snapshot.UID))
+	if err != nil {
+		return fact, err
+	}
+	if want.Hash() == was.Hash() {
+		return fact, nil
+	}
+	fact.State = database.Changed
+	live := written.(client.Object)
+	marks := map[string]string{database.AnnotationPrefix + "/owner": snapshot.UID}
+	for key, value := range live.GetAnnotations() {
+		marks[key] = value
+	}
+	live.SetAnnotations(marks)
+	for _, change := range apply.Compare(want, live).Changes {
+		fact.Changes = append(fact.Changes, change.Path)
+	}
+	return fact, nil
+}
+
+func patched(snapshot database.Snapshot, patch string) (database.Snapshot, error) {
+	document, err := json.Marshal(snapshot)
+	if err != nil {
+		return snapshot, err
+	}
+	change, err := yaml.YAMLToJSON([]byte(patch))
+	if err != nil {
+		return snapshot, err
+	}
+	if document, err = jsonpatch.MergePatch(document, change); err != nil {
+		return snapshot, err
+	}
+	var before database.Snapshot
+	return before, errors.Join(yaml.UnmarshalStrict(document, &before))
+}
+
+// statusOf prints what a user sees, one condition a line, and refuses conditions that mislead.
+func statusOf(snapshot database.Snapshot, decided database.Plan) (string, error) {
+	pass := status.Pass{Snapshot: snapshot, Plan: decided}
+	for _, action := range decided.Actions {
+		pass.Outcome.Results = append(pass.Outcome.Results, database.Result{Action: action, Done: true, Wrote: true})
+	}
+	after, events := status.Report(v1alpha1.GeoDatabaseStatus{}, pass)
+	again, _ := status.Report(after, pass)
+	if diff := cmp.Diff(after, again); diff != "" {
+		return "", fmt.Errorf("the same pass gives another status the second time:\n%s", diff)
+	}
+	view := condition.View{
+		Generation: snapshot.Generation, ObservedGeneration: after.ObservedGeneration,
+		Deleting: snapshot.Deleting, Conditions: after.Conditions,
+	}
+	if problems := condition.Check(view); len(problems) > 0 {
+		return "", fmt.Errorf("misleading conditions: %v", problems)
+	}
+	if unknown := status.Reasons.Unknown(after.Conditions); len(unknown) > 0 {
+		return "", fmt.Errorf("reasons that are not in the catalogue: %v", unknown)
+	}
+	verdict, _ := condition.Read(view)
+	var text strings.Builder
+	fmt.Fprintf(&text, "kstatus %s; primary %q; replicas %s; version %q\n",
+		verdict, after.Primary, after.Replicas, after.Version)
+	for _, one := range after.Conditions {
+		fmt.Fprintf(&text, "%-11s %-7s %s\n", one.Type, one.Status, one.Reason)
+	}
+	if after.WaitingFor != "" {
+		fmt.Fprintf(&text, "waiting for: %s\n", after.WaitingFor)
+	}
+	for _, event := range events {
+		fmt.Fprintf(&text, "event %s: %s\n", event.Reason, event.Note)
+	}
+	return text.String(), nil
+}

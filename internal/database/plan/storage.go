@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+)
+
+// growClaims raises the size of claims. It stands before everything else: a full volume is often why everything else is
+// broken.
+func growClaims(d *draft) {
+	for _, wanted := range d.plan.Design.Instances {
+		instance, _ := d.Instance(wanted.Name)
+		claim := instance.Claim
+		if claim == nil || claim.Deleting || wanted.Size.Cmp(claim.Requested) <= 0 {
+			continue
+		}
+		switch {
+		case claim.Expansion == database.Fixed:
+			d.hold(database.Stalled, 0, "ClassCannotExpand", fmt.Sprintf(
+				"spec.storage.size asks for %s, but the storage class %s of the claim %s cannot expand volumes; "+
+					"allow expansion in the class, or set the size back to %s",
+				wanted.Size.String(), claim.Class, wanted.Name, claim.Requested.String()))
+		case !claim.Bound:
+			d.hold(database.Progressing, 0, "ClaimPending", fmt.Sprintf(
+				"the claim %s grows to %s as soon as it has a volume", wanted.Name, wanted.Size.String()))
+		default:
+			d.change(database.Action{
+				Verb: database.Grow, Kind: database.KindClaim, Name: wanted.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+				Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), wanted.Size.String()),
+			})
+		}
+	}
+}
+
+// writeClaims makes claims for new data and keeps labels right. Sizes are not its business.
+func writeClaims(d *draft) {
+	for _, wanted := range d.plan.Design.Instances {
+		child, found := d.Child(database.KindClaim, wanted.Name)
+		instance, _ := d.Instance(wanted.Name)
+		switch {
+		case !found:
+		case child.State == database.Absent && d.Record.Initialised:
+			// An empty volume in its place would look like a database that has lost everything.
+			d.hold(database.Stalled, 0, "VolumeLost", fmt.Sprintf(
+				"the claim %s is gone and the database had data on it; restore the claim, or delete the database",
+				wanted.Name))
+		case instance.Claim != nil && wanted.Size.Cmp(instance.Claim.Requested) > 0:
+			// growClaims has spoken, and the rest of the claim is written together with its size.
+		default:
+			writeChild(d, child)
+		}
+	}
+}
+
+// waitForVolumes says how far a growth has come.
+func waitForVolumes(d *draft) {
+	for _, instance := range d.Instances {
+		claim := instance.Claim
+		if claim == nil || !claim.Bound {
+			continue
+		}
+		switch claim.Resize {
+		case database.ResizeFailed:
+			d.hold(database.Stalled, 0, "VolumeResizeFailed", fmt.Sprintf(
+				"the volume of %s cannot grow to %s: %s", instance.Name, claim.Requested.String(), claim.Message))
+		case database.ResizeFileSystem:
+			d.hold(database.Progressing, 0, "VolumeGrowing", fmt.Sprintf(
+				"the file system of %s grows to %s while its pod runs", instance.Name, claim.Requested.String()))
+		case database.ResizeRunning:
+			d.hold(database.Progressing, 0, "VolumeGrowing", fmt.Sprintf(
+				"the volume of %s grows to %s", instance.Name, claim.Requested.String()))
+		}
+	}
+}
+
+// guardClaims puts the finalizer on while the spec says that claims go with the database. A crash before it leaves
+// claims behind, which is the safe way round.
+func guardClaims(d *draft) {
+	wanted := d.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete
+	switch {
+	case wanted && !d.Guarded:
+		d.change(database.Action{
+			Verb: database.Guard, Name: d.Name, Why: "spec.storage.reclaim is Delete: the claims go with the database",
+		})
+	case !wanted && d.Guarded:
+		d.do(database.Action{
+			Verb: database.Release, Name: d.Name, Why: "spec.storage.reclaim is Retain: nothing is to be undone",
+		})
+	}
+}
+
+// finishDeletion deletes what the spec does not keep, and leaves everything else to the garbage collector. The word
+// that counts is the one that the spec has now: it may be changed until the last moment.
+func finishDeletion(d *draft) {
+	if !d.Deleting {
+		return
+	}
+	d.ended = true
+	waiting := false
+	for _, instance := range d.Instances {
+		claim := instance.Claim
+		if claim == nil || claim.Deleting || d.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete || !d.Guarded {
+			continue
+		}
+		waiting = true
+		d.do(database.Action{
+			Verb: database.DeleteClaim, Kind: database.KindClaim, Name: instance.Name,
+			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+			Why: "the database is deleted and spec.storage.reclaim is Delete",
+		})
+	}
+	switch {
+	case waiting:
+		d.hold(database.Progressing, 5*time.Second, "DeletingClaims", "the claims of the database are deleted")
+	case d.Guarded:
+		d.do(database.Action{Verb: database.Release, Name: d.Name, Why: "nothing is left to be undone"})
+	}
+}

@@ -1,0 +1,154 @@
+package render
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Object is a Kubernetes object with its metadata.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Child is one wanted object under the words of a plan.
+type Child struct {
+	Kind   string
+	Name   string
+	Object Object
+}
+
+// Children returns everything that the design asks for, but for Secrets, sorted by kind and name.
+func Children(design database.Design) ([]Child, error) {
+	settings, err := settingsMap(design)
+	if err != nil {
+		return nil, err
+	}
+	children := []Child{{database.KindSettings, settings.Name, settings}}
+	for _, instance := range design.Instances {
+		claim := claimOf(design, instance)
+		children = append(children, Child{database.KindClaim, claim.Name, claim})
+	}
+	// The order of kinds is that of their names, so that the list is sorted as it grows.
+	read, write := readService(design), writeService(design)
+	children = append(children,
+		Child{database.KindService, read.Name, read}, Child{database.KindService, write.Name, write})
+	for _, instance := range design.Instances {
+		set, err := setOf(design, instance)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, Child{database.KindSet, set.Name, set})
+	}
+	return children, nil
+}
+
+// Find renders one child of a plan.
+func Find(design database.Design, kind, name string) (Object, error) {
+	children, err := Children(design)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range children {
+		if child.Kind == kind && child.Name == name {
+			return child.Object, nil
+		}
+	}
+	return nil, fmt.Errorf("the design has no %s %s", kind, name)
+}
+
+// meta is the metadata of a child that goes away together with the database.
+func meta(design database.Design, name, component string) metav1.ObjectMeta {
+	owned := keptMeta(design, name, component)
+	yes := true
+	owned.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "GeoDatabase", Name: design.Name, UID: types.UID(design.UID),
+		Controller: &yes, BlockOwnerDeletion: &yes,
+	}}
+	return owned
+}
+
+// keptMeta is the metadata of a child that the garbage collector may not touch.
+func keptMeta(design database.Design, name, component string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: design.Namespace, Name: name, Labels: labels(design, component)}
+}
+
+func labels(design database.Design, component string) map[string]string {
+	return map[string]string{
+		database.LabelDatabase:  design.Name,
+		database.LabelName:      "geodatabase",
+		database.LabelAppOf:     design.Name,
+		database.LabelManagedBy: "meridian",
+		database.LabelComponent: component,
+	}
+}
+
+// instanceLabels select one instance. They are part of a selector that cannot be changed.
+func instanceLabels(design database.Design, instance string) map[string]string {
+	return map[string]string{database.LabelDatabase: design.Name, database.LabelInstance: instance}
+}
+
+func settingsMap(design database.Design) (*corev1.ConfigMap, error) {
+	document, err := Settings(design).Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
+		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
+	}, nil
+}
+
+func writeService(design database.Design) *corev1.Service {
+	return service(design, database.WriteName(design.Name), instanceLabels(design, design.Primary))
+}
+
+func readService(design database.Design) *corev1.Service {
+	return service(design, database.ReadName(design.Name), map[string]string{database.LabelDatabase: design.Name})
+}
+
+func service(design database.Design, name string, selector map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: meta(design, name, "route"),
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceTypeClusterIP,
+			Selector: selector,
+			Ports: []corev1.ServicePort{{
+				Name: "postgres", Port: wire.PortPostgres, Protocol: corev1.ProtocolTCP,
+				TargetPort: intstr.FromString("postgres"),
+			}},
+		},
+	}
+}
+
+// claimOf renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts
+// on a reference at once, also when the user has changed the word to Retain a moment before. Claims are deleted by the
+// plan alone.
+func claimOf(design database.Design, instance database.InstanceDesign) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: keptMeta(design, instance.Name, "data"),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: instance.Size},
+			},
+		},
+	}
+	claim.Labels[database.LabelInstance] = instance.Name
+	if design.Record.Initialised {
+		claim.Annotations = map[string]string{database.AnnotationSystemIdentifier: design.Record.SystemIdentifier}
+	}
+	if class := design.Spec.Storage.Class; class != "" {
+		claim.Spec.StorageClassName = &class
+	}
+	return claim
+}

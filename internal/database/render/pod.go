@@ -1,0 +1,194 @@
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// user is the account that everything runs as, in every image.
+const user int64 = 65532
+
+// containerName is where PostgreSQL and the agent run.
+const containerName = "database"
+
+// podTemplate renders the pod of one instance, with the user's changes laid over it.
+func podTemplate(design database.Design, instance string) (corev1.PodTemplateSpec, error) {
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels(design, "instance")},
+		Spec:       podSpec(design, instance),
+	}
+	template.Labels[database.LabelInstance] = instance
+	return overlay(template, design.Spec.PodTemplate)
+}
+
+func podSpec(design database.Design, instance string) corev1.PodSpec {
+	no, grace := false, int64(60)
+	return corev1.PodSpec{
+		AutomountServiceAccountToken:  &no,
+		EnableServiceLinks:            &no,
+		TerminationGracePeriodSeconds: &grace,
+		SecurityContext:               podSecurity(),
+		Affinity:                      spread(design),
+		InitContainers:                []corev1.Container{installContainer(design)},
+		Containers:                    []corev1.Container{databaseContainer(design, instance)},
+		Volumes:                       volumes(design, instance),
+	}
+}
+
+// podSecurity leaves the volume's modes alone when its root fits: PostgreSQL refuses a data directory that the kubelet
+// has made writable for the group.
+func podSecurity() *corev1.PodSecurityContext {
+	yes, account := true, user
+	policy := corev1.FSGroupChangeOnRootMismatch
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: &yes, RunAsUser: &account, RunAsGroup: &account, FSGroup: &account, FSGroupChangePolicy: &policy,
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+func containerSecurity() *corev1.SecurityContext {
+	yes, no := true, false
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// spread keeps instances of one database apart where the cluster has room. It is a preference: on a small cluster two
+// instances on one node are better than one.
+func spread(design database.Design) *corev1.Affinity {
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey:   corev1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelDatabase: design.Name}},
+			},
+		}},
+	}}
+}
+
+// installContainer copies the agent into the pod, so that any image with PostgreSQL works.
+func installContainer(design database.Design) corev1.Container {
+	return corev1.Container{
+		Name: "install", Image: design.Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{"/meridian", "install", wire.AgentBinary},
+		SecurityContext: containerSecurity(),
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "agent", MountPath: wire.FolderAgent}},
+	}
+}
+
+func databaseContainer(design database.Design, instance string) corev1.Container {
+	return corev1.Container{
+		Name: containerName, Image: serverImage(design), ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{wire.AgentBinary, "agent"},
+		Env:             environment(design, instance),
+		SecurityContext: containerSecurity(),
+		Resources:       resources(design),
+		Ports: []corev1.ContainerPort{
+			{Name: "postgres", ContainerPort: wire.PortPostgres, Protocol: corev1.ProtocolTCP},
+			{Name: "agent", ContainerPort: wire.PortAgent, Protocol: corev1.ProtocolTCP},
+			{Name: "probe", ContainerPort: wire.PortProbe, Protocol: corev1.ProtocolTCP},
+		},
+		// The agent is alive as long as it answers at all: what PostgreSQL does is not the kubelet's to judge.
+		LivenessProbe:  probe(wire.PathLive, 10, 6),
+		ReadinessProbe: probe(wire.PathReady, 2, 2),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
+			{Name: "data", MountPath: wire.FolderVolume},
+			{Name: "run", MountPath: wire.FolderRun},
+			{Name: "tmp", MountPath: "/tmp"},
+			{Name: "shm", MountPath: "/dev/shm"},
+			{Name: "settings", MountPath: wire.FolderSettings, ReadOnly: true},
+			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
+			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
+		},
+	}
+}
+
+func serverImage(design database.Design) string {
+	if design.Spec.Image != "" {
+		return design.Spec.Image
+	}
+	return design.Images.Server + ":" + design.Spec.Version
+}
+
+// resources reserves memory and limits it at the same amount: PostgreSQL's buffers are sized by it.
+func resources(design database.Design) corev1.ResourceRequirements {
+	memory, cpu := design.Spec.Resources.Memory, design.Spec.Resources.CPU
+	wanted := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
+	if memory != nil {
+		wanted.Requests[corev1.ResourceMemory] = *memory
+		wanted.Limits[corev1.ResourceMemory] = *memory
+	}
+	if cpu != nil {
+		wanted.Requests[corev1.ResourceCPU] = *cpu
+	}
+	return wanted
+}
+
+func probe(path string, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: path, Port: intstr.FromString("probe"), Scheme: corev1.URISchemeHTTP,
+		}},
+		PeriodSeconds: period, TimeoutSeconds: 2, FailureThreshold: failures,
+	}
+}
+
+func environment(design database.Design, instance string) []corev1.EnvVar {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path},
+		}}
+	}
+	return []corev1.EnvVar{
+		{Name: wire.EnvDatabase, Value: design.Name},
+		{Name: wire.EnvInstance, Value: instance},
+		field(wire.EnvPodName, "metadata.name"),
+		field(wire.EnvPodNamespace, "metadata.namespace"),
+		field(wire.EnvPodIP, "status.podIP"),
+		field(wire.EnvPodUID, "metadata.uid"),
+	}
+}
+
+func volumes(design database.Design, instance string) []corev1.Volume {
+	// Readable for the group, which is ours; the owner is root, so PostgreSQL accepts the private key.
+	mode := int32(0o440)
+	empty := func(name string, medium corev1.StorageMedium) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium},
+		}}
+	}
+	secret := func(name, secret string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
+		}}
+	}
+	return []corev1.Volume{
+		empty("agent", corev1.StorageMediumDefault),
+		{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: instance},
+		}},
+		empty("run", corev1.StorageMediumDefault),
+		empty("tmp", corev1.StorageMediumDefault),
+		empty("shm", corev1.StorageMediumMemory),
+		{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: database.SettingsName(design.Name)},
+			DefaultMode:          &mode,
+		}}},
+		secret("app", database.BindingName(design.Name)),
+		secret("tls", database.LeafName(design.Name)),
+	}
+}

@@ -1,0 +1,133 @@
+package render_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/scenario"
+)
+
+var author = apply.Author{Scheme: scheme.Scheme, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
+
+// TestGolden renders snapshots. A difference in a StatefulSet here is a restart of every database out there.
+func TestGolden(t *testing.T) {
+	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
+		var snapshot database.Snapshot
+		in.YAML("snapshot.yaml", &snapshot)
+		children, err := render.Children(render.DesignOf(snapshot))
+		if err != nil {
+			in.Fail(err)
+		}
+		for _, child := range children {
+			out.SetYAML(strings.ToLower(child.Kind)+"-"+child.Name+".yaml", child.Object)
+		}
+		return out
+	})
+}
+
+// TestWhatAChangeTouches says for each change of the spec which children it reaches: no more, and no fewer.
+func TestWhatAChangeTouches(t *testing.T) {
+	const start = `{"name":"cities","namespace":"gis","uid":"db-1","images":{"agent":"m:1","server":"postgis"},
+		"spec":{"instances":1,"version":"17","storage":{"size":"1Gi"},"bootstrap":{"database":"app","owner":"app"}}}`
+	tests := map[string]struct {
+		change string
+		want   []string
+	}{
+		"nothing":      {change: `{}`},
+		"a parameter":  {change: `{"spec":{"parameters":{"work_mem":"64MB"}}}`, want: []string{"ConfigMap"}},
+		"the profile":  {change: `{"spec":{"profile":"tiles"}}`, want: []string{"ConfigMap"}},
+		"an extension": {change: `{"spec":{"extensions":["postgis"]}}`, want: []string{"ConfigMap"}},
+		"the image":    {change: `{"spec":{"image":"mine:1"}}`, want: []string{"StatefulSet"}},
+		"the memory": {
+			change: `{"spec":{"resources":{"memory":"4Gi"}}}`, want: []string{"ConfigMap", "StatefulSet"},
+		},
+		"the size": {
+			change: `{"spec":{"storage":{"size":"20Gi"}}}`, want: []string{"ConfigMap", "PersistentVolumeClaim"},
+		},
+		"the reclaim policy": {change: `{"spec":{"storage":{"reclaim":"Delete"}}}`},
+		"the number":         {change: `{"spec":{"instances":3}}`},
+		"the pause":          {change: `{"spec":{"paused":true}}`},
+		"a new operator":     {change: `{"images":{"agent":"m:2"}}`, want: []string{"StatefulSet"}},
+		"the recorded system": {
+			change: `{"record":{"initialised":true,"systemIdentifier":"7001"}}`,
+			want:   []string{"ConfigMap", "PersistentVolumeClaim"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before, after := hashes(t, start), hashes(t, start, test.change)
+			var touched []string
+			for i := range before {
+				if before[i] != after[i] {
+					kind, _, _ := strings.Cut(before[i], " ")
+					touched = append(touched, kind)
+				}
+			}
+			if got, want := strings.Join(touched, " "), strings.Join(test.want, " "); got != want {
+				t.Errorf("touches %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func hashes(t *testing.T, documents ...string) []string {
+	t.Helper()
+	var snapshot database.Snapshot
+	for _, document := range documents {
+		if err := yaml.Unmarshal([]byte(document), &snapshot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	children, err := render.Children(render.DesignOf(snapshot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, child := range children {
+		intent, err := author.Intent(child.Object, types.UID(snapshot.UID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, child.Kind+" "+intent.Hash())
+	}
+	return list
+}
+
+func TestCertificatesAreForEveryName(t *testing.T) {
+	identity := database.Identity{Namespace: "gis", Name: "cities"}
+	policy := render.Policy(identity)
+	if err := policy.Check(); err != nil {
+		t.Fatalf("the policy cannot work: %v", err)
+	}
+	names := strings.Join(policy.Leaves[0].DNSNames, " ")
+	for _, name := range []string{
+		"cities-rw", "cities-rw.gis.svc", "cities-ro.gis.svc.cluster.local", render.AgentHost(identity),
+	} {
+		if !strings.Contains(" "+names+" ", " "+name+" ") {
+			t.Errorf("%s is not among %s", name, names)
+		}
+	}
+}
+
+func TestBinding(t *testing.T) {
+	design := database.Design{Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "db-1"}}
+	design.Spec.Bootstrap.Database, design.Spec.Bootstrap.Owner = "app", "owner"
+	secret := render.Binding(design, "p/@ss", []byte("authority"))
+	for key, want := range map[string]string{
+		"host": "cities-rw.gis.svc", "port": "5432", "dbname": "app", "user": "owner", "username": "owner",
+		"password": "p/@ss", "ca.crt": "authority", "type": "postgresql", "provider": "meridian",
+		"uri":    "postgresql://owner:p%2F%40ss@cities-rw.gis.svc:5432/app?sslmode=require",
+		"ro-uri": "postgresql://owner:p%2F%40ss@cities-ro.gis.svc:5432/app?sslmode=require",
+	} {
+		if got := string(secret.Data[key]); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package render
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+const (
+	day = 24 * time.Hour
+	// LeafProfile is the name of the one leaf of a database.
+	LeafProfile = "instance"
+)
+
+// Policy says which certificates a database has. All instances present the same leaf, and the operator too when it
+// calls an agent. An authority lives long, because applications keep a copy of it in the Secret for applications,
+// which is never rewritten.
+func Policy(identity database.Identity) pki.Policy {
+	var hosts []string
+	for _, service := range []string{database.WriteName(identity.Name), database.ReadName(identity.Name)} {
+		host := database.HostOf(service, identity.Namespace)
+		hosts = append(hosts, service, service+"."+identity.Namespace, host, host+".cluster.local")
+	}
+	return pki.Policy{
+		Name:              "Meridian database " + identity.Namespace + "/" + identity.Name,
+		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
+		Leaves: []pki.Profile{{
+			Name: LeafProfile, CommonName: identity.Name, DNSNames: hosts, Usage: pki.Server | pki.Client,
+		}},
+	}
+}
+
+// AgentHost is the name in the leaf that the operator asks for when it calls an agent by its address.
+func AgentHost(identity database.Identity) string {
+	return database.HostOf(database.WriteName(identity.Name), identity.Namespace)
+}
+
+// Authority renders the Secret of the authority.
+func Authority(design database.Design, authorities []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: meta(design, database.AuthorityName(design.Name), "certificates"),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{database.AuthoritiesKey: authorities},
+	}
+}
+
+// Leaf renders the Secret that is mounted into the pods.
+func Leaf(design database.Design, certificate, key, bundle []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: meta(design, database.LeafName(design.Name), "certificates"),
+		Type:       corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			wire.KeyCertificate: certificate, wire.KeyPrivateKey: key, wire.KeyAuthority: bundle,
+		},
+	}
+}
+
+// Binding renders the Secret for applications, with the keys of the Service Binding specification.
+func Binding(design database.Design, password string, bundle []byte) *corev1.Secret {
+	write := database.HostOf(database.WriteName(design.Name), design.Namespace)
+	read := database.HostOf(database.ReadName(design.Name), design.Namespace)
+	owner, name := design.Spec.Bootstrap.Owner, design.Spec.Bootstrap.Database
+	return &corev1.Secret{
+		ObjectMeta: meta(design, database.BindingName(design.Name), "binding"),
+		Type:       "servicebinding.io/postgresql",
+		Data: map[string][]byte{
+			"type":            []byte("postgresql"),
+			"provider":        []byte("meridian"),
+			"host":            []byte(write),
+			"port":            []byte(strconv.Itoa(wire.PortPostgres)),
+			"dbname":          []byte(name),
+			"database":        []byte(name),
+			"user":            []byte(owner),
+			wire.KeyUsername:  []byte(owner),
+			wire.KeyPassword:  []byte(password),
+			"uri":             []byte(uri(write, owner, password, name)),
+			"ro-uri":          []byte(uri(read, owner, password, name)),
+			wire.KeyAuthority: bundle,
+		},
+	}
+}
+
+// uri demands TLS. Checking the name too needs a path to the authority, which only the application knows.
+func uri(host, owner, password, name string) string {
+	address := url.URL{
+		Scheme: "postgresql", User: url.UserPassword(owner, password),
+		Host: host + ":" + strconv.Itoa(wire.PortPostgres), Path: "/" + name, RawQuery: "sslmode=require",
+	}
+	return address.String()
+}
+
+// Material decodes what is stored. A leaf that cannot be read counts as missing, because another is issued at no cost;
+// authorities that cannot be read are an error, because others would interrupt everyone.
+func Material(authority, leaf *corev1.Secret) (pki.State, error) {
+	var state pki.State
+	if encoded, found := authority.Data[database.AuthoritiesKey]; found {
+		authorities, err := pki.DecodeAuthorities(encoded)
+		if err != nil {
+			return state, err
+		}
+		state.Authorities = authorities
+	}
+	decoded, err := pki.DecodeLeaf(LeafProfile, leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey])
+	if err == nil {
+		state.Leaves = []pki.Leaf{decoded}
+	}
+	return state, nil
+}

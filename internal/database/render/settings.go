@@ -1,0 +1,74 @@
+package render
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Settings is what the agents are told.
+func Settings(design database.Design) wire.Settings {
+	// A version that is no number is refused by the schema, and by the check of the settings.
+	major, _ := strconv.Atoi(design.Spec.Version)
+	return wire.Settings{
+		DatabaseUID: design.UID,
+		Database:    design.Name,
+		Major:       major,
+		Application: wire.Application{
+			Database: design.Spec.Bootstrap.Database, Owner: design.Spec.Bootstrap.Owner,
+		},
+		Extensions:       withDependencies(design.Spec.Extensions),
+		Parameters:       parameters(design),
+		Initialised:      design.Record.Initialised,
+		SystemIdentifier: design.Record.SystemIdentifier,
+	}.Canonical()
+}
+
+// needs lists what must be created before an extension. Those that are not here need nothing.
+var needs = map[string][]string{
+	"address_standardizer_data_us": {"address_standardizer"},
+	"earthdistance":                {"cube"},
+	"h3_postgis":                   {"h3", "postgis", "postgis_raster"},
+	"mobilitydb":                   {"postgis"},
+	"pgrouting":                    {"postgis"},
+	"pointcloud_postgis":           {"postgis", "pointcloud"},
+	"postgis_raster":               {"postgis"},
+	"postgis_sfcgal":               {"postgis"},
+	"postgis_tiger_geocoder":       {"postgis", "fuzzystrmatch"},
+	"postgis_topology":             {"postgis"},
+}
+
+// withDependencies returns the extensions in an order in which they can be created, each once. The order of the list is
+// kept where it can be: it is the user's.
+func withDependencies(wanted []string) []string {
+	var ordered []string
+	var add func(name string)
+	add = func(name string) {
+		for _, need := range needs[name] {
+			add(need)
+		}
+		if !slices.Contains(ordered, name) {
+			ordered = append(ordered, name)
+		}
+	}
+	for _, name := range wanted {
+		add(name)
+	}
+	return ordered
+}
+
+// parameters lays what the user wrote over what the profile sets.
+func parameters(design database.Design) []wire.Parameter {
+	merged := profile(design.Spec)
+	for _, name := range slices.Sorted(maps.Keys(design.Spec.Parameters)) {
+		merged[name] = string(design.Spec.Parameters[name])
+	}
+	list := make([]wire.Parameter, 0, len(merged))
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
+		list = append(list, wire.Parameter{Name: name, Value: merged[name]})
+	}
+	return list
+}

@@ -1,0 +1,118 @@
+package status
+
+import (
+	"strings"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// claims states everything that is claimed about a database, anew in each pass.
+func claims(pass Pass) []condition.Claim {
+	stalled := stalledClaim(pass)
+	progressing := progressingClaim(pass, stalled)
+	degraded := degradedClaim(pass)
+	serving := servingClaim(pass.Snapshot)
+	return []condition.Claim{
+		readyClaim(pass, serving, stalled, progressing, degraded), serving, progressing, degraded, stalled,
+	}
+}
+
+// readyClaim is True only when nothing else has anything to say: whatever is wrong, Ready repeats its reason.
+func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) condition.Claim {
+	for _, other := range others {
+		if other.Status == "True" {
+			return condition.False(v1alpha1.ConditionReady, other.Reason, other.Message)
+		}
+	}
+	if pass.Snapshot.Deleting {
+		return condition.False(v1alpha1.ConditionReady, reasonDeleting, "the database is being deleted")
+	}
+	if hold, found := first(pass.Plan, database.Paused); found && len(pass.Plan.Pending) > 0 {
+		return condition.False(v1alpha1.ConditionReady, condition.Reason(hold.Name), hold.Message)
+	}
+	if serving.Status != "True" {
+		return condition.False(v1alpha1.ConditionReady, serving.Reason, serving.Message)
+	}
+	return condition.True(v1alpha1.ConditionReady, reasonAsWished, "everything that the spec asks for is there and well")
+}
+
+// servingClaim rests on what the primary itself says now. No answer means that nobody knows.
+func servingClaim(snapshot database.Snapshot) condition.Claim {
+	const typ = v1alpha1.ConditionServing
+	for _, instance := range snapshot.Instances {
+		primary := instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary)
+		switch {
+		case primary && well(instance) && snapshot.Routed == instance.Name:
+			return condition.True(typ, reasonAccepting, instance.Name+" accepts writes")
+		case instance.Pod != nil && instance.Pod.Ready && !instance.Report.Reachable:
+			return condition.Unknown(typ, "AgentUnreachable", "the agent of "+instance.Name+" gives no report")
+		}
+	}
+	return condition.False(typ, reasonNoPrimary, "no instance accepts writes")
+}
+
+func stalledClaim(pass Pass) condition.Claim {
+	const typ = v1alpha1.ConditionStalled
+	if len(pass.Violations) > 0 {
+		return condition.True(typ, reasonPlanRefused, strings.Join(pass.Violations, "; "))
+	}
+	if hold, found := first(pass.Plan, database.Stalled); found {
+		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
+	}
+	if pass.Refused != "" {
+		return condition.True(typ, reasonWriteRefused, pass.Refused)
+	}
+	return condition.False(typ, reasonNotStalled, "no human is needed")
+}
+
+// progressingClaim is False while stalled: tools could not tell which of the two to believe.
+func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
+	const typ = v1alpha1.ConditionProgressing
+	if stalled.Status == "True" {
+		return condition.False(typ, stalled.Reason, stalled.Message)
+	}
+	if pass.Problem != "" {
+		return condition.True(typ, reasonWriteFailed, "a write failed and is tried again: "+pass.Problem)
+	}
+	if hold, found := first(pass.Plan, database.Progressing); found {
+		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
+	}
+	for _, action := range pass.Plan.Actions {
+		if visible(action, pass.Snapshot) {
+			return condition.True(typ, reasonChanging, string(action.Verb)+" "+action.Name+": "+action.Why)
+		}
+	}
+	return condition.False(typ, reasonNothingToDo, "no change is under way")
+}
+
+// visible tells changes from upkeep: a certificate that is replaced in time does not make a database less ready.
+func visible(action database.Action, snapshot database.Snapshot) bool {
+	switch action.Verb {
+	case database.Guard, database.Release:
+		return false
+	case database.StoreCertificates:
+		return !snapshot.Certificates.Leaf.Exists
+	default:
+		return true
+	}
+}
+
+func degradedClaim(pass Pass) condition.Claim {
+	const typ = v1alpha1.ConditionDegraded
+	if hold, found := first(pass.Plan, database.Degraded); found {
+		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
+	}
+	return condition.False(typ, reasonNothingMissing, "nothing that was promised is missing")
+}
+
+func first(plan database.Plan, weight database.Weight) (database.Hold, bool) {
+	for _, hold := range plan.Holds {
+		if hold.Weight == weight {
+			return hold, true
+		}
+	}
+	return database.Hold{}, false
+}

@@ -1,0 +1,77 @@
+package status
+
+import (
+	"strings"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// events tells what was done in this pass and what has changed in the conditions. A state that lasts is told once.
+func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
+	var told []Event
+	for _, result := range pass.Outcome.Results {
+		if result.Wrote {
+			told = append(told, doneEvent(result.Action))
+		}
+		if len(result.Unheld) > 0 {
+			told = append(told, Event{Warning: true, Reason: "NotTakenOver", Action: "Write",
+				Note: "the API server accepted but did not take over: " + strings.Join(result.Unheld, ", ")})
+		}
+	}
+	if pass.CacheBehind != "" {
+		told = append(told, Event{Warning: true, Reason: "CacheBehind", Action: "Read", Note: pass.CacheBehind})
+	}
+	told = append(told, turns(before, after)...)
+	for i := range told {
+		told[i].Note = cut(told[i].Note)
+	}
+	return told
+}
+
+// cut keeps a note within what the API server accepts; a longer one would be lost as a whole.
+func cut(note string) string {
+	const most = 1000
+	if len(note) <= most {
+		return note
+	}
+	return strings.ToValidUTF8(note[:most], "") + "…"
+}
+
+var doneReasons = map[database.Verb]string{
+	database.Create: "Created", database.Update: "Updated", database.Grow: "Grown",
+	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
+	database.Guard: "Guarded", database.Release: "Released",
+	database.DeleteClaim: "ClaimDeleted", database.DeletePod: "PodReplaced",
+}
+
+func doneEvent(action database.Action) Event {
+	event := Event{
+		Reason: doneReasons[action.Verb], Action: string(action.Verb),
+		Note: strings.TrimSpace(action.Kind+" "+action.Name) + ": " + action.Why,
+	}
+	if action.Repair {
+		event.Warning, event.Reason = true, "DriftRepaired"
+	}
+	return event
+}
+
+// turns are the conditions worth an event when they change.
+func turns(before, after v1alpha1.GeoDatabaseStatus) []Event {
+	var told []Event
+	for _, watched := range []struct {
+		typ     string
+		warning bool
+	}{
+		{v1alpha1.ConditionStalled, true}, {v1alpha1.ConditionDegraded, true}, {v1alpha1.ConditionReady, false},
+	} {
+		now := condition.Find(after.Conditions, watched.typ)
+		was := condition.Find(before.Conditions, watched.typ)
+		if now == nil || now.Status != "True" || was != nil && was.Status == "True" && was.Reason == now.Reason {
+			continue
+		}
+		told = append(told, Event{Warning: watched.warning, Reason: now.Reason, Action: watched.typ, Note: now.Message})
+	}
+	return told
+}

@@ -1,0 +1,71 @@
+package status
+
+import (
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// Reasons that conditions have when nothing holds.
+const (
+	reasonAsWished       condition.Reason = "AsWished"
+	reasonAccepting      condition.Reason = "AcceptingWrites"
+	reasonNoPrimary      condition.Reason = "NoPrimary"
+	reasonNotStalled     condition.Reason = "NotStalled"
+	reasonNothingToDo    condition.Reason = "NothingToDo"
+	reasonNothingMissing condition.Reason = "NothingMissing"
+	reasonChanging       condition.Reason = "Changing"
+	reasonDeleting       condition.Reason = "Deleting"
+	reasonPlanRefused    condition.Reason = "PlanRefused"
+	reasonWriteFailed    condition.Reason = "WriteFailed"
+	reasonWriteRefused   condition.Reason = "WriteRefused"
+)
+
+// Reasons is every reason that a condition of a database can have, with what it means.
+var Reasons = condition.MustCatalogue(
+	condition.Entry{Reason: reasonAsWished, Means: "everything that the spec asks for is there and well"},
+	condition.Entry{Reason: reasonAccepting, Means: "the primary accepts writes"},
+	condition.Entry{Reason: reasonNoPrimary, Means: "no instance accepts writes"},
+	condition.Entry{Reason: reasonNotStalled, Means: "no human is needed"},
+	condition.Entry{Reason: reasonNothingToDo, Means: "no change is under way"},
+	condition.Entry{Reason: reasonNothingMissing, Means: "nothing that was promised is missing"},
+	condition.Entry{Reason: reasonChanging, Means: "children of the database are being written"},
+	condition.Entry{Reason: reasonDeleting, Means: "the database is being deleted"},
+	condition.Entry{Reason: reasonPlanRefused, Means: "a plan would have broken a rule of safety and was not carried out"},
+	condition.Entry{Reason: reasonWriteFailed, Means: "the API server refused a write, which is tried again"},
+	condition.Entry{Reason: reasonWriteRefused, Means: "the API server refuses a write for good until something changes"},
+	condition.Entry{Reason: "InvalidSpec", Means: "the spec cannot be carried out, and nothing was touched"},
+	condition.Entry{Reason: "Paused", Means: "spec.paused holds changes back"},
+	condition.Entry{Reason: "ForeignChild", Means: "the name of a child is taken by an object of another owner"},
+	condition.Entry{Reason: "IdentityMismatch", Means: "a volume has the data of another database"},
+	condition.Entry{Reason: "ClassCannotExpand", Means: "the storage class does not let a volume grow"},
+	condition.Entry{Reason: "ClaimPending", Means: "a claim has no volume yet"},
+	condition.Entry{Reason: "VolumeLost", Means: "a claim that had data is gone"},
+	condition.Entry{Reason: "VolumeGrowing", Means: "a volume or its file system is growing"},
+	condition.Entry{Reason: "VolumeResizeFailed", Means: "the cluster cannot grow a volume"},
+	condition.Entry{Reason: "DeletingClaims", Means: "the claims of a deleted database are being deleted"},
+	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
+	condition.Entry{Reason: "ChildTerminating", Means: "a child is being deleted and will be made again"},
+	condition.Entry{Reason: "InstanceStarting", Means: "an instance is not ready yet"},
+	condition.Entry{Reason: "InstanceStopping", Means: "the pod of an instance is being deleted"},
+	condition.Entry{Reason: "InstanceStuck", Means: "the containers of an instance cannot start"},
+	condition.Entry{Reason: "AgentUnreachable", Means: "the agent of an instance gives no report"},
+	condition.Entry{Reason: "SettingsNotInForce", Means: "an instance has not taken over the latest settings yet"},
+	condition.Entry{Reason: "ReplicasNotCarriedOut", Means: "replicas are asked for and not carried out yet"},
+	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
+	agentEntry(wire.ReasonVolumeEmpty, "the database has had data once, and this volume has none"),
+	agentEntry(wire.ReasonVolumeForeign, "the volume belongs to another database"),
+	agentEntry(wire.ReasonVolumeUnknown, "there is data on the volume that no agent has made"),
+	agentEntry(wire.ReasonVersionMismatch, "the data was made by another major version than the image has"),
+	agentEntry(wire.ReasonDataDamaged, "the data directory lacks what PostgreSQL needs to start"),
+	agentEntry(wire.ReasonSettingsUnreadable, "the mounted settings cannot be understood"),
+	agentEntry(wire.ReasonVolumeUnreadable, "the volume cannot be read"),
+	agentEntry(wire.ReasonCertificateMissing, "the mounted certificate is not there or cannot be read"),
+	agentEntry(wire.ReasonServerFailing, "PostgreSQL ends again and again"),
+	agentEntry(wire.ReasonServerRecovering, "PostgreSQL is up and does not accept connections yet"),
+	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
+)
+
+// agentEntry documents a reason that comes from an agent.
+func agentEntry(reason wire.Reason, means string) condition.Entry {
+	return condition.Entry{Reason: condition.Reason(reason), Means: means}
+}

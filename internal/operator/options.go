@@ -1,0 +1,88 @@
+// Package operator assembles the operator's process: configuration in, a manager with every loop out. It is the only
+// place, beside cmd, that knows the surroundings of the process; no loop reads a flag.
+//
+// Start reading at Run. rights.go has what the process may do, scope.go where it works.
+package operator
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/kit/rbac"
+)
+
+const (
+	// Name is that of the operator's account, roles, lease and Deployment.
+	Name = "meridian-operator"
+	// HomeNamespace is where the operator runs unless it is told otherwise.
+	HomeNamespace = "meridian-system"
+
+	// passTimeout bounds a pass including its report. The runner has a shorter limit of its own for the stages.
+	passTimeout = 90 * time.Second
+)
+
+// Options is everything that can be set from outside.
+type Options struct {
+	// Namespaces are those that the operator works in; none means all.
+	Namespaces []string
+	// Home is the namespace of the operator itself.
+	Home string
+	// Images are what instances are started with.
+	Images database.Images
+	// MetricsAddress and ProbeAddress are host:port, "0" switches metrics off.
+	MetricsAddress, ProbeAddress string
+	// LeaderElection keeps several replicas from acting at once.
+	LeaderElection bool
+	// Workers is how many databases are worked on at the same time in each scope.
+	Workers int
+	// Webhook has every replica answer the API server about objects before they are stored.
+	Webhook bool
+	// Verbose adds the borders of every stage to the log.
+	Verbose bool
+}
+
+// Defaults are the options of an installation from deploy/.
+func Defaults() Options {
+	return Options{
+		Home: HomeNamespace, MetricsAddress: ":8080", ProbeAddress: ":8081", LeaderElection: true, Workers: 4,
+		Webhook: true,
+		Images:  database.Images{Agent: "localhost/meridian/meridian:dev", Server: "localhost/meridian/postgis"},
+	}
+}
+
+// HomeFromEnvironment is the namespace that the pod was told to be in.
+func HomeFromEnvironment() string {
+	if home := os.Getenv("POD_NAMESPACE"); home != "" {
+		return home
+	}
+	return HomeNamespace
+}
+
+func (o Options) check() error {
+	var problems []error
+	if o.Home == "" {
+		problems = append(problems, errors.New("the namespace of the operator is not known: set POD_NAMESPACE"))
+	}
+	if o.Images.Agent == "" || o.Images.Server == "" {
+		problems = append(problems, errors.New("--agent-image and --server-image must be set"))
+	}
+	if o.Workers < 1 {
+		problems = append(problems, errors.New("--workers must be at least 1"))
+	}
+	return errors.Join(problems...)
+}
+
+// installation is where the process works, in the words of kit/rbac.
+func (o Options) installation() rbac.Installation {
+	return Installation(o.Home, o.Namespaces)
+}
+
+func (o Options) level() slog.Level {
+	if o.Verbose {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}

@@ -1,0 +1,69 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"meridian.dev/meridian/internal/database"
+	databaseloop "meridian.dev/meridian/internal/database/controller"
+	"meridian.dev/meridian/internal/webhook"
+	"meridian.dev/meridian/kit/rbac"
+)
+
+const electionName = "the election of the acting replica"
+
+// Rights is everything that the process may do when it runs in the given namespace. Roles are rendered from it, and the
+// check at start asks for it.
+func Rights(home string, withWebhook bool) rbac.Table {
+	table := append(databaseloop.Rights(),
+		rbac.Row{
+			Scope: rbac.Home, Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"},
+			Names: []string{Name}, Why: "act alone", UsedBy: electionName,
+		},
+		rbac.Row{
+			Scope: rbac.Home, Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"},
+			Why: "act alone from the first start on", UsedBy: electionName,
+		},
+		rbac.Row{
+			Scope: rbac.Home, Resource: "events", Verbs: []string{"create", "patch"},
+			Why: "tell which replica acts", UsedBy: electionName,
+		},
+	)
+	if withWebhook {
+		table = append(table, webhook.Rights(home)...)
+	}
+	return table
+}
+
+// Installation says where an operator runs and works.
+func Installation(home string, namespaces []string) rbac.Installation {
+	return rbac.Installation{
+		Name: Name, Home: home, ServiceAccount: Name, Namespaces: namespaces,
+		Labels: map[string]string{database.LabelName: "meridian", database.LabelManagedBy: "meridian"},
+	}
+}
+
+// preflight asks for every right before anything starts. Without one the operator would fail later, in the middle of
+// something; so it stops now and names each.
+func preflight(ctx context.Context, config *rest.Config, table rbac.Table, in rbac.Installation) error {
+	client, err := authorizationclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the check of rights: %w", err)
+	}
+	missing, err := rbac.Preflight(ctx, rbac.SelfReviewer(client.SelfSubjectAccessReviews()), table, in)
+	if err != nil {
+		return fmt.Errorf("check rights: %w", err)
+	}
+	var problems []error
+	for _, one := range missing {
+		problems = append(problems, errors.New(one.String()))
+	}
+	if len(problems) > 0 {
+		problems = append(problems, errors.New("apply the output of `meridian rbac` with the same namespaces"))
+	}
+	return errors.Join(problems...)
+}

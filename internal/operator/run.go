@@ -1,0 +1,94 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/webhook"
+	"meridian.dev/meridian/kit/loop"
+)
+
+// Run runs the operator until the context ends. It returns an error if it could not start or had to stop.
+func Run(ctx context.Context, config *rest.Config, options Options, output io.Writer) error {
+	if err := options.check(); err != nil {
+		return err
+	}
+	logger := logr.FromSlogHandler(slog.NewJSONHandler(output, &slog.HandlerOptions{Level: options.level()}))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+
+	logger.Info("Checking rights", "namespaces", options.Namespaces)
+	if err := preflight(ctx, config, Rights(options.Home, options.Webhook), options.installation()); err != nil {
+		return err
+	}
+	assembled, err := assemble(ctx, config, options)
+	if err != nil {
+		return err
+	}
+	logger.Info("Starting", "agentImage", options.Images.Agent, "serverImage", options.Images.Server)
+	return assembled.Start(ctx)
+}
+
+// assemble puts every loop of every scope into one manager.
+func assemble(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
+	kinds, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	assembled, err := manager.New(config, manager.Options{
+		Scheme:                        kinds,
+		LeaderElection:                options.LeaderElection,
+		LeaderElectionID:              Name,
+		LeaderElectionNamespace:       options.Home,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        options.ProbeAddress,
+		Metrics:                       metricsserver.Options{BindAddress: options.MetricsAddress},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	for _, add := range []func(string, healthz.Checker) error{assembled.AddHealthzCheck, assembled.AddReadyzCheck} {
+		if err := add("ping", healthz.Ping); err != nil {
+			return nil, fmt.Errorf("add a health check: %w", err)
+		}
+	}
+	measured, err := loop.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	if options.Webhook {
+		if err := webhook.Add(assembled, webhook.Options{Home: options.Home}); err != nil {
+			return nil, fmt.Errorf("add the webhook: %w", err)
+		}
+	}
+	for _, scope := range options.scopes(measured) {
+		if err := scope.add(ctx, assembled); err != nil {
+			return nil, err
+		}
+	}
+	return assembled, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(kinds); err != nil {
+			return nil, fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	return kinds, nil
+}

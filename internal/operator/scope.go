@@ -1,0 +1,122 @@
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/act"
+	databaseloop "meridian.dev/meridian/internal/database/controller"
+	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/loop"
+)
+
+// scope is one namespace, or all of them, with a cache and loops of its own. A cache over several namespaces could not
+// say how far it has come in each.
+type scope struct {
+	// namespace is empty for all.
+	namespace string
+	options   Options
+	metrics   *loop.Metrics
+}
+
+// scopes returns one for each namespace that the operator works in.
+func (o Options) scopes(metrics *loop.Metrics) []scope {
+	if len(o.Namespaces) == 0 {
+		return []scope{{options: o, metrics: metrics}}
+	}
+	var list []scope
+	for _, namespace := range o.Namespaces {
+		list = append(list, scope{namespace: namespace, options: o, metrics: metrics})
+	}
+	return list
+}
+
+// name tells the controllers of several namespaces apart.
+func (s scope) name() string {
+	if s.namespace == "" {
+		return "geodatabase"
+	}
+	return "geodatabase-" + s.namespace
+}
+
+// add puts the cache and the loops of the scope into the manager.
+func (s scope) add(ctx context.Context, into manager.Manager) error {
+	part, err := cluster.New(into.GetConfig(), func(options *cluster.Options) {
+		options.Scheme = into.GetScheme()
+		if s.namespace != "" {
+			options.Cache.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}
+		}
+		// Without this, the first Get of a Secret would list and keep all of them.
+		options.Client.Cache = &client.CacheOptions{DisableFor: databaseloop.Live()}
+	})
+	if err != nil {
+		return fmt.Errorf("make the cache of %s: %w", s.name(), err)
+	}
+	if err := into.Add(part); err != nil {
+		return fmt.Errorf("add the cache of %s: %w", s.name(), err)
+	}
+	tracker, err := s.track(ctx, part)
+	if err != nil {
+		return err
+	}
+	named := prometheus.WrapRegistererWith(prometheus.Labels{"scope": s.name()}, metrics.Registry)
+	if err := named.Register(tracker); err != nil {
+		return fmt.Errorf("register the metrics of %s: %w", s.name(), err)
+	}
+	reconciler, err := s.loop(part, tracker)
+	if err != nil {
+		return fmt.Errorf("put the loop of %s together: %w", s.name(), err)
+	}
+	watcher, err := controller.New(s.name(), into, controller.Options{
+		Reconciler: reconciler, MaxConcurrentReconciles: s.options.Workers, ReconciliationTimeout: passTimeout,
+	})
+	if err != nil {
+		return fmt.Errorf("make the controller %s: %w", s.name(), err)
+	}
+	return databaseloop.Watch(watcher, part.GetCache())
+}
+
+// track remembers own writes. A process that gains the leadership starts with an empty memory, and one that loses it
+// ends, so that every database is read live once by whoever acts.
+func (s scope) track(ctx context.Context, part cluster.Cluster) (*expect.Tracker, error) {
+	caches := expect.NewCaches(part.GetScheme())
+	if err := caches.Watch(ctx, part.GetCache(), s.namespace, databaseloop.Cached()...); err != nil {
+		return nil, fmt.Errorf("watch own writes: %w", err)
+	}
+	if err := caches.ReadLive(databaseloop.Live()...); err != nil {
+		return nil, fmt.Errorf("watch own writes: %w", err)
+	}
+	return expect.New(caches, part.GetScheme(), expect.Options{}), nil
+}
+
+func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker) (*databaseloop.Loop, error) {
+	author := authorOf(part.GetScheme())
+	return databaseloop.New(loop.Config{
+		Name: s.name(), Client: part.GetClient(), Live: part.GetAPIReader(), Tracker: tracker,
+		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
+	}, observe.Observer{
+		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
+	}, act.Actor{
+		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
+	}, func(types.NamespacedName) {})
+}
+
+// authorOf is the name under which all children are written, for good.
+func authorOf(scheme *runtime.Scheme) apply.Author {
+	return apply.Author{Scheme: scheme, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
+}

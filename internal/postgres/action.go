@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Action is one act with its reason. There is one struct for each verb; the fields beside Why are what it does and the
+// state that it was decided on.
+type Action interface {
+	// Verb is the act with its object, for people.
+	Verb() string
+	// Because is why, one sentence.
+	Because() string
+}
+
+// Why is the reason of an action.
+type Why string
+
+// Because returns the reason.
+func (w Why) Because() string { return string(w) }
+
+// LockVolume takes the lock of the volume, or fails if somebody else has it.
+type LockVolume struct{ Why }
+
+// ClaimVolume writes the first record on a volume that has none, with a new incarnation.
+type ClaimVolume struct {
+	Why
+	DatabaseUID string
+}
+
+// Initialise makes a data directory beside its place and moves it there. It demands a record that says so.
+type Initialise struct {
+	Why
+	Major int
+	User  string
+}
+
+// RecordInitialised notes that the data directory is complete.
+type RecordInitialised struct {
+	Why
+	SystemIdentifier string
+}
+
+// RecordSettings notes the settings that are about to be put in force.
+type RecordSettings struct {
+	Why
+	Settings wire.Settings
+}
+
+// RecordRefused notes parameters that PostgreSQL does not accept, all that are known for these settings.
+type RecordRefused struct {
+	Why
+	Refused Refused
+}
+
+// TightenMode closes the data directory to everybody but its owner.
+type TightenMode struct{ Why }
+
+// KillLeftover kills what lives of a server that has ended.
+type KillLeftover struct{ Why }
+
+// RemovePIDFile removes the postmaster.pid of a server that is no more. It demands the lock.
+type RemovePIDFile struct{ Why }
+
+// InstallCertificate copies the mounted certificate to where PostgreSQL reads it, if it is still this one.
+type InstallCertificate struct {
+	Why
+	Identity string
+}
+
+// WriteFiles writes configuration files.
+type WriteFiles struct {
+	Why
+	Files []Content
+}
+
+// Content is a file to be written.
+type Content struct {
+	Name, Text string
+}
+
+// StartServer starts PostgreSQL with the configuration that has this mark.
+type StartServer struct {
+	Why
+	Mark string
+}
+
+// StopServer stops PostgreSQL, whatever sessions are open.
+type StopServer struct{ Why }
+
+// Reload makes PostgreSQL read its configuration again.
+type Reload struct{ Why }
+
+// CreateRole makes the application's role, with its password.
+type CreateRole struct {
+	Why
+	Name string
+}
+
+// SetPassword lets the application's role log in with the mounted password.
+type SetPassword struct {
+	Why
+	Name string
+}
+
+// CreateDatabase makes the application's database.
+type CreateDatabase struct {
+	Why
+	Name, Owner string
+}
+
+// CreateExtension makes an extension in the application's database.
+type CreateExtension struct {
+	Why
+	Database, Name string
+}
+
+// UpdateExtension brings an extension to the version that the image has.
+type UpdateExtension struct {
+	Why
+	Database, Name, To string
+}
+
+// Verb implements Action.
+func (LockVolume) Verb() string { return "LockVolume" }
+
+// Verb implements Action.
+func (a ClaimVolume) Verb() string { return "ClaimVolume for " + a.DatabaseUID }
+
+// Verb implements Action.
+func (a Initialise) Verb() string { return fmt.Sprintf("Initialise version %d", a.Major) }
+
+// Verb implements Action.
+func (a RecordInitialised) Verb() string { return "RecordInitialised " + a.SystemIdentifier }
+
+// Verb implements Action.
+func (a RecordSettings) Verb() string { return "RecordSettings" }
+
+// Verb implements Action.
+func (a RecordRefused) Verb() string { return "RecordRefused " + strings.Join(a.Refused.Names, " ") }
+
+// Verb implements Action.
+func (TightenMode) Verb() string { return "TightenMode" }
+
+// Verb implements Action.
+func (KillLeftover) Verb() string { return "KillLeftover" }
+
+// Verb implements Action.
+func (RemovePIDFile) Verb() string { return "RemovePIDFile" }
+
+// Verb implements Action.
+func (a InstallCertificate) Verb() string { return "InstallCertificate " + a.Identity }
+
+// Verb implements Action.
+func (a WriteFiles) Verb() string {
+	var names []string
+	for _, file := range a.Files {
+		names = append(names, file.Name)
+	}
+	return "WriteFiles " + strings.Join(names, " ")
+}
+
+// Verb implements Action.
+func (StartServer) Verb() string { return "StartServer" }
+
+// Verb implements Action.
+func (StopServer) Verb() string { return "StopServer" }
+
+// Verb implements Action.
+func (Reload) Verb() string { return "Reload" }
+
+// Verb implements Action.
+func (a CreateRole) Verb() string { return "CreateRole " + a.Name }
+
+// Verb implements Action.
+func (a SetPassword) Verb() string { return "SetPassword of " + a.Name }
+
+// Verb implements Action.
+func (a CreateDatabase) Verb() string { return "CreateDatabase " + a.Name + " of " + a.Owner }
+
+// Verb implements Action.
+func (a CreateExtension) Verb() string { return "CreateExtension " + a.Name }
+
+// Verb implements Action.
+func (a UpdateExtension) Verb() string { return "UpdateExtension " + a.Name + " to " + a.To }

@@ -1,0 +1,124 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/controller"
+	"meridian.dev/meridian/internal/wire"
+)
+
+func well(state controller.State) bool {
+	report := state.Report
+	return state.Ready && report.State == wire.StateRunning && report.Role == wire.RolePrimary && report.Reason == ""
+}
+
+func TestFromNothingToServing(t *testing.T) {
+	w := newWorld(t)
+	if state := w.passes(); !well(state) || state.Report.SettingsHash != w.settings.Hash() {
+		t.Errorf("state %+v", state)
+	}
+	before := w.effects
+	if w.passes(); w.effects != before {
+		t.Errorf("a converged instance was touched: %v", w.trace[before:])
+	}
+}
+
+// The agent dies before and after each of its effects, in the making of an instance and in a change of everything. It
+// always comes to the same end, and data is made exactly once.
+func TestTheAgentDiesAnywhere(t *testing.T) {
+	whole := newWorld(t)
+	whole.passes()
+	making := whole.effects
+	change(whole)
+	whole.passes()
+	total := whole.effects
+	if making < 12 || total < making+6 {
+		t.Fatalf("%d effects, %d with the change: too few to show anything: %v", making, total, whole.trace)
+	}
+	for crashAt := 1; crashAt <= total; crashAt++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("at %d %s, after %t", crashAt, whole.trace[crashAt-1], after), func(t *testing.T) {
+				w := newWorld(t)
+				w.crashAt, w.after = crashAt, after
+				if state := w.passes(); !well(state) {
+					t.Fatalf("state %+v after %v", state, w.trace)
+				}
+				incarnation := w.volume.record.Incarnation
+				change(w)
+				state := w.passes()
+				if !well(state) || state.Report.SettingsHash != w.settings.Hash() {
+					t.Errorf("state %+v after %v", state, w.trace)
+				}
+				if w.made != 1 || w.volume.record.Incarnation != incarnation || w.volume.record.SystemIdentifier != "7401" {
+					t.Errorf("made %d times, record %+v", w.made, w.volume.record)
+				}
+				if w.content.password != w.password {
+					t.Error("the new password is not in force")
+				}
+			})
+		}
+	}
+}
+
+// change is what a user and an operator may do at once.
+func change(w *world) {
+	w.settings.Initialised, w.settings.SystemIdentifier = true, w.volume.record.SystemIdentifier
+	w.settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "9MB"}}
+	w.settings.Extensions = []string{"postgis", "pgrouting"}
+	w.password, w.cert = "p2", "c2"
+}
+
+// Two crashes: the second pod dies as well, at every later effect.
+func TestTheAgentDiesTwice(t *testing.T) {
+	whole := newWorld(t)
+	whole.passes()
+	for first := 1; first <= whole.effects; first++ {
+		for second := first + 1; second <= whole.effects+first; second++ {
+			w := newWorld(t)
+			w.crashAt = first
+			loop := w.loop()
+			for !w.pass(loop) {
+			}
+			w.restart()
+			w.crashAt, w.after = second, true
+			if state := w.passes(); !well(state) || w.made != 1 {
+				t.Fatalf("crashes at %d and %d: made %d, state %+v after %v", first, second, w.made, state, w.trace)
+			}
+		}
+	}
+}
+
+func TestAVolumeIsLostWhileThePodIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.passes()
+	w.settings.Initialised = true
+	w.restart()
+	w.volume.record, w.volume.data = nil, postgres.Data{Presence: postgres.DataAbsent}
+	state := w.passes()
+	if state.Report.State != wire.StateFailed || state.Report.Reason != wire.ReasonVolumeEmpty || w.made != 1 {
+		t.Errorf("made %d, state %+v", w.made, state)
+	}
+}
+
+func TestRunEndsWhenTold(t *testing.T) {
+	w := newWorld(t)
+	told := make(chan struct{})
+	close(told)
+	done := make(chan error, 1)
+	go func() { done <- w.loop().Run(context.Background(), told) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the loop does not end")
+	}
+	if w.running {
+		t.Error("a server was left")
+	}
+}

@@ -1,0 +1,294 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/act"
+	"meridian.dev/meridian/internal/postgres/controller"
+	"meridian.dev/meridian/internal/postgres/observe"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// world is a model of a pod and its volume. What is in volume and inside outlives the agent; the rest does not.
+type world struct {
+	t        *testing.T
+	settings wire.Settings
+	password string
+	cert     string
+	made     int // Data directories that were ever completed.
+	news     int // Incarnations that were ever drawn.
+
+	volume struct {
+		record *postgres.Record
+		data   postgres.Data
+		files  map[string]string
+	}
+	content struct {
+		role, database bool
+		password       string
+		extensions     []string
+	}
+	installed string
+
+	locked  bool
+	running bool
+	loaded  map[string]string // The files as the server has loaded them.
+
+	// crashAt is the number of the effect at which the agent dies, before it or after it.
+	crashAt, effects int
+	after            bool
+	trace            []string
+}
+
+type crash struct{}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, password: "p1", cert: "c1"}
+	w.settings = wire.Settings{
+		Version: 1, DatabaseUID: "u1", Database: "cities", Major: 17, Extensions: []string{"postgis"},
+		Application: wire.Application{Database: "app", Owner: "app"},
+	}.Canonical()
+	w.volume.data = postgres.Data{Presence: postgres.DataAbsent}
+	w.volume.files = map[string]string{}
+	return w
+}
+
+// effect is one change of the world, where the agent may die before or after it.
+func (w *world) effect(name string, do func()) error {
+	w.effects++
+	w.trace = append(w.trace, name)
+	if w.effects == w.crashAt && !w.after {
+		panic(crash{})
+	}
+	do()
+	if w.effects == w.crashAt {
+		panic(crash{})
+	}
+	return nil
+}
+
+// restart is what a new pod finds.
+func (w *world) restart() {
+	w.locked, w.running, w.loaded = false, false, nil
+	w.installed = ""
+}
+
+func (w *world) loop() *controller.Loop {
+	return &controller.Loop{
+		Observer: &observe.Observer{
+			Instance: "cities-1", Database: "cities", Runtime: "/run/meridian",
+			Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w},
+		},
+		Actor: &act.Actor{Disk: w, Mounts: w, Runner: process{w}, SQL: inside{w}, Incarnation: func() string {
+			w.news++
+			return fmt.Sprintf("i%d", w.news)
+		}},
+		Log: logr.Discard(),
+	}
+}
+
+// passes runs the loop, with new pods after crashes, until a pass does nothing, and returns what it reports then.
+func (w *world) passes() controller.State {
+	w.t.Helper()
+	loop := w.loop()
+	for range 60 {
+		before := w.effects
+		if died := w.pass(loop); died {
+			w.restart()
+			loop = w.loop()
+			continue
+		}
+		if state, _ := loop.State(); w.effects == before {
+			return state
+		}
+	}
+	w.t.Fatalf("no rest after 60 passes: %v", w.trace)
+	return controller.State{}
+}
+
+func (w *world) pass(loop *controller.Loop) (died bool) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case crash:
+			died = true
+		default:
+			panic(reason)
+		}
+	}()
+	loop.Pass(context.Background(), false)
+	return false
+}
+
+func (w *world) Now() time.Time { return time.Unix(1_800_000_000, 0) }
+
+func (w *world) Settings() (wire.Settings, error) { return w.settings, nil }
+
+func (w *world) Certificate() postgres.Certificate {
+	return postgres.Certificate{Mounted: w.cert, Installed: w.installed}
+}
+
+func (w *world) InstallCertificate(identity string) error {
+	return w.effect("install", func() { w.installed = identity })
+}
+
+func (w *world) Password() (string, error) { return w.password, nil }
+
+func (w *world) Look(context.Context) (postgres.Volume, postgres.Data) {
+	volume := postgres.Volume{Lock: postgres.LockFree}
+	if w.locked {
+		volume.Lock = postgres.LockOurs
+	}
+	if w.volume.record != nil {
+		copied := *w.volume.record
+		volume.Record = &copied
+	}
+	return volume, w.volume.data
+}
+
+func (w *world) Files(names []string) ([]postgres.File, error) {
+	var files []postgres.File
+	for _, name := range names {
+		if text, found := w.volume.files[name]; found {
+			files = append(files, postgres.File{Name: name, Hash: render.Hash(text)})
+		}
+	}
+	return files, nil
+}
+
+func (w *world) Lock() error { return w.effect("lock", func() { w.locked = true }) }
+
+func (w *world) WriteRecord(record postgres.Record) error {
+	if _, err := record.Encode(); err != nil {
+		return err
+	}
+	return w.effect("record", func() { w.volume.record = &record })
+}
+
+func (w *world) Initialise(_ context.Context, how postgres.Initialise) error {
+	if w.volume.data.Presence != postgres.DataAbsent || w.running || !w.locked {
+		w.t.Errorf("initdb on %+v, running %t, locked %t", w.volume.data, w.running, w.locked)
+	}
+	_ = w.effect("draft", func() { w.volume.data.Draft = true })
+	return w.effect("initdb", func() {
+		w.made++
+		w.volume.data = postgres.Data{
+			Presence: postgres.DataPresent, Private: true, Major: how.Major, State: "shut down", Timeline: 1,
+			SystemIdentifier: fmt.Sprintf("74%02d", w.made),
+		}
+	})
+}
+
+func (w *world) WriteFile(file postgres.Content) error {
+	return w.effect("write "+file.Name, func() { w.volume.files[file.Name] = file.Text })
+}
+
+func (w *world) TightenMode() error {
+	return w.effect("chmod", func() { w.volume.data.Private = true })
+}
+
+func (w *world) RemovePIDFile() error {
+	return w.effect("remove pid", func() { w.volume.data.PIDFile = false })
+}
+
+func (w *world) Programs(context.Context) postgres.Programs {
+	return postgres.Programs{Major: 17, User: "postgres"}
+}
+
+// process is the process of the model.
+type process struct{ *world }
+
+func (w process) Look() postgres.Process { return postgres.Process{Running: w.running} }
+
+func (w process) Start(string) error {
+	if w.volume.record == nil || w.volume.record.InProgress != "" || w.volume.data.PIDFile || w.installed == "" {
+		w.t.Errorf("a start with record %+v, data %+v, certificate %q", w.volume.record, w.volume.data, w.installed)
+	}
+	return w.effect("start", func() {
+		w.world.running, w.volume.data.PIDFile, w.volume.data.State = true, true, "in production"
+		w.load()
+	})
+}
+
+func (w process) load() {
+	w.world.loaded = map[string]string{}
+	for name, text := range w.volume.files {
+		w.world.loaded[name] = text
+	}
+}
+
+func (w process) Stop(context.Context) error { return errors.New("nobody asked for it") }
+
+func (w process) KillLeftover() error { return nil }
+
+func (w process) Reload() error { return w.effect("reload", w.load) }
+
+// inside is the inside of the model.
+type inside struct{ *world }
+
+func (w inside) Server(context.Context) postgres.Server {
+	_, mark := render.Files(render.Input{
+		Settings: w.settings, User: "postgres", Runtime: "/run/meridian", Certificate: w.installed,
+	})
+	server := postgres.Server{Reachable: true, Version: "17.6", Timeline: 1}
+	for _, text := range w.loaded {
+		if slices.Contains(lines(text), "meridian.mark = '"+mark+"'") {
+			server.Loaded, server.Settings = mark, w.settings.Hash()
+		}
+	}
+	return server
+}
+
+func lines(text string) []string {
+	var all []string
+	for start := 0; start < len(text); {
+		end := start
+		for end < len(text) && text[end] != '\n' {
+			end++
+		}
+		all = append(all, text[start:end])
+		start = end + 1
+	}
+	return all
+}
+
+func (w inside) Application(_ context.Context, wanted wire.Settings, password string) postgres.Application {
+	application := postgres.Application{
+		Known: true, Role: w.content.role, Login: w.content.role, PasswordMatches: w.content.password == password,
+		Database: w.content.database, Owner: wanted.Application.Owner,
+	}
+	for _, name := range wanted.Extensions {
+		extension := postgres.Extension{Name: name, Available: "1"}
+		if slices.Contains(w.content.extensions, name) {
+			extension.Installed = "1"
+		}
+		application.Extensions = append(application.Extensions, extension)
+	}
+	return application
+}
+
+func (w inside) SetRole(_ context.Context, _, password string) error {
+	return w.effect("role", func() { w.content.role, w.content.password = true, password })
+}
+
+func (w inside) CreateDatabase(context.Context, string, string) error {
+	if !w.content.role {
+		return errors.New("there is no such role")
+	}
+	return w.effect("database", func() { w.content.database = true })
+}
+
+func (w inside) CreateExtension(_ context.Context, _, name string) error {
+	return w.effect("extension", func() { w.content.extensions = append(w.content.extensions, name) })
+}
+
+func (w inside) UpdateExtension(context.Context, string, string, string) error { return nil }

@@ -1,0 +1,12 @@
+package postgres
+
+// Outcome is what came of a plan.
+type Outcome struct {
+	// Done are the verbs that were carried out, in order.
+	Done []string
+	// Failed is the first one that was not, empty if there is none, and Problem why.
+	Failed  string
+	Problem string
+	// Violations are why the plan was refused as a whole, empty if it was not.
+	Violations []Violation
+}

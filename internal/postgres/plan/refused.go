@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// A value that PostgreSQL does not accept is harmless while it runs, and keeps it from starting the next time. So it is
+// left out of the files as soon as it is known, and the report tells until the settings are changed.
+
+// refusedBefore are the parameters of the wanted settings that are known to be refused.
+func refusedBefore(s postgres.Snapshot) []string {
+	settings, known := wanted(s)
+	record := s.Volume.Record
+	if !known || record == nil || record.Refused == nil || record.Refused.Settings != settings.Hash() {
+		return nil
+	}
+	return record.Refused.Names
+}
+
+// noteRefused records those of the names that are parameters of the user and were not known to be refused. It reports
+// whether there were any. What Meridian itself writes is never left out.
+func noteRefused(s postgres.Snapshot, names []string, plan *draft) bool {
+	settings, _ := wanted(s)
+	before := refusedBefore(s)
+	all := slices.Clone(before)
+	for _, parameter := range settings.Parameters {
+		if slices.Contains(names, parameter.Name) && !slices.Contains(all, parameter.Name) {
+			all = append(all, parameter.Name)
+		}
+	}
+	if len(all) == len(before) {
+		return false
+	}
+	slices.Sort(all)
+	plan.do(postgres.RecordRefused{
+		Why:     "PostgreSQL does not accept these values, and would not start with them",
+		Refused: postgres.Refused{Settings: settings.Hash(), Names: all},
+	})
+	return true
+}
+
+var namedParameter = regexp.MustCompile(`parameter "([a-z0-9_.]+)"`)
+
+// parametersIn finds the parameters that a server complained about before it ended. Its messages are not translated.
+func parametersIn(words string) []string {
+	var names []string
+	for _, match := range namedParameter.FindAllStringSubmatch(words, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+func tellOfRefusedParameters(s postgres.Snapshot, plan *draft) bool {
+	if refused := refusedBefore(s); len(refused) > 0 {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonParametersRefused,
+			Detail: "PostgreSQL does not accept the value of " + strings.Join(refused, ", ") +
+				": it runs without; change the value, or remove it",
+		})
+	}
+	if slices.Contains(s.Server.Refused, "") {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonParametersRefused, Detail: "PostgreSQL cannot read a line of its configuration",
+		})
+	}
+	return false
+}

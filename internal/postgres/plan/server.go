@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+func closeTheDataDirectory(s postgres.Snapshot, plan *draft) bool {
+	if !s.Data.Private {
+		plan.do(postgres.TightenMode{Why: "others may enter the data directory, and PostgreSQL would refuse to start"})
+	}
+	return false
+}
+
+// installTheCertificate keeps the copy that is there when the mounted one cannot be used: a server with an old
+// certificate is better than none.
+func installTheCertificate(s postgres.Snapshot, plan *draft) bool {
+	certificate := s.Certificate
+	switch {
+	case certificate.Mounted == "":
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCertificateMissing,
+			Detail: "the mounted certificate cannot be used: " + certificate.Problem,
+		})
+		return certificate.Installed == ""
+	case certificate.Mounted != certificate.Installed:
+		plan.do(postgres.InstallCertificate{
+			Why: "the mounted certificate is not the one that PostgreSQL reads", Identity: certificate.Mounted,
+		})
+	}
+	return false
+}
+
+// recordNewSettings comes before the files are written, so that an agent that finds the mounted settings spoilt knows
+// what the files should hold.
+func recordNewSettings(s postgres.Snapshot, plan *draft) bool {
+	mounted, record := s.Settings.Mounted, s.Volume.Record
+	if mounted == nil || record.Settings != nil && record.Settings.Hash() == mounted.Hash() {
+		return false
+	}
+	plan.do(postgres.RecordSettings{Why: "these settings are about to be put in force", Settings: *mounted})
+	return false
+}
+
+// files renders what should be on disk with the certificate that will be installed by then, and without parameters that
+// PostgreSQL has refused.
+func files(s postgres.Snapshot) ([]postgres.Content, string) {
+	settings, _ := wanted(s)
+	refused := refusedBefore(s)
+	in := render.Input{Settings: settings, User: s.Programs.User, Runtime: s.Runtime, Refused: refused}
+	if in.Certificate = s.Certificate.Mounted; in.Certificate == "" {
+		in.Certificate = s.Certificate.Installed
+	}
+	return render.Files(in)
+}
+
+func writeFiles(s postgres.Snapshot, plan *draft) bool {
+	onDisk := map[string]string{}
+	for _, file := range s.Files {
+		onDisk[file.Name] = file.Hash
+	}
+	var stale []postgres.Content
+	contents, _ := files(s)
+	for _, file := range contents {
+		if onDisk[file.Name] != render.Hash(file.Text) {
+			stale = append(stale, file)
+		}
+	}
+	if len(stale) > 0 {
+		plan.do(postgres.WriteFiles{Why: "the configuration on disk is not what the settings say", Files: stale})
+	}
+	return false
+}
+
+// Pauses between starts of a server that ends by itself: the first is immediate, each next twice as long.
+const (
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+func startTheServer(s postgres.Snapshot, plan *draft) bool {
+	if s.Process.Running {
+		return false
+	}
+	_, mark := files(s)
+	if s.Process.Failures > 0 && s.Process.Mark == mark && noteRefused(s, parametersIn(s.Process.LastWords), plan) {
+		return true
+	}
+	// A corrected configuration is tried at once.
+	left := pause(s.Process.Failures) - s.Now.Sub(s.Process.Ended)
+	if s.Process.Failures > 1 && s.Process.Mark == mark && left > 0 {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonServerFailing,
+			Detail: fmt.Sprintf("PostgreSQL ended %d times in a row soon after its start (%s): %s",
+				s.Process.Failures, s.Process.Exit, s.Process.LastWords),
+			Recheck: left,
+		})
+		return true
+	}
+	if s.Data.PIDFile {
+		plan.do(postgres.RemovePIDFile{
+			Why: "postmaster.pid is of a server that is no more: the lock of the volume is ours, and nothing of it is left",
+		})
+	}
+	plan.do(postgres.StartServer{Why: startReason(s), Mark: mark})
+	return true
+}
+
+func pause(failures int) time.Duration {
+	length := firstPause
+	for ; failures > 2 && length < longestPause; failures-- {
+		length *= 2
+	}
+	return min(length, longestPause)
+}
+
+func startReason(s postgres.Snapshot) postgres.Why {
+	if s.Data.State == "shut down" || s.Data.State == "shut down in recovery" {
+		return "the server was stopped cleanly and is wanted"
+	}
+	return postgres.Why("the server did not stop cleanly (" + s.Data.State + "): it will recover from its log")
+}
+
+func waitForTheServer(s postgres.Snapshot, plan *draft) bool {
+	if s.Server.Reachable {
+		return false
+	}
+	plan.wait(postgres.Hold{
+		Reason: wire.ReasonServerRecovering, Detail: "PostgreSQL does not accept connections yet: " + s.Server.Problem,
+	})
+	return true
+}
+
+// reloadWhatChanged also learns what the server does not accept, which shows only of what it has loaded.
+func reloadWhatChanged(s postgres.Snapshot, plan *draft) bool {
+	if _, mark := files(s); s.Server.Loaded != mark {
+		plan.do(postgres.Reload{Why: "the server has not loaded the present configuration"})
+		return false
+	}
+	noteRefused(s, s.Server.Refused, plan)
+	return false
+}

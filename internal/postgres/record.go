@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	kjson "sigs.k8s.io/json"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// RecordVersion is the version of the Record that this program writes and reads.
+const RecordVersion = 1
+
+// Record is the agent's own file beside the data directory. It is written, file and folder, before the act that it
+// describes, so that an agent that starts anywhere between two acts knows what it may do.
+type Record struct {
+	Version int `json:"version"`
+	// DatabaseUID is the GeoDatabase that this volume was claimed for. It never changes.
+	DatabaseUID string `json:"databaseUID"`
+	// Incarnation is random, made together with the data.
+	Incarnation string `json:"incarnation"`
+	// SystemIdentifier is the number that initdb gave to the data, empty before.
+	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	// InProgress is a step that was begun and not seen to end.
+	InProgress Step `json:"inProgress,omitempty"`
+	// Settings are the last ones that were put in force. They serve when the mounted ones cannot be understood.
+	Settings *wire.Settings `json:"settings,omitempty"`
+	// Refused are parameters of these settings that PostgreSQL does not accept. They are left out of its files, because
+	// it would not start with them.
+	Refused *Refused `json:"refused,omitempty"`
+}
+
+// Refused are parameters that PostgreSQL does not accept. It holds for the settings with this hash alone: new ones are
+// tried as a whole.
+type Refused struct {
+	Settings string   `json:"settings"`
+	Names    []string `json:"names"`
+}
+
+// Step is something that takes more than one write.
+type Step string
+
+// StepInitialise is from the claim of an empty volume until its data directory is complete.
+const StepInitialise Step = "initialise"
+
+// Encode returns the record as it is written.
+func (r Record) Encode() ([]byte, error) {
+	r.Version = RecordVersion
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("encode the record: %w", err)
+	}
+	document, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the record: %w", err)
+	}
+	return append(document, '\n'), nil
+}
+
+// DecodeRecord reads a record. A record of another version, or with an unknown field, was written by a newer agent: it
+// is not understood by halves.
+func DecodeRecord(document []byte) (Record, error) {
+	var record Record
+	if len(bytes.TrimSpace(document)) == 0 {
+		return Record{}, errors.New("decode the record: it is empty")
+	}
+	strict, err := kjson.UnmarshalStrict(document, &record)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return Record{}, fmt.Errorf("decode the record: %w", err)
+	}
+	if record.Version != RecordVersion {
+		return Record{}, fmt.Errorf("decode the record: version is %d, and this program knows %d",
+			record.Version, RecordVersion)
+	}
+	if err := record.check(); err != nil {
+		return Record{}, fmt.Errorf("decode the record: %w", err)
+	}
+	return record, nil
+}
+
+func (r Record) check() error {
+	switch {
+	case r.DatabaseUID == "":
+		return errors.New("databaseUID: is empty")
+	case r.Incarnation == "":
+		return errors.New("incarnation: is empty")
+	case r.InProgress != "" && r.InProgress != StepInitialise:
+		return fmt.Errorf("inProgress: %q is unknown", r.InProgress)
+	case (r.InProgress == StepInitialise) != (r.SystemIdentifier == ""):
+		return errors.New("systemIdentifier: must be there exactly when the initialisation is complete")
+	}
+	return nil
+}

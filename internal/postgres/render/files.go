@@ -1,0 +1,168 @@
+// Package render makes PostgreSQL's configuration files out of the settings. It is pure: the same input gives the same
+// bytes, so a file on disk is right exactly when its hash is. Start reading at Files.
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Input is what the files depend on.
+type Input struct {
+	Settings wire.Settings
+	// User is the operating system's name for the user that PostgreSQL and the agent run as.
+	User string
+	// Runtime is the folder of the socket and of the certificate's copy.
+	Runtime string
+	// Refused names parameters of the settings that are left out.
+	Refused []string
+	// Certificate identifies the installed certificate. It is part of the mark, so that a new one causes a reload.
+	Certificate string
+}
+
+// Superuser is the role that the agent uses, over the local socket only.
+const Superuser = "postgres"
+
+// Names of parameters that exist only to tell, from inside, which configuration a server has loaded.
+const (
+	MarkParameter     = "meridian.mark"
+	SettingsParameter = "meridian.settings"
+)
+
+// LogPrefix starts every entry of PostgreSQL's log; the separator is a character that names do not contain. The fields
+// are time, process, SQL state, user, database and application.
+const LogPrefix = `\037%n\037%p\037%e\037%u\037%d\037%a\037`
+
+// TLSFolder is where the copy of the certificate is, inside the runtime folder.
+const TLSFolder = "tls"
+
+const (
+	mainFile     = "postgresql.conf"
+	generated    = "meridian.conf"
+	accessFile   = "pg_hba.conf"
+	identityFile = "pg_ident.conf"
+)
+
+// Names returns the names of the files, in the order in which they are written: a file that another one refers to
+// comes before it.
+func Names() []string { return []string{identityFile, accessFile, generated, mainFile} }
+
+const header = "# Written by the Meridian agent. Changes are overwritten: use the GeoDatabase.\n"
+
+// Files returns the files and the mark that a server shows which has loaded them.
+func Files(in Input) (files []postgres.Content, mark string) {
+	identity := header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
+	access := header + accessRules
+	main := header + "include '" + generated + "'\n"
+	settings := header + parameters(in)
+	mark = Hash(strings.Join([]string{identity, access, main, settings, in.Certificate}, "\x00"))
+	settings += line(MarkParameter, mark)
+	return []postgres.Content{
+		{Name: identityFile, Text: identity},
+		{Name: accessFile, Text: access},
+		{Name: generated, Text: settings},
+		{Name: mainFile, Text: main},
+	}, mark
+}
+
+// accessRules lets the superuser in over the local socket alone, and nobody else over it. Over the network there is TLS
+// with a password and nothing else.
+//
+//nolint:dupword // "all" is PostgreSQL's word for any database, any role and any address.
+const accessRules = `local all postgres peer map=meridian
+local all all reject
+host all postgres all reject
+hostssl all all all scram-sha-256
+host all all all reject
+`
+
+// parameters are defaults, then the user's, then what Meridian manages: in a file the last one wins.
+func parameters(in Input) string {
+	var text strings.Builder
+	for _, parameter := range defaults {
+		text.WriteString(line(parameter.Name, parameter.Value))
+	}
+	text.WriteString("# From the GeoDatabase.\n")
+	for _, parameter := range in.Settings.Parameters {
+		if slices.Contains(in.Refused, parameter.Name) {
+			text.WriteString("# Refused by PostgreSQL, so left out: " + parameter.Name + "\n")
+			continue
+		}
+		text.WriteString(line(parameter.Name, parameter.Value))
+	}
+	text.WriteString("# Managed by Meridian.\n")
+	for _, parameter := range placed(in.Runtime) {
+		text.WriteString(line(parameter.Name, parameter.Value))
+	}
+	for _, parameter := range managed {
+		text.WriteString(line(parameter.Name, parameter.Value))
+	}
+	if in.Settings.Major >= 17 {
+		text.WriteString(line("allow_alter_system", "off"))
+	}
+	text.WriteString(line(SettingsParameter, in.Settings.Hash()))
+	return text.String()
+}
+
+// defaults replace those that initdb takes from the machine that it happens to run on.
+var defaults = []wire.Parameter{
+	{Name: "timezone", Value: "UTC"},
+	{Name: "log_timezone", Value: "UTC"},
+	{Name: "max_connections", Value: "100"},
+}
+
+// placed are those that depend on the runtime folder.
+func placed(runtime string) []wire.Parameter {
+	return []wire.Parameter{
+		{Name: "unix_socket_directories", Value: runtime},
+		{Name: "ssl_cert_file", Value: path.Join(runtime, TLSFolder, wire.KeyCertificate)},
+		{Name: "ssl_key_file", Value: path.Join(runtime, TLSFolder, wire.KeyPrivateKey)},
+		{Name: "ssl_ca_file", Value: path.Join(runtime, TLSFolder, wire.KeyAuthority)},
+	}
+}
+
+var managed = []wire.Parameter{
+	{Name: "listen_addresses", Value: "*"},
+	{Name: "port", Value: fmt.Sprint(wire.PortPostgres)},
+	{Name: "unix_socket_permissions", Value: "0700"},
+	{Name: "ssl", Value: "on"},
+	{Name: "ssl_min_protocol_version", Value: "TLSv1.2"},
+	{Name: "password_encryption", Value: "scram-sha-256"},
+	{Name: "wal_level", Value: "replica"},
+	{Name: "wal_log_hints", Value: "on"},
+	{Name: "hot_standby", Value: "on"},
+	{Name: "fsync", Value: "on"},
+	{Name: "full_page_writes", Value: "on"},
+	{Name: "log_destination", Value: "stderr"},
+	{Name: "logging_collector", Value: "off"},
+	{Name: "log_line_prefix", Value: LogPrefix},
+}
+
+// line keeps the escapes of LogPrefix, which the file format has for characters that cannot be printed.
+func line(name, value string) string {
+	if value == LogPrefix {
+		return name + " = '" + value + "'\n"
+	}
+	return name + " = " + escaped(value) + "\n"
+}
+
+// escaped writes a value so that the file's own escapes cannot change it.
+func escaped(value string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(value) + "'"
+}
+
+// quoted writes a name for pg_ident.conf.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Hash identifies the text of a file.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

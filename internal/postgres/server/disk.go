@@ -1,0 +1,249 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/kit/supervise"
+)
+
+// Names on the volume.
+const (
+	recordFile = "agent.json"
+	lockFile   = "agent.lock"
+	dataFolder = "pgdata"
+	// draftFolder is where a data directory is made. It is moved to its place when it is complete, so that what is in
+	// the place always is.
+	draftFolder = "pgdata.new"
+)
+
+// Disk is the volume of an instance. It is for one goroutine.
+type Disk struct {
+	// Folder is where the volume is mounted.
+	Folder     string
+	Supervisor *supervise.Supervisor
+	// Env is the environment of PostgreSQL's programs.
+	Env []string
+
+	lock    *os.File
+	control control
+}
+
+func (d *Disk) path(parts ...string) string {
+	return filepath.Join(append([]string{d.Folder}, parts...)...)
+}
+
+// Data is the path of the data directory.
+func (d *Disk) Data() string { return d.path(dataFolder) }
+
+// Look implements postgres.Disk.
+func (d *Disk) Look(ctx context.Context) (postgres.Volume, postgres.Data) {
+	volume := postgres.Volume{}
+	record, err := d.readRecord()
+	if err == nil {
+		volume.Record = record
+		volume.Lock, err = d.lookAtLock()
+	}
+	if err != nil {
+		return postgres.Volume{Problem: err.Error()}, postgres.Data{Presence: postgres.DataAbsent}
+	}
+	data, err := d.lookAtData(ctx)
+	if err != nil {
+		volume.Problem = err.Error()
+	}
+	return volume, data
+}
+
+func (d *Disk) readRecord() (*postgres.Record, error) {
+	// A folder that is not there is a mount that failed, not an empty volume.
+	if _, err := os.Stat(d.Folder); err != nil {
+		return nil, fmt.Errorf("look at the volume: %w", err)
+	}
+	document, err := os.ReadFile(d.path(recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the record: %w", err)
+	}
+	record, err := postgres.DecodeRecord(document)
+	if err != nil {
+		return nil, err
+	}
+	return &record, nil
+}
+
+func (d *Disk) lookAtData(ctx context.Context) (postgres.Data, error) {
+	data := postgres.Data{Presence: postgres.DataAbsent}
+	if _, err := os.Lstat(d.path(draftFolder)); err == nil {
+		data.Draft = true
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return data, fmt.Errorf("look for a data directory in the making: %w", err)
+	}
+	info, err := os.Lstat(d.Data())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return data, nil
+	case err != nil:
+		return data, fmt.Errorf("look at the data directory: %w", err)
+	case !info.IsDir():
+		data.Presence, data.Problem = postgres.DataOtherwise, "it is not a folder"
+		return data, nil
+	}
+	data.Presence = postgres.DataPresent
+	data.Private = info.Mode().Perm() == 0o700
+	if _, err := os.Lstat(filepath.Join(d.Data(), "postmaster.pid")); err == nil {
+		data.PIDFile = true
+	}
+	version, err := os.ReadFile(filepath.Join(d.Data(), "PG_VERSION"))
+	if err != nil {
+		return damaged(data, err)
+	}
+	if data.Major, err = strconv.Atoi(strings.TrimSpace(string(version))); err != nil {
+		return damaged(data, fmt.Errorf("understand PG_VERSION: %w", err))
+	}
+	control, err := d.readControl(ctx)
+	if err != nil {
+		return damaged(data, err)
+	}
+	data.SystemIdentifier, data.Timeline, data.State = control.systemIdentifier, control.timeline, control.state
+	return data, nil
+}
+
+// damaged tells what is missing from what could not be read: only the first is a fact about the data.
+func damaged(data postgres.Data, err error) (postgres.Data, error) {
+	var syntax *strconv.NumError
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &syntax) || errors.Is(err, errControl) {
+		data.Presence, data.Problem = postgres.DataDamaged, err.Error()
+		return data, nil
+	}
+	return data, fmt.Errorf("read the data directory: %w", err)
+}
+
+// Files implements postgres.Disk.
+func (d *Disk) Files(names []string) ([]postgres.File, error) {
+	var files []postgres.File
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(d.Data(), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		files = append(files, postgres.File{Name: name, Hash: render.Hash(string(content))})
+	}
+	return files, nil
+}
+
+// WriteRecord implements postgres.Disk.
+func (d *Disk) WriteRecord(record postgres.Record) error {
+	document, err := record.Encode()
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(d.path(recordFile), document, 0o600); err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
+	return nil
+}
+
+// WriteFile implements postgres.Disk.
+func (d *Disk) WriteFile(file postgres.Content) error {
+	if err := writeDurably(filepath.Join(d.Data(), file.Name), []byte(file.Text), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", file.Name, err)
+	}
+	return nil
+}
+
+// TightenMode implements postgres.Disk.
+func (d *Disk) TightenMode() error {
+	if err := os.Chmod(d.Data(), 0o700); err != nil {
+		return fmt.Errorf("close the data directory: %w", err)
+	}
+	return nil
+}
+
+// RemovePIDFile implements postgres.Disk.
+func (d *Disk) RemovePIDFile() error {
+	if d.lock == nil {
+		return errors.New("remove postmaster.pid: the lock of the volume is not ours")
+	}
+	if err := os.Remove(filepath.Join(d.Data(), "postmaster.pid")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove postmaster.pid: %w", err)
+	}
+	return nil
+}
+
+// Initialise implements postgres.Disk.
+func (d *Disk) Initialise(ctx context.Context, how postgres.Initialise) error {
+	if d.lock == nil {
+		return errors.New("initialise: the lock of the volume is not ours")
+	}
+	draft := d.path(draftFolder)
+	if err := os.RemoveAll(draft); err != nil {
+		return fmt.Errorf("remove an unfinished data directory: %w", err)
+	}
+	// initdb itself waits until everything is on the disk.
+	command := supervise.Command{Path: "initdb", Args: initdbArguments(how), Env: d.Env, Dir: d.Folder}
+	command.Args = append(command.Args, "--pgdata="+draft)
+	if _, err := d.Supervisor.Run(ctx, command); err != nil {
+		return fmt.Errorf("initialise: %w", err)
+	}
+	if err := os.Rename(draft, d.Data()); err != nil {
+		return fmt.Errorf("move the data directory to its place: %w", err)
+	}
+	if err := syncFolder(d.Folder); err != nil {
+		return fmt.Errorf("move the data directory to its place: %w", err)
+	}
+	return nil
+}
+
+// initdbArguments chooses an order of texts that no library of the image can change under an index: by code point.
+func initdbArguments(how postgres.Initialise) []string {
+	arguments := []string{
+		"--username=" + render.Superuser, "--data-checksums", "--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C",
+		"--auth-local=peer", "--auth-host=scram-sha-256", "--text-search-config=pg_catalog.simple",
+	}
+	if how.Major >= 17 {
+		arguments = append(arguments, "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+	}
+	return arguments
+}
+
+// Programs implements postgres.Disk.
+func (d *Disk) Programs(ctx context.Context) postgres.Programs {
+	output, err := d.Supervisor.Run(ctx, supervise.Command{Path: "postgres", Args: []string{"--version"}, Env: d.Env})
+	if err != nil {
+		return postgres.Programs{Problem: fmt.Sprintf("PostgreSQL cannot be run: %v", err)}
+	}
+	major, err := majorOf(string(output))
+	if err != nil {
+		return postgres.Programs{Problem: err.Error()}
+	}
+	current, err := user.Current()
+	if err != nil || current.Username == "" {
+		return postgres.Programs{Problem: fmt.Sprintf(
+			"the image has no name for user %d, and PostgreSQL does not run without: add it to /etc/passwd", os.Getuid())}
+	}
+	return postgres.Programs{Major: major, User: current.Username}
+}
+
+// majorOf understands "postgres (PostgreSQL) 17.6 (Debian 17.6-1)".
+func majorOf(output string) (int, error) {
+	_, rest, _ := strings.Cut(output, "(PostgreSQL) ")
+	digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if digits <= 0 {
+		return 0, fmt.Errorf("the version of PostgreSQL cannot be understood: %q", strings.TrimSpace(output))
+	}
+	return strconv.Atoi(rest[:digits])
+}

@@ -1,0 +1,296 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Link speaks SQL with the server over its local socket, as the superuser that exists there alone. It is for one
+// goroutine.
+type Link struct {
+	// Folder holds the socket.
+	Folder string
+	Port   uint16
+
+	connection *pgx.Conn
+}
+
+// lookPatience bounds an observation: a server that hangs is a fact, and must not hang the loop.
+const lookPatience = 3 * time.Second
+
+// pinned are settings of each session. What tenants can influence, such as names in a search path or settings of a
+// database, must not change what our statements mean; and our statements are not for the log.
+var pinned = map[string]string{
+	"application_name":                    "meridian-agent",
+	"search_path":                         "pg_catalog, pg_temp",
+	"client_encoding":                     "UTF8",
+	"client_min_messages":                 "warning",
+	"default_transaction_read_only":       "off",
+	"idle_in_transaction_session_timeout": "0",
+	"idle_session_timeout":                "0",
+	"lock_timeout":                        "10s",
+	"log_duration":                        "off",
+	"log_min_duration_statement":          "-1",
+	"log_min_error_statement":             "panic",
+	"log_statement":                       "none",
+	"row_security":                        "off",
+	"statement_timeout":                   "0",
+	"synchronous_commit":                  "local",
+}
+
+func (l *Link) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	// The parser fills in what is not said from the environment and from files of the user, so everything is said.
+	config, err := pgx.ParseConfig(fmt.Sprintf(
+		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/dev/null", l.Folder, l.Port, render.Superuser))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server: %w", err)
+	}
+	config.Database, config.Password, config.Fallbacks = database, "", nil
+	config.RuntimeParams = pinned
+	config.ConnectTimeout = lookPatience
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	connection, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server: %w", short(err))
+	}
+	return connection, nil
+}
+
+// short drops the list of attempts from an error of the library, which says the same several times.
+func short(err error) error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return errors.New(refused.Message)
+	}
+	return err
+}
+
+// main is the connection that stays open.
+func (l *Link) main(ctx context.Context) (*pgx.Conn, error) {
+	if l.connection != nil && !l.connection.IsClosed() {
+		return l.connection, nil
+	}
+	connection, err := l.connect(ctx, "postgres")
+	if err != nil {
+		return nil, err
+	}
+	l.connection = connection
+	return connection, nil
+}
+
+// Close ends the connection that stays open.
+func (l *Link) Close() {
+	if l.connection == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = l.connection.Close(ctx)
+	l.connection = nil
+}
+
+const serverQuery = `
+select pg_is_in_recovery(),
+       split_part(current_setting('server_version'), ' ', 1),
+       (select system_identifier::text from pg_control_system()),
+       (select timeline_id from pg_control_checkpoint()),
+       case when pg_is_in_recovery() then coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())::text
+            else pg_current_wal_flush_lsn()::text end,
+       case when pg_is_in_recovery() then '' else pg_walfile_name(pg_current_wal_flush_lsn()) end,
+       coalesce(current_setting('` + render.MarkParameter + `', true), ''),
+       coalesce(current_setting('` + render.SettingsParameter + `', true), ''),
+       array(select name from pg_settings where pending_restart order by name),
+       array(select coalesce(name, '') from pg_file_settings f
+             where error is not null
+               and not exists (select from pg_settings s where s.name = lower(f.name) and s.pending_restart)
+             order by seqno)`
+
+// Server implements postgres.SQL.
+func (l *Link) Server(ctx context.Context) postgres.Server {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	server, err := l.look(ctx)
+	if err != nil {
+		l.Close()
+		return postgres.Server{Problem: err.Error()}
+	}
+	return server
+}
+
+func (l *Link) look(ctx context.Context) (postgres.Server, error) {
+	connection, err := l.main(ctx)
+	if err != nil {
+		return postgres.Server{}, err
+	}
+	server := postgres.Server{Reachable: true}
+	var segment string
+	err = connection.QueryRow(ctx, serverQuery).Scan(&server.Replica, &server.Version, &server.SystemIdentifier,
+		&server.Timeline, &server.LSN, &segment, &server.Loaded, &server.Settings, &server.PendingRestart, &server.Refused)
+	if err != nil {
+		return postgres.Server{}, fmt.Errorf("ask the server about itself: %w", short(err))
+	}
+	// The control file learns of a new timeline at the next checkpoint; the name of the log file knows at once.
+	if len(segment) > 8 {
+		if _, err := fmt.Sscanf(segment[:8], "%X", &server.Timeline); err != nil {
+			return postgres.Server{}, fmt.Errorf("understand the name of the log file %q: %w", segment, err)
+		}
+	}
+	return server, nil
+}
+
+// Application implements postgres.SQL.
+func (l *Link) Application(ctx context.Context, wanted wire.Settings, password string) postgres.Application {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	application, err := l.lookInside(ctx, wanted, password)
+	if err != nil {
+		return postgres.Application{Problem: err.Error()}
+	}
+	return application
+}
+
+func (l *Link) lookInside(ctx context.Context, wanted wire.Settings, password string) (postgres.Application, error) {
+	connection, err := l.main(ctx)
+	if err != nil {
+		return postgres.Application{}, err
+	}
+	application := postgres.Application{Known: true}
+	var stored string
+	err = connection.QueryRow(ctx,
+		`select rolcanlogin, coalesce(rolpassword, '') from pg_authid where rolname = $1`, wanted.Application.Owner).
+		Scan(&application.Login, &stored)
+	switch {
+	case err == nil:
+		application.Role, application.PasswordMatches = true, matches(stored, password)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return postgres.Application{}, fmt.Errorf("look for the role: %w", short(err))
+	}
+	err = connection.QueryRow(ctx,
+		`select pg_get_userbyid(datdba) from pg_database where datname = $1`, wanted.Application.Database).
+		Scan(&application.Owner)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return application, nil
+	case err != nil:
+		return postgres.Application{}, fmt.Errorf("look for the database: %w", short(err))
+	}
+	application.Database = true
+	application.Extensions, err = l.extensions(ctx, wanted)
+	if err != nil {
+		return postgres.Application{}, err
+	}
+	return application, nil
+}
+
+const extensionQuery = `
+select coalesce(e.extname::text, a.name::text), coalesce(e.extversion, ''), coalesce(a.default_version, '')
+from pg_extension e full join (select * from pg_available_extensions where name = any($1)) a on a.name = e.extname
+order by 1`
+
+func (l *Link) extensions(ctx context.Context, wanted wire.Settings) ([]postgres.Extension, error) {
+	connection, err := l.connect(ctx, wanted.Application.Database)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	rows, err := connection.Query(ctx, extensionQuery, wanted.Extensions)
+	if err != nil {
+		return nil, fmt.Errorf("look for extensions: %w", short(err))
+	}
+	extensions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[postgres.Extension])
+	if err != nil {
+		return nil, fmt.Errorf("look for extensions: %w", short(err))
+	}
+	// The server sorts by its own rules.
+	slices.SortFunc(extensions, func(a, b postgres.Extension) int { return strings.Compare(a.Name, b.Name) })
+	return extensions, nil
+}
+
+// SetRole implements postgres.SQL.
+func (l *Link) SetRole(ctx context.Context, name, password string) error {
+	fresh, err := newVerifier(password)
+	if err != nil {
+		return err
+	}
+	connection, err := l.main(ctx)
+	if err != nil {
+		return err
+	}
+	var exists bool
+	err = connection.QueryRow(ctx, `select exists (select from pg_authid where rolname = $1)`, name).Scan(&exists)
+	if err != nil {
+		return fmt.Errorf("look for the role: %w", short(err))
+	}
+	verb := "create"
+	if exists {
+		verb = "alter"
+	}
+	// A verifier is base64, digits and punctuation: nothing in it needs an escape.
+	return l.execute(ctx, connection, fmt.Sprintf("%s role %s login password '%s'", verb, identifier(name), fresh))
+}
+
+// CreateDatabase implements postgres.SQL.
+func (l *Link) CreateDatabase(ctx context.Context, name, owner string) error {
+	connection, err := l.main(ctx)
+	if err != nil {
+		return err
+	}
+	return l.execute(ctx, connection,
+		fmt.Sprintf("create database %s owner %s template template0", identifier(name), identifier(owner)))
+}
+
+const schemaQuery = `
+select coalesce(v.schema, '') from pg_available_extension_versions v
+join pg_available_extensions a on a.name = v.name and a.default_version = v.version where a.name = $1`
+
+// CreateExtension implements postgres.SQL. An extension that names no schema itself goes into public, where
+// applications look for it: the pinned search path would put it among the server's own objects.
+func (l *Link) CreateExtension(ctx context.Context, database, name string) error {
+	connection, err := l.main(ctx)
+	if err != nil {
+		return err
+	}
+	var schema string
+	err = connection.QueryRow(ctx, schemaQuery, name).Scan(&schema)
+	if err != nil {
+		return fmt.Errorf("look for the extension: %w", short(err))
+	}
+	statement := "create extension if not exists " + identifier(name)
+	if schema == "" {
+		statement += " schema public"
+	}
+	return l.inDatabase(ctx, database, statement)
+}
+
+// UpdateExtension implements postgres.SQL.
+func (l *Link) UpdateExtension(ctx context.Context, database, name, to string) error {
+	return l.inDatabase(ctx, database, fmt.Sprintf("alter extension %s update to %s", identifier(name), identifier(to)))
+}
+
+func (l *Link) inDatabase(ctx context.Context, database, statement string) error {
+	connection, err := l.connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	return l.execute(ctx, connection, statement)
+}
+
+func (l *Link) execute(ctx context.Context, connection *pgx.Conn, statement string) error {
+	if _, err := connection.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return short(err)
+	}
+	return nil
+}
+
+func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+// Mounts are the folders that objects of the operator are mounted at.
+type Mounts struct {
+	SettingsFolder, AppFolder, TLSFolder string
+	// Installed is where PostgreSQL reads the certificate. Its files have an owner and a mode that PostgreSQL accepts,
+	// which those of a mount need not have.
+	Installed string
+}
+
+// Settings implements postgres.Mounts.
+func (m *Mounts) Settings() (wire.Settings, error) {
+	document, err := os.ReadFile(filepath.Join(m.SettingsFolder, wire.KeySettings))
+	if err != nil {
+		return wire.Settings{}, err
+	}
+	return wire.DecodeSettings(document)
+}
+
+// Password implements postgres.Mounts.
+func (m *Mounts) Password() (string, error) {
+	content, err := os.ReadFile(filepath.Join(m.AppFolder, wire.KeyPassword))
+	if err != nil {
+		return "", fmt.Errorf("read the application's password: %w", err)
+	}
+	password := string(content)
+	// Other characters are normalised differently by different clients, so that none but the first could log in.
+	unusual := func(r rune) bool { return r < ' ' || r > '~' }
+	if password == "" || strings.ContainsFunc(password, unusual) {
+		return "", errors.New("read the application's password: it must be printable ASCII characters, at least one")
+	}
+	return password, nil
+}
+
+// tlsFiles are in the order of their names in Material.
+var tlsFiles = [...]string{wire.KeyCertificate, wire.KeyPrivateKey, wire.KeyAuthority}
+
+type tlsContent [len(tlsFiles)][]byte
+
+func readTLS(folder string) (tlsContent, error) {
+	var content tlsContent
+	for index, name := range tlsFiles {
+		var err error
+		if content[index], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
+			return tlsContent{}, err
+		}
+	}
+	return content, nil
+}
+
+// identity is a hash over all three files.
+func (c tlsContent) identity() string {
+	sum := sha256.Sum256(bytes.Join(c[:], []byte{0}))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Material reads what is mounted, for the agent's own server. It fails while certificate and key do not fit.
+func (m *Mounts) Material() (pki.Material, error) {
+	content, err := readTLS(m.TLSFolder)
+	if err != nil {
+		return pki.Material{}, err
+	}
+	return pki.DecodeMaterial(content[0], content[1], content[2])
+}
+
+// Certificate implements postgres.Mounts.
+func (m *Mounts) Certificate() postgres.Certificate {
+	var certificate postgres.Certificate
+	content, err := readTLS(m.TLSFolder)
+	if err == nil {
+		_, err = pki.DecodeMaterial(content[0], content[1], content[2])
+	}
+	if err != nil {
+		certificate.Problem = err.Error()
+	} else {
+		certificate.Mounted = content.identity()
+	}
+	if installed, err := readTLS(m.Installed); err == nil {
+		certificate.Installed = installed.identity()
+	}
+	return certificate
+}
+
+// InstallCertificate implements postgres.Mounts. A server that reads the files between two of the writes keeps what it
+// has, and reads again when it is told to after the last.
+func (m *Mounts) InstallCertificate(identity string) error {
+	content, err := readTLS(m.TLSFolder)
+	if err != nil {
+		return fmt.Errorf("install the certificate: %w", err)
+	}
+	if content.identity() != identity {
+		return errors.New("install the certificate: it has changed in the meantime")
+	}
+	if err := os.Mkdir(m.Installed, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("install the certificate: %w", err)
+	}
+	for index, name := range tlsFiles {
+		if err := writeDurably(filepath.Join(m.Installed, name), content[index], 0o600); err != nil {
+			return fmt.Errorf("install the certificate: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/kit/supervise"
+)
+
+// Runner is PostgreSQL's process.
+type Runner struct {
+	Supervisor *supervise.Supervisor
+	Disk       *Disk
+	// Env is the environment of the server.
+	Env []string
+	// Lines gets its log.
+	Lines func([]byte)
+	// Fast and Immediate bound the two ways to stop; after both, everything is killed.
+	Fast, Immediate time.Duration
+	// Ended is called when the server has ended, from another goroutine.
+	Ended func()
+
+	mutex    sync.Mutex
+	process  *supervise.Process
+	mark     string
+	asked    bool // Whether the end of the process was asked for.
+	counted  bool // Whether the end of the process was looked at.
+	failures int
+	ended    time.Time
+	words    lastWords
+}
+
+// steady is how long a server must have run for its end not to count as a failure to start.
+const steady = time.Minute
+
+// Look implements postgres.Runner.
+func (r *Runner) Look() postgres.Process {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.process == nil {
+		return postgres.Process{}
+	}
+	exit, ended := r.process.Exit()
+	if !ended {
+		return postgres.Process{Running: true, Failures: r.failures, Mark: r.mark}
+	}
+	if !r.counted {
+		r.count()
+	}
+	facts := postgres.Process{
+		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.text(),
+	}
+	// When the table cannot be read, the worst is assumed: the kill that follows reports the error.
+	group, err := r.process.Group()
+	facts.Leftover = len(group)
+	if err != nil {
+		facts.Leftover = 1
+	}
+	return facts
+}
+
+func (r *Runner) count() {
+	r.counted, r.ended = true, time.Now()
+	if r.asked || r.ended.Sub(r.process.Started()) > steady {
+		r.failures = 0
+	}
+	if !r.asked {
+		r.failures++
+	}
+}
+
+// Start implements postgres.Runner.
+func (r *Runner) Start(mark string) error {
+	lock := r.Disk.LockFile()
+	if lock == nil {
+		return errors.New("start the server: the lock of the volume is not ours")
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.process != nil {
+		if _, ended := r.process.Exit(); !ended {
+			return errors.New("start the server: it is running")
+		}
+	}
+	r.words.clear()
+	process, err := r.Supervisor.Start(supervise.Command{
+		Path: "postgres", Args: []string{"-D", r.Disk.Data()}, Env: r.Env, Dir: r.Disk.Folder,
+		Lines: r.line, Files: []*os.File{lock},
+	})
+	if err != nil {
+		return fmt.Errorf("start the server: %w", err)
+	}
+	r.process, r.mark, r.asked, r.counted = process, mark, false, false
+	go func() {
+		<-process.Done()
+		r.Ended()
+	}()
+	return nil
+}
+
+func (r *Runner) line(line []byte) {
+	r.words.add(line)
+	r.Lines(line)
+}
+
+func (r *Runner) current(asked bool) *supervise.Process {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.asked = r.asked || asked
+	return r.process
+}
+
+// Stop implements postgres.Runner. Fast: open transactions are rolled back, sessions end, a checkpoint is written.
+// Immediate: without the checkpoint, so that the next start recovers. Both lose nothing that was acknowledged.
+func (r *Runner) Stop(ctx context.Context) error {
+	process := r.current(true)
+	if process == nil {
+		return nil
+	}
+	_, err := process.Stop(ctx,
+		supervise.Step{Signal: syscall.SIGINT, For: r.Fast}, supervise.Step{Signal: syscall.SIGQUIT, For: r.Immediate})
+	if err != nil {
+		return fmt.Errorf("stop the server: %w", err)
+	}
+	return nil
+}
+
+// KillLeftover implements postgres.Runner.
+func (r *Runner) KillLeftover() error {
+	process := r.current(false)
+	if process == nil {
+		return nil
+	}
+	if _, ended := process.Exit(); !ended {
+		return errors.New("kill what the server left: it is running")
+	}
+	return process.Kill()
+}
+
+// Reload implements postgres.Runner.
+func (r *Runner) Reload() error {
+	process := r.current(false)
+	if process == nil {
+		return errors.New("reload: there is no server")
+	}
+	return process.Signal(syscall.SIGHUP)
+}
+
+// lastWords keeps the end of the log, for a server that does not come up.
+type lastWords struct {
+	mutex sync.Mutex
+	lines []string
+}
+
+func (w *lastWords) add(line []byte) {
+	const most = 5
+	text := ParseLogLine(line).Message
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.lines = append(w.lines, strings.TrimSpace(text))
+	if len(w.lines) > most {
+		w.lines = slices.Delete(w.lines, 0, len(w.lines)-most)
+	}
+}
+
+func (w *lastWords) clear() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.lines = nil
+}
+
+func (w *lastWords) text() string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	const most = 600
+	text := strings.Join(w.lines, "; ")
+	return text[max(0, len(text)-most):]
+}

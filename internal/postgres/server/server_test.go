@@ -1,0 +1,228 @@
+package server_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/server"
+)
+
+// The first verifier was made by PostgreSQL 15 itself for the password "pencil".
+func TestVerifier(t *testing.T) {
+	const known = "SCRAM-SHA-256$4096:OhQlFy/kcnS2+ijr8PZCxA==" +
+		"$23B9WUPMQbPV9JEHEX6MX3Z3mFMWQD0Qm/vMRB0A0iE=:bvyKfTGFaJ/r/A8o1bTG7rvgUJQ5nRiVvjzBQ0gG+qs="
+	made, err := server.NewVerifier("pencil")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		stored, password string
+		want             bool
+	}{
+		"PostgreSQL's own":           {known, "pencil", true},
+		"PostgreSQL's own, other":    {known, "Pencil", false},
+		"ours":                       {made, "pencil", true},
+		"ours, other password":       {made, "pencil ", false},
+		"none":                       {"", "pencil", false},
+		"another method":             {"md5ef5b5a4e6ae4e4d5b4b2b2e5c3fbd9e0", "pencil", false},
+		"cut":                        {made[:len(made)-30], "pencil", false},
+		"a cost beyond all measure":  {strings.Replace(made, "$4096:", "$999999999:", 1), "pencil", false},
+		"a cost that is not a count": {strings.Replace(made, "$4096:", "$-1:", 1), "pencil", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := server.Matches(test.stored, test.password); got != test.want {
+				t.Errorf("matches %t, want %t", got, test.want)
+			}
+		})
+	}
+	if again, _ := server.NewVerifier("pencil"); again == made {
+		t.Error("two verifiers have the same salt")
+	}
+}
+
+func TestParseLogLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		line string
+		want server.LogLine
+	}{
+		"an entry": {
+			"\x1f1700000000.123\x1f42\x1f42P01\x1fapp\x1fgeo\x1fpsql\x1fERROR:  relation \"x\" does not exist",
+			server.LogLine{Time: "1700000000.123", PID: 42, SQLState: "42P01", User: "app", Database: "geo", Application: "psql",
+				Severity: "ERROR", Message: `relation "x" does not exist`},
+		},
+		"of the server itself": {
+			"\x1f1700000000.123\x1f1\x1f00000\x1f\x1f\x1f\x1fLOG:  ready",
+			server.LogLine{Time: "1700000000.123", PID: 1, SQLState: "00000", Severity: "LOG", Message: "ready"},
+		},
+		"a further line":   {"\tfrom x", server.LogLine{Continued: true, Message: "from x"}},
+		"without a prefix": {"postgres: could not find", server.LogLine{Message: "postgres: could not find"}},
+		"a message with the separator in it": {
+			"\x1f1\x1f2\x1f3\x1f4\x1f5\x1f6\x1fLOG:  a\x1fb",
+			server.LogLine{Time: "1", PID: 2, SQLState: "3", User: "4", Database: "5", Application: "6", Severity: "LOG",
+				Message: "a\x1fb"},
+		},
+		"empty": {"", server.LogLine{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, server.ParseLogLine([]byte(test.line))); diff != "" {
+				t.Errorf("differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseControl(t *testing.T) {
+	const good = `pg_control version number:            1700
+Database system identifier:           7401234567890123456
+Database cluster state:               in production
+Latest checkpoint's TimeLineID:       3
+Latest checkpoint's PrevTimeLineID:   2
+`
+	identifier, timeline, state, err := server.ParseControl([]byte(good))
+	if identifier != "7401234567890123456" || timeline != 3 || state != "in production" || err != nil {
+		t.Errorf("%s, %d, %s, %v", identifier, timeline, state, err)
+	}
+	for name, output := range map[string]string{
+		"a wrong checksum": "WARNING: Calculated CRC checksum does not match value stored in file.\n" + good,
+		"a missing line":   strings.Replace(good, "Database cluster state", "Else", 1),
+		"no number":        strings.Replace(good, "       3\n", "       x\n", 1),
+	} {
+		if _, _, _, err := server.ParseControl([]byte(output)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestMajorOf(t *testing.T) {
+	for output, want := range map[string]int{
+		"postgres (PostgreSQL) 17.6 (Debian 17.6-1)\n": 17, "postgres (PostgreSQL) 18beta1\n": 18, "postgres 17\n": 0, "": 0,
+	} {
+		if got, err := server.MajorOf(output); got != want || (err == nil) != (want != 0) {
+			t.Errorf("%q: %d, %v", output, got, err)
+		}
+	}
+}
+
+func TestInitdbArguments(t *testing.T) {
+	for major, builtin := range map[int]bool{15: false, 16: false, 17: true, 18: true} {
+		arguments := server.InitArgs(postgres.Initialise{Major: major})
+		has := func(argument string) bool { return slices.Contains(arguments, argument) }
+		if has("--builtin-locale=C.UTF-8") != builtin || !has("--data-checksums") {
+			t.Errorf("version %d: %v", major, arguments)
+		}
+	}
+}
+
+func TestDisk(t *testing.T) {
+	folder := t.TempDir()
+	disk := &server.Disk{Folder: folder}
+	volume, data := disk.Look(t.Context())
+	empty := postgres.Volume{Lock: postgres.LockFree}
+	if diff := cmp.Diff(empty, volume); diff != "" || data.Presence != postgres.DataAbsent {
+		t.Errorf("an empty volume: data %s (-want +got):\n%s", data.Presence, diff)
+	}
+	if err := disk.RemovePIDFile(); err == nil {
+		t.Error("postmaster.pid was removed without the lock")
+	}
+	if err := disk.Initialise(t.Context(), postgres.Initialise{}); err == nil {
+		t.Error("initialised without the lock")
+	}
+	if err := disk.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	other := &server.Disk{Folder: folder}
+	if volume, _ := other.Look(t.Context()); volume.Lock != postgres.LockOthers {
+		t.Errorf("the other one sees the lock as %s", volume.Lock)
+	}
+	if err := other.Lock(); err == nil {
+		t.Error("two have the lock")
+	}
+	record := postgres.Record{Version: 1, DatabaseUID: "u", Incarnation: "i", InProgress: postgres.StepInitialise}
+	if err := disk.WriteRecord(record); err != nil {
+		t.Fatal(err)
+	}
+	volume, _ = disk.Look(t.Context())
+	if diff := cmp.Diff(postgres.Volume{Lock: postgres.LockOurs, Record: &record}, volume); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+}
+
+func folder(name string) func(string) error {
+	return func(volume string) error { return os.Mkdir(filepath.Join(volume, name), 0o700) }
+}
+
+func file(name, content string) func(string) error {
+	return func(volume string) error {
+		path := filepath.Join(volume, name)
+		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600))
+	}
+}
+
+func link(volume string) error { return os.Symlink("/tmp", filepath.Join(volume, "pgdata")) }
+
+// What is in the place of the data directory is told apart, and what cannot be read is not taken for absent.
+func TestDiskTellsDamageFromAbsence(t *testing.T) {
+	for name, test := range map[string]struct {
+		make    func(folder string) error
+		want    postgres.Presence
+		problem bool
+	}{
+		"a file":            {file("pgdata", ""), postgres.DataOtherwise, false},
+		"a link":            {link, postgres.DataOtherwise, false},
+		"empty":             {folder("pgdata"), postgres.DataDamaged, false},
+		"a strange version": {file("pgdata/PG_VERSION", "x"), postgres.DataDamaged, false},
+		"no control file":   {file("pgdata/PG_VERSION", "17\n"), postgres.DataDamaged, false},
+		"a spoilt record":   {file("agent.json", "{"), postgres.DataAbsent, true},
+		"an empty record":   {file("agent.json", ""), postgres.DataAbsent, true},
+		"no volume at all":  {os.Remove, postgres.DataAbsent, true},
+		"a folder for it":   {folder("agent.json"), postgres.DataAbsent, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			if err := test.make(folder); err != nil {
+				t.Fatal(err)
+			}
+			volume, data := (&server.Disk{Folder: folder}).Look(t.Context())
+			if data.Presence != test.want || (volume.Problem != "") != test.problem {
+				t.Errorf("presence %s, problem %q", data.Presence, volume.Problem)
+			}
+		})
+	}
+}
+
+func TestDurableWriteLeavesNoDraft(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "file")
+	for _, content := range []string{"one", "two"} {
+		if err := server.Durable(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); string(got) != content || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if len(entries) != 1 || err != nil {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	folder := t.TempDir()
+	mounts := &server.Mounts{AppFolder: folder}
+	for content, want := range map[string]bool{"good one": true, "": false, "new\nline": false, "é": false} {
+		if err := os.WriteFile(filepath.Join(folder, "password"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := mounts.Password(); (err == nil) != want || want && got != content {
+			t.Errorf("%q: %q, %v", content, got, err)
+		}
+	}
+}

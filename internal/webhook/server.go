@@ -1,0 +1,172 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"meridian.dev/meridian/kit/pki"
+)
+
+// Options is what a webhook needs to know. Home must be set; Add and New fill in the rest.
+type Options struct {
+	// Home is the namespace of the operator.
+	Home string
+	// Client reads live and writes: the Secret, the configuration, storage classes and claims.
+	Client client.Client
+	// Listener is where the API server calls, nil for all addresses and Port.
+	Listener net.Listener
+	// Profile is the certificate that is presented, the one of the Service by default.
+	Profile *pki.Profile
+	// Lifetimes are how long certificates live, the usual ones by default.
+	Lifetimes *Lifetimes
+	// Now is the clock, Random the source of keys.
+	Now    func() time.Time
+	Random io.Reader
+	// Idle ends a connection that nobody uses.
+	Idle time.Duration
+	// Logger gets what goes wrong.
+	Logger logr.Logger
+}
+
+// Lifetimes are how long certificates live, and how often they are looked at.
+type Lifetimes struct {
+	Authority, Leaf, Settle, Backdate time.Duration
+	// Interval is the longest time between two looks, Retry the time after one that failed. Both are real time.
+	Interval, Retry time.Duration
+}
+
+// usualLifetimes: a leaf is replaced after 20 days and an authority after some ten months. Looking costs each replica
+// two reads in five minutes. An hour is plenty for a bundle to reach every API server, which watch the configuration.
+var usualLifetimes = Lifetimes{
+	Authority: 365 * 24 * time.Hour, Leaf: 30 * 24 * time.Hour, Settle: time.Hour, Backdate: time.Hour,
+	Interval: 5 * time.Minute, Retry: 2 * time.Second,
+}
+
+// Add puts the webhook into a manager, with a client that does not read from caches. Every replica serves, whether it
+// is elected or not, and is ready when it has a certificate.
+func Add(into manager.Manager, options Options) error {
+	live, err := client.New(into.GetConfig(), client.Options{Scheme: into.GetScheme(), Mapper: into.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("make a client for the webhook: %w", err)
+	}
+	options.Client, options.Logger = live, into.GetLogger().WithName("webhook")
+	server, err := New(options)
+	if err != nil {
+		return err
+	}
+	if err := into.AddReadyzCheck("webhook", server.Ready); err != nil {
+		return fmt.Errorf("add the readiness of the webhook: %w", err)
+	}
+	return into.Add(server)
+}
+
+// Server answers the API server.
+type Server struct {
+	options Options
+	keeper  *keeper
+}
+
+// New checks the options and fills in what is not set.
+func New(options Options) (*Server, error) {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Random == nil {
+		options.Random = rand.Reader
+	}
+	if options.Lifetimes == nil {
+		options.Lifetimes = &usualLifetimes
+	}
+	if options.Idle == 0 {
+		options.Idle = time.Minute
+	}
+	if options.Profile == nil {
+		host := Name + "." + options.Home + ".svc"
+		options.Profile = &pki.Profile{CommonName: host, DNSNames: []string{host}}
+	}
+	profile := *options.Profile
+	profile.Name, profile.Usage = leafName, pki.Server
+	policy := pki.Policy{
+		Name: Name, AuthorityLifetime: options.Lifetimes.Authority, LeafLifetime: options.Lifetimes.Leaf,
+		Settle: options.Lifetimes.Settle, Backdate: options.Lifetimes.Backdate, Leaves: []pki.Profile{profile},
+	}
+	if err := policy.Check(); err != nil {
+		return nil, fmt.Errorf("check the lifetimes of the webhook: %w", err)
+	}
+	return &Server{options: options, keeper: &keeper{
+		client: options.Client, home: options.Home, policy: policy, now: options.Now, random: options.Random,
+	}}, nil
+}
+
+// NeedLeaderElection says that every replica answers.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Ready says whether there is a certificate to answer with.
+func (s *Server) Ready(*http.Request) error {
+	_, err := s.keeper.material()
+	return err
+}
+
+// Start serves until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	listener := s.options.Listener
+	if listener == nil {
+		opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+strconv.Itoa(Port))
+		if err != nil {
+			return fmt.Errorf("listen for the API server: %w", err)
+		}
+		listener = opened
+	}
+	server := &http.Server{
+		Handler:           Handler(s.options.Client),
+		TLSConfig:         pki.ServerConfig(nil, s.keeper.material),
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: s.options.Idle,
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelInfo),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	s.keep(ctx)
+	// The requests that are under way are answered; the Service has stopped to lead here long before they take seconds.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience*time.Second)
+	defer cancel()
+	err := server.Shutdown(ending)
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		return errors.Join(err, served)
+	}
+	return err
+}
+
+// keep looks after the certificates until the context ends. Two replicas that look at the same moment get in each
+// other's way, and one of them comes again.
+func (s *Server) keep(ctx context.Context) {
+	for {
+		wait := s.options.Lifetimes.Interval
+		again, err := s.keeper.pass(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.options.Logger.Info("Keeping the certificates as they are", "reason", err.Error())
+			wait = s.options.Lifetimes.Retry
+		case again.Sub(s.options.Now()) < wait:
+			wait = max(again.Sub(s.options.Now()), s.options.Lifetimes.Retry)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package wire
+
+// Ports of the database container.
+const (
+	PortPostgres = 5432
+	// PortAgent serves PathReport over mutual TLS.
+	PortAgent = 8700
+	// PortProbe serves PathLive and PathReady as plain HTTP, for the kubelet.
+	PortProbe = 8701
+)
+
+// Paths of the agent's HTTP servers.
+const (
+	PathReport = "/v1/report"
+	PathLive   = "/livez"
+	PathReady  = "/readyz"
+)
+
+// Folders of the database container, each the mount of a volume.
+const (
+	FolderAgent    = "/agent"
+	FolderVolume   = "/var/lib/meridian"
+	FolderRun      = "/run/meridian"
+	FolderSettings = "/etc/meridian/settings"
+	FolderApp      = "/etc/meridian/app"
+	FolderTLS      = "/etc/meridian/tls"
+)
+
+// Keys of the mounted objects, which are the names of files in the folders above.
+const (
+	KeySettings    = "settings.json"
+	KeyUsername    = "username"
+	KeyPassword    = "password"
+	KeyCertificate = "tls.crt"
+	KeyPrivateKey  = "tls.key"
+	KeyAuthority   = "ca.crt"
+)
+
+// AgentBinary is where the init container puts the binary that the database container runs.
+const AgentBinary = FolderAgent + "/meridian"
+
+// Names of the environment of the database container.
+const (
+	EnvDatabase     = "MERIDIAN_DATABASE"
+	EnvInstance     = "MERIDIAN_INSTANCE"
+	EnvPodName      = "POD_NAME"
+	EnvPodNamespace = "POD_NAMESPACE"
+	EnvPodIP        = "POD_IP"
+	EnvPodUID       = "POD_UID"
+)

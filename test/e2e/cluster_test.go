@@ -1,0 +1,174 @@
+//go:build cluster
+
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+)
+
+const operatorNamespace = "meridian-system"
+
+// cluster is the running sandbox with clients for it.
+type cluster struct {
+	t    *testing.T
+	root string
+	client.Client
+	plain kubernetes.Interface
+}
+
+// connect finds the sandbox. A test without a cluster has tested nothing, so it fails.
+func connect(t *testing.T) *cluster {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(root, ".sandbox", "kubeconfig"))
+	if err != nil {
+		t.Fatalf("no sandbox: run bin/sandbox up: %v", err)
+	}
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(kinds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	typed, err := client.New(config, client.Options{Scheme: kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{t: t, root: root, Client: typed, plain: plain}
+}
+
+// sandbox runs a verb of the sandbox from the root of the repository.
+func (c *cluster) sandbox(args ...string) string {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), filepath.Join(c.root, "bin", "sandbox"), args...)
+	cmd.Dir, cmd.Env = c.root, os.Environ()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		c.t.Fatalf("sandbox %s: %v\n%s%s", strings.Join(args, " "), err, output, &stderr)
+	}
+	return string(output)
+}
+
+func (c *cluster) kubectl(args ...string) string {
+	c.t.Helper()
+	return c.sandbox(append([]string{"kubectl"}, args...)...)
+}
+
+// until waits for a condition and says what it was waiting for when it never comes.
+func (c *cluster) until(what string, limit time.Duration, check func(context.Context) (bool, string)) time.Duration {
+	c.t.Helper()
+	start := time.Now()
+	for {
+		done, seen := check(c.t.Context())
+		if done {
+			return time.Since(start)
+		}
+		if time.Since(start) > limit {
+			c.t.Fatalf("%s: not within %v; last seen: %s", what, limit, seen)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// namespace makes a namespace that enforces the strictest level, and removes it at the end.
+func (c *cluster) namespace(name string) {
+	c.t.Helper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	if err := c.Create(c.t.Context(), space); err != nil {
+		c.t.Fatalf("create namespace %s: %v", name, err)
+	}
+	c.t.Cleanup(func() {
+		if err := c.Delete(context.Background(), space); err != nil {
+			c.t.Errorf("delete namespace %s: %v", name, err)
+		}
+		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(200 * time.Millisecond) {
+			if c.Get(context.Background(), client.ObjectKey{Name: name}, space) != nil {
+				return
+			}
+		}
+		c.t.Errorf("namespace %s is not gone after a minute", name)
+	})
+}
+
+// writes counts what the operator's replicas have sent to the API server, by method. The lease of the election is
+// renewed by PUT, which nothing else of the operator uses.
+func (c *cluster) writes() map[string]int {
+	c.t.Helper()
+	pods, err := c.plain.CoreV1().Pods(operatorNamespace).List(c.t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/component=operator",
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	counts, samples := map[string]int{}, 0
+	for _, pod := range pods.Items {
+		text, err := c.plain.CoreV1().Pods(operatorNamespace).
+			ProxyGet("http", pod.Name, "8080", "/metrics", nil).DoRaw(c.t.Context())
+		if err != nil {
+			c.t.Fatalf("read the metrics of %s: %v", pod.Name, err)
+		}
+		lines := bufio.NewScanner(bytes.NewReader(text))
+		for lines.Scan() {
+			name, value, _ := strings.Cut(lines.Text(), "} ")
+			if !strings.HasPrefix(name, "rest_client_requests_total{") {
+				continue
+			}
+			samples++
+			for _, method := range []string{"POST", "PATCH", "DELETE", "PUT", "GET"} {
+				if strings.Contains(name, fmt.Sprintf("method=%q", method)) {
+					number, err := strconv.ParseFloat(value, 64)
+					if err != nil {
+						c.t.Fatal(err)
+					}
+					counts[method] += int(number)
+				}
+			}
+		}
+	}
+	if samples == 0 {
+		c.t.Fatal("the operator counts no requests: this check would see nothing")
+	}
+	return counts
+}
+
+// itemsOf returns the objects of a list.
+func itemsOf(list client.ObjectList) ([]client.Object, error) {
+	var objects []client.Object
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		objects = append(objects, item.(client.Object))
+		return nil
+	})
+	return objects, err
+}
