@@ -68,7 +68,9 @@ test: ## Run everything that a change must pass, stage by stage
 	$(call stage,Generated files are current,gen-check)
 	$(call stage,Lint of both modules,lint)
 	$(call stage,Unit tests of both modules,test-unit)
-	$(call stage,Sandbox tests on a real cluster,test-sandbox)
+	$(call stage,Rules and rights on a real API server,test-api)
+	$(call stage,The sandbox and its images,test-sandbox)
+	$(call stage,A database on a real cluster,test-e2e)
 
 .PHONY: gen-check
 gen-check: ## Fail if `make gen` would change a file
@@ -84,6 +86,16 @@ test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
 	$(UNIT_TEST) ./...
 	cd sandbox && $(UNIT_TEST) ./...
+
+.PHONY: test-api
+test-api: bin/sandbox ## Test rules and rights on an API server without nodes
+	go test -tags=cluster -count=1 -timeout 20m ./test/api/
+
+.PHONY: test-e2e
+test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
+	@bin/sandbox status >/dev/null 2>&1 && up=yes || up=no; \
+	bin/sandbox up && go test -tags=cluster -count=1 -timeout 20m -v ./test/e2e/ | grep -v '^=== '; \
+	if [ $$up = no ]; then bin/sandbox down; fi
 
 .PHONY: test-sandbox
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)

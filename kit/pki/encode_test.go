@@ -89,7 +89,7 @@ func TestDecodeRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exchange := func(old, new string) []byte { return []byte(strings.Replace(string(good), old, new, 1)) }
+	exchange := func(from, to string) []byte { return []byte(strings.Replace(string(good), from, to, 1)) }
 	for name, test := range map[string]struct {
 		encoded []byte
 		want    string

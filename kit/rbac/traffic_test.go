@@ -107,7 +107,7 @@ func TestRecorderIsShared(t *testing.T) {
 		client := recorder.Wrap(answering(200))
 		for range 20 {
 			group.Go(func() {
-				_, _ = client.RoundTrip(httptest.NewRequest("GET", path, nil))
+				_, _ = client.RoundTrip(httptest.NewRequest(http.MethodGet, path, nil))
 				recorder.Uses()
 			})
 		}
@@ -124,7 +124,7 @@ func FuzzRecorder(f *testing.F) {
 	f.Add("PATCH", "/apis/a//b//", "fieldSelector=metadata.name=")
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		var recorder rbac.Recorder
-		request := httptest.NewRequest("GET", "/", nil)
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.Method, request.URL.Path, request.URL.RawQuery = method, path, query
 		if _, err := recorder.Wrap(answering(201)).RoundTrip(request); err != nil {
 			t.Fatal(err)
