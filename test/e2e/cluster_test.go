@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"meridian.dev/meridian/api/v1alpha1"
 )
@@ -48,6 +50,7 @@ func connect(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatalf("no sandbox: run bin/sandbox up: %v", err)
 	}
+	log.SetLogger(logr.Discard())
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(kinds); err != nil {

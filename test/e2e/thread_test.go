@@ -79,7 +79,26 @@ func get(ctx context.Context, c *cluster) *v1alpha1.GeoDatabase {
 
 // query runs SQL as an application does: from a pod of its own, with the Secret, over the write address, and with the
 // certificate of the server checked by name.
+//
+// The nodes learn of a new address some time after the pod is ready, and nothing in the API says when: like an
+// application, the test tries again while it is refused, and tells that it had to.
 func query(c *cluster, sql string) string {
+	c.t.Helper()
+	const patience = 15 * time.Second
+	for start := time.Now(); ; {
+		output, ok := ask(c, sql)
+		switch {
+		case ok:
+			return output
+		case time.Since(start) > patience || !strings.Contains(output, "Connection refused"):
+			c.t.Fatalf("the application failed: %s", output)
+		}
+		c.t.Logf("refused %v after the first try: %s", time.Since(start).Round(time.Millisecond), output)
+	}
+}
+
+// ask runs one application and returns what it printed, and whether it succeeded.
+func ask(c *cluster, sql string) (string, bool) {
 	c.t.Helper()
 	pod := applicationPod(sql)
 	if err := c.Create(c.t.Context(), pod); err != nil {
@@ -102,10 +121,7 @@ func query(c *cluster, sql string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if pod.Status.Phase != corev1.PodSucceeded {
-		c.t.Fatalf("the application failed: %s", output)
-	}
-	return strings.TrimSpace(string(output))
+	return strings.TrimSpace(string(output)), pod.Status.Phase == corev1.PodSucceeded
 }
 
 func applicationPod(sql string) *corev1.Pod {
@@ -116,7 +132,7 @@ func applicationPod(sql string) *corev1.Pod {
 		}}}
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "application"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: space, GenerateName: "application-"},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{

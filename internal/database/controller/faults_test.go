@@ -80,8 +80,8 @@ func makeDatabase(w *world, name string) {
 	})
 }
 
-// TestTwoLeaders has two operators act at once, as when one is frozen, loses its lease and thaws. Before each write of the
-// first, the second runs a pass of its own and dies after some of its writes.
+// TestTwoLeaders has two operators act at once, as when one is frozen, loses its lease and thaws. Before each write of
+// the first, the second runs a pass of its own and dies after some of its writes.
 func TestTwoLeaders(t *testing.T) {
 	w := newWorld(t)
 	rival := w.another()

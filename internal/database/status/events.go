@@ -13,7 +13,7 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 	var told []Event
 	for _, result := range pass.Outcome.Results {
 		if result.Wrote {
-			told = append(told, doneEvent(result.Action))
+			told = tell(told, doneEvent(result.Action))
 		}
 		if len(result.Unheld) > 0 {
 			told = append(told, Event{Warning: true, Reason: "NotTakenOver", Action: "Write",
@@ -37,6 +37,18 @@ func cut(note string) string {
 		return note
 	}
 	return strings.ToValidUTF8(note[:most], "") + "…"
+}
+
+// tell adds an event to those of the same kind in this pass. Several at once that differ in their note alone would be
+// taken for a series: the notes of all but the first would be lost, and writing the series races with its first event.
+func tell(told []Event, event Event) []Event {
+	for i := range told {
+		if told[i].Reason == event.Reason && told[i].Action == event.Action && told[i].Warning == event.Warning {
+			told[i].Note += "; " + event.Note
+			return told
+		}
+	}
+	return append(told, event)
 }
 
 var doneReasons = map[database.Verb]string{
