@@ -89,22 +89,28 @@ test-unit: ## Run the tests that need no cluster
 
 .PHONY: test-api
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
-	go test -tags=cluster -count=1 -timeout 20m ./test/api/
+	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/database/controller/ ./internal/operator/
 
 .PHONY: test-e2e
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status >/dev/null 2>&1 && up=yes || up=no; \
-	bin/sandbox up && go test -tags=cluster -count=1 -timeout 20m -v ./test/e2e/ | grep -v '^=== '; \
+	bin/sandbox up && go test -tags=cluster -count=1 -timeout 20m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
+	MERIDIAN_TEST_KUBECTL="$$PWD/bin/sandbox kubectl" \
+	  go test -tags=cluster -count=1 -timeout 10m -v -run TestOnTheSandbox ./internal/agent/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
+
+.PHONY: test-agent
+test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
+	go test -tags=cluster -count=1 -timeout 10m -v ./internal/agent/ | grep --line-buffered -v '^=== '
 
 .PHONY: test-sandbox
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
-	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep -v '^=== '
+	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep --line-buffered -v '^=== '
 
 .PHONY: test-matrix
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \
-	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep -v '^=== '; done
+	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep --line-buffered -v '^=== '; done
 
 ##@ Other
 
