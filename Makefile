@@ -89,7 +89,8 @@ test-unit: ## Run the tests that need no cluster
 
 .PHONY: test-api
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
-	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/database/controller/ ./internal/operator/
+	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/database/controller/ \
+	  ./internal/operator/ ./kit/sim/
 
 .PHONY: test-e2e
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)

@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"meridian.dev/meridian/kit/expect"
+)
+
+// CacheOptions say what a cache holds and where it starts.
+type CacheOptions struct {
+	// Namespace restricts the cache, empty for all.
+	Namespace string
+	// Uncached are kinds that are read from the server instead.
+	Uncached []schema.GroupVersionKind
+	// At is the version at which every kind starts, 0 for the latest. A restarted process may find itself further in
+	// the past than the one before it.
+	At uint64
+}
+
+// Cache is what a process knows of the server. Each kind stands at a version of its own and moves forward only, when it
+// is told to: nothing in it changes by itself. It implements client.Reader, and expect.View for the sibling package.
+type Cache struct {
+	server   *Server
+	options  CacheOptions
+	mu       sync.Mutex
+	position map[schema.GroupVersionKind]uint64
+}
+
+var (
+	_ client.Reader = (*Cache)(nil)
+	_ expect.View   = (*Cache)(nil)
+)
+
+func newCache(server *Server, options CacheOptions) (*Cache, error) {
+	latest := server.Version()
+	if options.At == 0 {
+		options.At = latest
+	}
+	if options.At > latest {
+		return nil, fmt.Errorf("a cache cannot start at %d, the server is at %d", options.At, latest)
+	}
+	cache := &Cache{server: server, options: options, position: map[schema.GroupVersionKind]uint64{}}
+	for _, kind := range server.Kinds() {
+		cache.position[kind] = options.At
+	}
+	return cache, nil
+}
+
+// Position returns the version at which a kind stands.
+func (c *Cache) Position(kind schema.GroupVersionKind) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.position[kind]
+}
+
+// Behind returns what the cache has not seen of a kind yet, oldest first. Each of the versions is a place where it may
+// stop next; the events of an object that are passed over at once are seen as one.
+func (c *Cache) Behind(kind schema.GroupVersionKind) []Event {
+	return c.visible(c.server.Events(kind, c.Position(kind), c.server.Version()))
+}
+
+// Advance moves a kind forward to a version, and returns what there was to see on the way. It refuses to go back, and
+// to go where the server has not been.
+func (c *Cache) Advance(kind schema.GroupVersionKind, to uint64) ([]Event, error) {
+	latest := c.server.Version()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from, known := c.position[kind]
+	switch {
+	case !known:
+		_, err := c.server.table(kind)
+		return nil, err
+	case to < from || to > latest:
+		return nil, fmt.Errorf("the cache of %s stands at %d and cannot go to %d (the server is at %d)",
+			kind.Kind, from, to, latest)
+	}
+	c.position[kind] = to
+	return c.visible(c.server.Events(kind, from, to)), nil
+}
+
+// CatchUp moves every kind to the latest version, and returns what there was to see in order of versions.
+func (c *Cache) CatchUp() []Event {
+	var events []Event
+	for _, kind := range c.server.Kinds() {
+		seen, err := c.Advance(kind, c.server.Version())
+		if err != nil { // It goes forward, to where the server is.
+			panic(err)
+		}
+		events = append(events, seen...)
+	}
+	slices.SortFunc(events, func(a, b Event) int { return int(a.Version) - int(b.Version) })
+	return events
+}
+
+func (c *Cache) visible(events []Event) []Event {
+	return slices.DeleteFunc(events, func(event Event) bool {
+		return c.options.Namespace != "" && event.Key.Namespace != c.options.Namespace
+	})
+}
+
+// Holds reports whether a kind is read from this cache.
+func (c *Cache) Holds(kind schema.GroupVersionKind) bool {
+	return !slices.Contains(c.options.Uncached, kind)
+}
+
+// Get implements client.Reader.
+func (c *Cache) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind, err := apiutil.GVKForObject(into, c.server.scheme)
+	if err != nil {
+		return err
+	}
+	found, err := c.server.GetAt(Target{Kind: kind, Key: key}, c.Position(kind))
+	switch {
+	case err != nil:
+		return err
+	case !c.within(found):
+		return apierrors.NewNotFound(c.server.resource(kind), key.Name)
+	}
+	if err := c.server.decode(found, into); err != nil {
+		return err
+	}
+	into.GetObjectKind().SetGroupVersionKind(kind) // a cache leaves it there, a live read does not
+	return nil
+}
+
+// List implements client.Reader.
+func (c *Cache) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	query, err := c.server.query(into, options)
+	if err != nil {
+		return err
+	}
+	query.At = c.Position(query.Kind)
+	found, version, err := c.server.List(query)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(object *unstructured.Unstructured) bool { return !c.within(object) })
+	return c.server.decodeList(found, version, into)
+}
+
+// Look implements expect.View.
+func (c *Cache) Look(kind schema.GroupVersionKind, key types.NamespacedName) expect.Sight {
+	if !c.Holds(kind) {
+		return expect.Sight{}
+	}
+	position := c.Position(kind)
+	sight := expect.Sight{Cached: true, Position: strconv.FormatUint(position, 10)}
+	found, err := c.server.GetAt(Target{Kind: kind, Key: key}, position)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !c.within(found):
+		return sight
+	case err != nil:
+		sight.Trouble = err.Error()
+		return sight
+	}
+	sight.Found, sight.UID, sight.ResourceVersion = true, found.GetUID(), found.GetResourceVersion()
+	sight.Terminating = found.GetDeletionTimestamp() != nil
+	return sight
+}
+
+func (c *Cache) within(object *unstructured.Unstructured) bool {
+	return c.options.Namespace == "" || object.GetNamespace() == "" || object.GetNamespace() == c.options.Namespace
+}
