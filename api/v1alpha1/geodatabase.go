@@ -187,8 +187,8 @@ const (
 
 // Bootstrap names what is made together with the database.
 //
-// +kubebuilder:validation:XValidation:rule="self.database == oldSelf.database",message="spec.bootstrap.database: cannot be changed; create a new GeoDatabase, or rename the database with SQL"
-// +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner",message="spec.bootstrap.owner: cannot be changed; create a new GeoDatabase, or change the owner with SQL"
+// +kubebuilder:validation:XValidation:rule="self.database == oldSelf.database",message="spec.bootstrap.database: cannot be changed; make further databases with SQL, or create a new GeoDatabase"
+// +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner",message="spec.bootstrap.owner: cannot be changed; make further roles with SQL, or create a new GeoDatabase"
 type Bootstrap struct {
 	// Name of the application's database.
 	// +optional

@@ -199,9 +199,7 @@ func (p *pod) start() {
 	p.command = exec.Command(p.binary)
 	p.command.Env = []string{agentVariable + "=" + string(options)}
 	p.command.Dir = p.folder
-	if os.Getuid() == 0 {
-		p.command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)}}
-	}
+	p.command.SysProcAttr = p.credential()
 	output, input := io.Pipe()
 	p.command.Stdout, p.command.Stderr = input, input
 	must(p.t, p.command.Start())
@@ -347,8 +345,22 @@ func (p *pod) awaitReport(what string, seen func(wire.Report) bool) time.Duratio
 	})
 }
 
+// record is the operator's part: it stores whose data this is, once that is reported.
+func (p *pod) record() {
+	p.t.Helper()
+	p.awaitReport("the identity of the data", func(r wire.Report) bool {
+		p.settings.SystemIdentifier = r.SystemIdentifier
+		return r.SystemIdentifier != ""
+	})
+	p.settings.Initialised = true
+	p.writeSettings()
+}
+
 func (p *pod) awaitReady() time.Duration {
 	p.t.Helper()
+	if !p.settings.Initialised {
+		p.record()
+	}
 	return p.await("readiness", func() bool { return p.probe(wire.PathReady) == http.StatusOK })
 }
 
@@ -378,6 +390,21 @@ func (p *pod) query(statement string) string {
 		p.fail("%s: %v", statement, err)
 	}
 	return text
+}
+
+// superuser is somebody inside the container.
+func (p *pod) superuser(statement string) error {
+	command := exec.Command("psql", "-h", p.at("run"), "-U", "postgres", "-d", "postgres", "-c", statement)
+	command.SysProcAttr, command.Dir = p.credential(), p.folder
+	return command.Run()
+}
+
+// credential is the user that the agent runs as.
+func (p *pod) credential() *syscall.SysProcAttr {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)}}
 }
 
 func (p *pod) execute(statement string) {

@@ -199,7 +199,17 @@ func newRemote(t *testing.T) *remote {
 func TestOnTheSandbox(t *testing.T) {
 	r := newRemote(t)
 	t.Logf("apply to first answer: %s", r.awaitAnswer("an answer", "select 'yes'", "yes"))
-	took := r.await("all extensions", time.Minute, func() error {
+	r.await("the identity of the data", time.Minute, func() error {
+		report, err := r.report()
+		r.settings.SystemIdentifier = report.SystemIdentifier
+		if err == nil && report.SystemIdentifier == "" {
+			err = fmt.Errorf("report %+v", report)
+		}
+		return err
+	})
+	r.settings.Initialised = true
+	r.applySettings()
+	took := r.await("all extensions", 3*time.Minute, func() error {
 		report, err := r.report()
 		if err == nil && (report.Reason != "" || len(report.Extensions) != 6) {
 			err = fmt.Errorf("report %+v", report)

@@ -18,9 +18,19 @@ const (
 	LabelComponent = "app.kubernetes.io/component"
 )
 
+// The containers of an instance's own. A user may add others.
+const (
+	ContainerInstall  = "install"
+	ContainerDatabase = "database"
+)
+
 const (
 	// AnnotationPrefix is the domain of the annotations that children bear.
 	AnnotationPrefix = "meridian.dev"
+	// AnnotationOwner names the database that a child belongs to, by its UID. kit/apply writes it.
+	AnnotationOwner = AnnotationPrefix + "/owner"
+	// AnnotationWish tells, on a pod, what the spec asked of it: see render.Wish.
+	AnnotationWish = AnnotationPrefix + "/wish"
 	// AnnotationSystemIdentifier keeps the identity of the data on the claim, which outlives every other child.
 	AnnotationSystemIdentifier = AnnotationPrefix + "/system-identifier"
 	// FieldManager is the author of all writes.

@@ -16,6 +16,8 @@ type Plan struct {
 	Holds []Hold `json:"holds,omitempty"`
 	// Pending are changes that are asked for and not carried out now, one sentence each.
 	Pending []string `json:"pending,omitempty"`
+	// Restarts are those of Pending that come from Meridian and not from the spec: nothing is missing without them.
+	Restarts []string `json:"restarts,omitempty"`
 	// Again is when to look again although nothing has happened.
 	Again time.Duration `json:"-"`
 	// Design is what the children are rendered from.
@@ -32,6 +34,8 @@ const (
 	Update Verb = "Update"
 	// Grow raises the size of a claim, and changes nothing else.
 	Grow Verb = "Grow"
+	// StoreRecord writes the record where it is missing, and changes nothing else.
+	StoreRecord Verb = "StoreRecord"
 	// CreateBinding makes the Secret for applications, once.
 	CreateBinding Verb = "CreateBinding"
 	// StoreCertificates carries out what kit/pki decides.

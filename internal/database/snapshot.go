@@ -19,16 +19,18 @@ type Snapshot struct {
 	Spec    v1alpha1.GeoDatabaseSpec `json:"spec"`
 	// Images are what this operator starts instances with.
 	Images Images `json:"images"`
-	// Record is what was frozen when the database was initialised.
+	// Record is what was frozen when the database was initialised: from its copies, or, the first time, from a report.
 	Record Record `json:"record,omitzero"`
+	// Settings are the stored settings, with one copy of the record; each claim has another.
+	Settings Settings `json:"settings,omitzero"`
 	// Routed is the instance that the write Service selects now, empty if there is no such Service.
 	Routed string `json:"routed,omitempty"`
 	// Instances that exist in part or in whole, by serial number.
 	Instances []Instance `json:"instances,omitempty"`
 	// Children are the objects that the spec asks for, each compared with what is there, by kind and name.
 	Children []Child `json:"children,omitempty"`
-	// Problem is why the children cannot be told from the spec, such as a pod template that does not merge. There are
-	// no Children then.
+	// Problem is why some children cannot be told from the spec, such as a pod template that does not merge. They are not
+	// among the Children then.
 	Problem string `json:"problem,omitempty"`
 	// Binding is the Secret for applications.
 	Binding      Secret       `json:"binding,omitzero"`
@@ -56,8 +58,17 @@ type Images struct {
 type Record struct {
 	Initialised      bool   `json:"initialised,omitempty"`
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
-	// Stored says that the record is written down already; false when it was just learnt from a report.
-	Stored bool `json:"stored,omitempty"`
+}
+
+// Settings are what is known of the ConfigMap with the settings, if there is one of ours.
+type Settings struct {
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
+	// Problem is why they cannot be read; Copy is empty then.
+	Problem string `json:"problem,omitempty"`
+	// Copy is the record as they have it.
+	Copy Record `json:"copy,omitzero"`
 }
 
 // Child is one object that the spec asks for.
@@ -118,6 +129,8 @@ type Claim struct {
 	Class           string            `json:"class,omitempty"`
 	Requested       resource.Quantity `json:"requested"`
 	Capacity        resource.Quantity `json:"capacity,omitzero"`
+	// Copy is the record as the claim has it.
+	Copy Record `json:"copy,omitzero"`
 	// Expansion says whether its class can expand it.
 	Expansion Expansion `json:"expansion,omitempty"`
 	// Resize is how far a growth has come, empty if none is under way.
@@ -152,6 +165,8 @@ type Set struct {
 	// Observed says that the StatefulSet controller has seen its latest generation; Revision is valid only then.
 	Observed bool   `json:"observed,omitempty"`
 	Revision string `json:"revision,omitempty"`
+	// Wish is what the spec asked of its pods when the template was written, see render.Wish.
+	Wish string `json:"wish,omitempty"`
 }
 
 // Pod is the pod of an instance.
@@ -159,6 +174,7 @@ type Pod struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 	Revision        string `json:"revision,omitempty"`
+	Wish            string `json:"wish,omitempty"`
 	Ready           bool   `json:"ready,omitempty"`
 	Deleting        bool   `json:"deleting,omitempty"`
 	Node            string `json:"node,omitempty"`
@@ -196,12 +212,20 @@ type Secret struct {
 type Certificates struct {
 	Authority Secret `json:"authority,omitzero"`
 	Leaf      Secret `json:"leaf,omitzero"`
+	// Authorities is how many are stored.
+	Authorities int `json:"authorities,omitempty"`
 	// Steps are what kit/pki says is to be done now, in words.
 	Steps []string `json:"steps,omitempty"`
 	// Problem is why the stored authorities cannot be read. They are never replaced without a human.
 	Problem string `json:"problem,omitempty"`
 	// Again is when to look again.
 	Again time.Time `json:"again,omitzero"`
+}
+
+// AuthorityLost says that there is no authority any more, although somebody trusts one: a leaf of it was issued, or
+// applications were given its certificate.
+func (s Snapshot) AuthorityLost() bool {
+	return s.Certificates.Authorities == 0 && (s.Certificates.Leaf.Exists || s.Binding.Exists && s.Binding.Foreign == "")
 }
 
 // Child returns the child of that kind and name.

@@ -48,12 +48,20 @@ type RecordInitialised struct {
 type RecordSettings struct {
 	Why
 	Settings wire.Settings
+	// Spare says that the server can do with the complete files of before: when this fails, the rest goes on with them.
+	Spare bool
 }
 
 // RecordRefused notes parameters that PostgreSQL does not accept, all that are known for these settings.
 type RecordRefused struct {
 	Why
 	Refused Refused
+}
+
+// RecordApplication notes that the application's role and database were made. Nothing is made in their place after it.
+type RecordApplication struct {
+	Why
+	Application wire.Application
 }
 
 // TightenMode closes the data directory to everybody but its owner.
@@ -75,6 +83,8 @@ type InstallCertificate struct {
 type WriteFiles struct {
 	Why
 	Files []Content
+	// Spare is as in RecordSettings.
+	Spare bool
 }
 
 // Content is a file to be written.
@@ -82,7 +92,7 @@ type Content struct {
 	Name, Text string
 }
 
-// StartServer starts PostgreSQL with the configuration that has this mark.
+// StartServer starts PostgreSQL with the configuration that has this mark, which is none if it could not be written.
 type StartServer struct {
 	Why
 	Mark string
@@ -141,6 +151,11 @@ func (a RecordSettings) Verb() string { return "RecordSettings" }
 
 // Verb implements Action.
 func (a RecordRefused) Verb() string { return "RecordRefused " + strings.Join(a.Refused.Names, " ") }
+
+// Verb implements Action.
+func (a RecordApplication) Verb() string {
+	return "RecordApplication " + a.Application.Database + " of " + a.Application.Owner
+}
 
 // Verb implements Action.
 func (TightenMode) Verb() string { return "TightenMode" }

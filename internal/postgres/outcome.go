@@ -7,6 +7,8 @@ type Outcome struct {
 	// Failed is the first one that was not, empty if there is none, and Problem why.
 	Failed  string
 	Problem string
+	// Kept says that it was about new settings, and that the rest was done with those that are on the disk.
+	Kept bool
 	// Violations are why the plan was refused as a whole, empty if it was not.
 	Violations []Violation
 }

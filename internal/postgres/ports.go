@@ -65,8 +65,10 @@ type SQL interface {
 	Server(ctx context.Context) Server
 	// Application reads what exists for the application.
 	Application(ctx context.Context, wanted wire.Settings, password string) Application
-	// SetRole makes the role or changes its password. The server only ever sees the SCRAM verifier.
-	SetRole(ctx context.Context, name, password string) error
+	// CreateRole makes the role. The server only ever sees the SCRAM verifier.
+	CreateRole(ctx context.Context, name, password string) error
+	// SetPassword changes the password of a role that exists.
+	SetPassword(ctx context.Context, name, password string) error
 	CreateDatabase(ctx context.Context, name, owner string) error
 	CreateExtension(ctx context.Context, database, name string) error
 	UpdateExtension(ctx context.Context, database, name, to string) error

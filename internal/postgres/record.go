@@ -28,6 +28,9 @@ type Record struct {
 	InProgress Step `json:"inProgress,omitempty"`
 	// Settings are the last ones that were put in force. They serve when the mounted ones cannot be understood.
 	Settings *wire.Settings `json:"settings,omitempty"`
+	// Application is what was made for the application, once role and database were both there; nil before. From then on
+	// one that is missing was removed or renamed by somebody, and a new empty one in its place would hide that.
+	Application *wire.Application `json:"application,omitempty"`
 	// Refused are parameters of these settings that PostgreSQL does not accept. They are left out of its files, because
 	// it would not start with them.
 	Refused *Refused `json:"refused,omitempty"`

@@ -100,6 +100,8 @@ type Data struct {
 type File struct {
 	Name string `json:"name"`
 	Hash string `json:"hash"`
+	// Ours says that an agent wrote it, and not initdb.
+	Ours bool `json:"ours,omitempty"`
 }
 
 // Certificate is what the server presents.
@@ -123,8 +125,15 @@ type Process struct {
 	// Ended is when the last one ended, and Exit how.
 	Ended time.Time `json:"ended,omitzero"`
 	Exit  string    `json:"exit,omitempty"`
-	// LastWords are the last lines of the log of a server that ended soon after its start.
+	// LastWords are the last failures that the server itself told of, for people. Nothing is decided on them.
 	LastWords string `json:"lastWords,omitempty"`
+	// Started is when the present or last one was started.
+	Started time.Time `json:"started,omitzero"`
+	// Reached says that somebody may have spoken with it since: it has opened its doors, or has answered.
+	Reached bool `json:"reached,omitempty"`
+	// Complaints are what the first process of the server wrote before it opened its doors, at level LOG or FATAL. No
+	// tenant can have written them.
+	Complaints []string `json:"complaints,omitempty"`
 }
 
 // Server is what the server says of itself.

@@ -18,6 +18,9 @@ const (
 	ReasonProgramsMissing Reason = "ProgramsMissing"
 	// ReasonDataDamaged: the data directory lacks what PostgreSQL needs to start.
 	ReasonDataDamaged Reason = "DataDamaged"
+	// ReasonApplicationMissing: the application's role or database was made once and is not there any more. The server
+	// runs with it, so the state is not failed.
+	ReasonApplicationMissing Reason = "ApplicationMissing"
 )
 
 // Reasons that end by themselves, or when what they name is mended.
@@ -42,6 +45,10 @@ const (
 	ReasonExtensionMissing Reason = "ExtensionMissing"
 	// ReasonApplicationUnknown: the application's database cannot be looked into.
 	ReasonApplicationUnknown Reason = "ApplicationUnknown"
+	// ReasonWaitingForRecord: the operator has not yet stored whose data this is, and no application is let in before.
+	ReasonWaitingForRecord Reason = "WaitingForRecord"
+	// ReasonVolumeUnwritable: new settings cannot be written, such as on a full volume; those on it stay in force.
+	ReasonVolumeUnwritable Reason = "VolumeUnwritable"
 	// ReasonActionFailed: a step failed and will be tried again; the message has the error.
 	ReasonActionFailed Reason = "ActionFailed"
 	// ReasonPlanRefused: a plan would have broken an invariant and was not carried out.

@@ -71,8 +71,12 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 	switch action.Verb {
 	case database.Create:
 		return p.createChild(ctx, action)
-	case database.Update, database.Grow:
+	case database.Update:
 		return p.updateChild(ctx, action)
+	case database.Grow:
+		return p.growClaim(ctx, action)
+	case database.StoreRecord:
+		return p.storeRecord(ctx, action)
 	case database.CreateBinding:
 		return p.createBinding(ctx)
 	case database.StoreCertificates:

@@ -33,10 +33,19 @@ func (p *pass) deleteClaim(ctx context.Context, action database.Action) (databas
 	return p.remove(ctx, &claim)
 }
 
-// deletePod deletes a pod that is still as the plan has seen it: the same version, so its containers have not started.
+// deletePod deletes a pod that is still as the plan has seen it, in which no PostgreSQL runs, and whose claim outlives
+// it: a deleted claim lives only as long as a pod uses it.
 func (p *pass) deletePod(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+		return database.Result{}, err
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == database.ContainerDatabase && status.State.Running != nil {
+			return database.Result{}, moved(action, "its database runs")
+		}
+	}
+	if err := p.claimStays(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	// A pod belongs to its StatefulSet, so kit/apply would call it foreign. The plan has seen that the set is ours.
@@ -48,6 +57,31 @@ func (p *pass) deletePod(ctx context.Context, action database.Action) (database.
 	}
 	p.ledger.Deleted(&pod)
 	return database.Result{Done: true, Wrote: true}, nil
+}
+
+// claimStays reads every claim that a pod uses live, as the pod itself names them.
+func (p *pass) claimStays(ctx context.Context, action database.Action, pod *corev1.Pod) error {
+	seen := false
+	for _, volume := range pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim == nil {
+			continue
+		}
+		var claim corev1.PersistentVolumeClaim
+		key := client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}
+		switch err := p.Live.Get(ctx, key, &claim); {
+		case apierrors.IsNotFound(err):
+			return moved(action, "its claim "+key.Name+" is gone")
+		case err != nil:
+			return fmt.Errorf("read its claim live: %w", err)
+		case claim.DeletionTimestamp != nil:
+			return moved(action, "its claim "+key.Name+" is being deleted")
+		}
+		seen = true
+	}
+	if !seen {
+		return moved(action, "it uses no claim")
+	}
+	return nil
 }
 
 func (p *pass) remove(ctx context.Context, child client.Object) (database.Result, error) {

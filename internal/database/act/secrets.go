@@ -55,6 +55,9 @@ func (p *pass) storeCertificates(ctx context.Context, action database.Action) (d
 	if err != nil {
 		return database.Result{}, fmt.Errorf("read the stored authorities: %w", err)
 	}
+	if err := p.authorityIsNew(ctx, action, state, &leaf); err != nil {
+		return database.Result{}, err
+	}
 	state, err = pki.Decide(state, p.Now(), render.Policy(p.design.Identity)).Apply(state, p.Random)
 	if err != nil {
 		return database.Result{}, fmt.Errorf("make certificates: %w", err)
@@ -72,6 +75,23 @@ func (p *pass) storeCertificates(ctx context.Context, action database.Action) (d
 		return database.Result{}, moved(action, "another authority was stored meanwhile")
 	}
 	return p.write(ctx, wantedLeaf, existing(&leaf))
+}
+
+// authorityIsNew refuses to make the first authority when somebody trusts one already.
+func (p *pass) authorityIsNew(
+	ctx context.Context, action database.Action, state pki.State, leaf *corev1.Secret,
+) error {
+	if len(state.Authorities) > 0 {
+		return nil
+	}
+	var binding corev1.Secret
+	if err := p.secret(ctx, database.BindingName(p.design.Name), &binding); err != nil {
+		return err
+	}
+	if leaf.UID != "" || binding.UID != "" {
+		return moved(action, "the authority that is trusted is gone")
+	}
+	return nil
 }
 
 func (p *pass) renderCertificates(state pki.State) (authority, leaf *corev1.Secret, err error) {

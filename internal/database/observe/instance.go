@@ -73,9 +73,6 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 	}
 	if found && p.ours(&claim) {
 		instance.Claim = claimFacts(&claim)
-		if identifier := claim.Annotations[database.AnnotationSystemIdentifier]; identifier != "" {
-			p.facts.Record = database.Record{Initialised: true, SystemIdentifier: identifier, Stored: true}
-		}
 	}
 	var set appsv1.StatefulSet
 	found, err = p.find(ctx, instance.Name, &set)
@@ -89,6 +86,7 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 		UID:      string(set.UID),
 		Observed: set.Status.ObservedGeneration == set.Generation,
 		Revision: set.Status.UpdateRevision,
+		Wish:     set.Spec.Template.Annotations[database.AnnotationWish],
 	}
 	var pod corev1.Pod
 	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
@@ -108,6 +106,9 @@ func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
 		Bound: claim.Status.Phase == corev1.ClaimBound, Deleting: claim.DeletionTimestamp != nil,
 		Requested: claim.Spec.Resources.Requests[corev1.ResourceStorage],
 		Capacity:  claim.Status.Capacity[corev1.ResourceStorage],
+	}
+	if identifier, found := claim.Annotations[database.AnnotationSystemIdentifier]; found {
+		facts.Copy = database.Record{Initialised: true, SystemIdentifier: identifier}
 	}
 	if claim.Spec.StorageClassName != nil {
 		facts.Class = *claim.Spec.StorageClassName
@@ -145,7 +146,7 @@ func resizeOf(claim *corev1.PersistentVolumeClaim) (database.Resize, string) {
 func podFacts(pod *corev1.Pod) *database.Pod {
 	facts := &database.Pod{
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
-		Revision: pod.Labels[appsv1.StatefulSetRevisionLabel],
+		Revision: pod.Labels[appsv1.StatefulSetRevisionLabel], Wish: pod.Annotations[database.AnnotationWish],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 	}
 	for _, condition := range pod.Status.Conditions {
@@ -162,19 +163,26 @@ var hopeless = []string{
 	"ImagePullBackOff", "InvalidImageName", "RunContainerError",
 }
 
-// stuckOf says why the containers of a pod do not run, empty if they do or are about to.
+// stuckOf says why PostgreSQL does not run in a pod, empty if it does or is about to. Only our own containers count: a
+// container that a user has added may fail while the database beside it works.
 func stuckOf(pod *corev1.Pod) string {
+	var reason string
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		switch waiting := status.State.Waiting; {
+		case status.Name != database.ContainerInstall && status.Name != database.ContainerDatabase:
+		case status.Name == database.ContainerDatabase && status.State.Running != nil:
+			return ""
+		case reason == "" && waiting != nil && slices.Contains(hopeless, waiting.Reason):
+			reason = fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
+		}
+	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
+			condition.Reason == corev1.PodReasonUnschedulable {
 			return corev1.PodReasonUnschedulable + ": " + condition.Message
 		}
 	}
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if waiting := status.State.Waiting; waiting != nil && slices.Contains(hopeless, waiting.Reason) {
-			return fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
-		}
-	}
-	return ""
+	return reason
 }
 
 // readClasses asks about a storage class only when a claim has to grow. A class that cannot be read stays unknown: the

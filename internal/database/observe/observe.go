@@ -116,7 +116,7 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 }
 
 // readRecord finds what was frozen at the first initialisation: in the settings, on a claim, or, the first time, in the
-// report of the instance that has just made the data.
+// report of the instance that has just made the data. Whether the copies agree is for the plan to judge.
 func (p *pass) readRecord(ctx context.Context) error {
 	var settings corev1.ConfigMap
 	found, err := p.find(ctx, database.SettingsName(p.object.Name), &settings)
@@ -124,25 +124,43 @@ func (p *pass) readRecord(ctx context.Context) error {
 		return err
 	}
 	if found && p.ours(&settings) {
-		// Settings that cannot be read are written anew; the claims still know.
-		stored, err := wire.DecodeSettings([]byte(settings.Data[wire.KeySettings]))
-		if err == nil && stored.Initialised {
-			p.facts.Record = database.Record{
-				Initialised: true, SystemIdentifier: stored.SystemIdentifier, Stored: true,
-			}
-			return nil
-		}
+		p.facts.Settings = settingsFacts(&settings)
 	}
-	if p.facts.Record.Initialised {
-		return nil
-	}
-	for _, instance := range p.facts.Instances {
-		if identifier := instance.Report.SystemIdentifier; instance.Report.Reachable && identifier != "" {
-			p.facts.Record = database.Record{Initialised: true, SystemIdentifier: identifier}
-			return nil
-		}
-	}
+	p.facts.Record = recordOf(p.facts)
 	return nil
+}
+
+func settingsFacts(settings *corev1.ConfigMap) database.Settings {
+	facts := database.Settings{
+		UID: string(settings.UID), ResourceVersion: settings.ResourceVersion,
+		Deleting: settings.DeletionTimestamp != nil,
+	}
+	stored, err := wire.DecodeSettings([]byte(settings.Data[wire.KeySettings]))
+	if err != nil {
+		facts.Problem = err.Error()
+		return facts
+	}
+	facts.Copy = database.Record{Initialised: stored.Initialised, SystemIdentifier: stored.SystemIdentifier}
+	return facts
+}
+
+// recordOf takes the first copy that there is. A failed instance teaches nothing: it may have the volume of another.
+func recordOf(facts database.Snapshot) database.Record {
+	if facts.Settings.Copy.Initialised {
+		return facts.Settings.Copy
+	}
+	for _, instance := range facts.Instances {
+		if instance.Claim != nil && instance.Claim.Copy.Initialised {
+			return instance.Claim.Copy
+		}
+	}
+	for _, instance := range facts.Instances {
+		report := instance.Report
+		if report.Reachable && report.SystemIdentifier != "" && report.State != string(wire.StateFailed) {
+			return database.Record{Initialised: true, SystemIdentifier: report.SystemIdentifier}
+		}
+	}
+	return database.Record{}
 }
 
 func (p *pass) readRoute(ctx context.Context) error {
@@ -160,7 +178,6 @@ func (p *pass) compareChildren(ctx context.Context) error {
 	if err != nil {
 		// That is a mistake in the spec, not in the world: the plan refuses it.
 		p.facts.Problem = err.Error()
-		return nil //nolint:nilerr // It is a fact now.
 	}
 	for _, child := range wanted {
 		fact, err := p.compare(ctx, child)

@@ -62,7 +62,7 @@ func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
 		return
 	}
 	plan := pki.Decide(state, p.facts.Now, render.Policy(p.facts.Identity))
-	facts.Again = plan.Again
+	facts.Again, facts.Authorities = plan.Again, len(state.Authorities)
 	for _, step := range plan.Steps {
 		facts.Steps = append(facts.Steps, step.String())
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"meridian.dev/meridian/internal/database"
@@ -14,13 +15,16 @@ func keepCertificates(d *draft) {
 	switch {
 	case certificates.Problem != "":
 		d.hold(database.Stalled, 0, "AuthorityUnreadable", fmt.Sprintf(
-			"the Secret %s cannot be read: %s; bring it back, or delete it to have a new authority made, which "+
-				"interrupts every client that trusts the old one",
-			database.AuthorityName(d.Name), certificates.Problem))
-		return
-	case len(certificates.Steps) == 0:
+			"the Secret %s cannot be read: %s; %s", database.AuthorityName(d.Name), certificates.Problem, d.newAuthority()))
 		return
 	case certificates.Authority.Foreign != "" || certificates.Leaf.Foreign != "":
+		return
+	case d.AuthorityLost():
+		d.hold(database.Stalled, 0, "AuthorityLost", fmt.Sprintf(
+			"the Secret %s has no authority any more, and one is trusted; %s", database.AuthorityName(d.Name),
+			d.newAuthority()))
+		return
+	case len(certificates.Steps) == 0:
 		return
 	}
 	action := database.Action{
@@ -35,10 +39,16 @@ func keepCertificates(d *draft) {
 	}
 }
 
+// newAuthority says how a human replaces an authority that cannot be used. It takes all that rests on the old one.
+func (d *draft) newAuthority() string {
+	return fmt.Sprintf("bring it back; or delete it together with the Secrets %s and %s to have new ones made, which "+
+		"interrupts every client that trusts the old authority", database.LeafName(d.Name), database.BindingName(d.Name))
+}
+
 // createBinding makes the credentials of the application, and only makes them. It waits for the authority, which is
 // part of what is made.
 func createBinding(d *draft) {
-	if d.Binding.Exists || d.Binding.Foreign != "" {
+	if d.invalid || d.Binding.Exists || d.Binding.Foreign != "" {
 		return
 	}
 	if !d.Certificates.Leaf.Exists {
@@ -52,24 +62,34 @@ func createBinding(d *draft) {
 	})
 }
 
-func writeSettings(d *draft) { writeKind(d, database.KindSettings) }
+func writeSettings(d *draft) { writeKind(d, database.KindSettings, d.change) }
 
-func writeServices(d *draft) { writeKind(d, database.KindService) }
+// writeServices also repairs the addresses of a database whose spec became invalid after it was built: they do not come
+// from the spec.
+func writeServices(d *draft) {
+	built := slices.ContainsFunc(d.Instances, func(instance database.Instance) bool { return instance.Set != nil })
+	if !d.invalid || built {
+		writeKind(d, database.KindService, d.upkeep)
+	}
+}
 
-func writeSets(d *draft) { writeKind(d, database.KindSet) }
+func writeSets(d *draft) { writeKind(d, database.KindSet, d.change) }
 
-func writeKind(d *draft, kind string) {
+func writeKind(d *draft, kind string, add func(database.Action)) {
 	for _, child := range d.Children {
 		if child.Kind == kind {
-			writeChild(d, child)
+			writeChild(d, child, add)
 		}
 	}
 }
 
 // writeChild brings one child to what is wanted, if it is ours to write.
-func writeChild(d *draft, child database.Child) {
+func writeChild(d *draft, child database.Child, add func(database.Action)) {
 	action := database.Action{
 		Kind: child.Kind, Name: child.Name, UID: child.UID, ResourceVersion: child.ResourceVersion,
+	}
+	if d.writes(child.Kind, child.Name) {
+		return
 	}
 	switch child.State {
 	case database.Absent:
@@ -86,7 +106,7 @@ func writeChild(d *draft, child database.Child) {
 	case database.Same, database.Foreign, database.Unreadable:
 		return
 	}
-	d.change(action)
+	add(action)
 }
 
 // summary names some changes: a message is read by people.
@@ -102,11 +122,12 @@ func summary(changes []string) string {
 }
 
 // replaceStuckPods deletes a pod whose containers never started when its StatefulSet has another template for it by
-// now. A StatefulSet with a pod that is not ready waits for ever; a corrected spec must not.
+// now. A StatefulSet with a pod that is not ready waits for ever; a corrected spec must not. A claim that is deleted,
+// or that nobody sees, may live by this pod alone.
 func replaceStuckPods(d *draft) {
 	for _, instance := range d.Instances {
 		pod := instance.Pod
-		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) {
+		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) || !claimStays(instance) {
 			continue
 		}
 		d.change(database.Action{
@@ -115,6 +136,11 @@ func replaceStuckPods(d *draft) {
 			Why: "it could not start (" + pod.Stuck + ") and its template has changed since",
 		})
 	}
+}
+
+// claimStays says that the claim of an instance outlives its pod.
+func claimStays(instance database.Instance) bool {
+	return instance.Claim != nil && !instance.Claim.Deleting
 }
 
 // outdated says that the pod was made from another template than its StatefulSet has now. The revision counts only when

@@ -21,14 +21,17 @@ var invariants = []struct {
 }{
 	{"DB1", deletesOnlyWhatMayGo, "a claim is deleted only with its database, by the word of its spec, and by its UID"},
 	{"DB1", releasesOnlyWhenDone, "the finalizer stays while a claim that must go is there"},
-	{"DB2", touchesNothingInvalid, "nothing is written for a spec that is invalid"},
+	{"DB2", touchesNothingInvalid, "nothing that comes from an invalid spec is written"},
 	{"DB3", touchesNothingForeign, "an object of another owner is never touched"},
 	{"DB4", makesCredentialsOnce, "credentials that exist are never rewritten"},
+	{"DB12", replacesNoAuthority, "no new authority takes the place of one that is trusted"},
 	{"DB5", shrinksNothing, "no claim asks for less than it has"},
 	{"DB6", replacesNoVolume, "no empty claim takes the place of one that had data"},
+	{"DB6", keepsCopies, "the record of the data is written where it is missing, and never changes"},
 	{"DB7", deletesOnlyStuckPods, "a pod in which PostgreSQL may run is not deleted"},
+	{"DB11", keepsDataOfDeletedClaims, "no pod is deleted while its claim is gone, unseen or being deleted"},
 	{"DB8", isConditional, "a write names the version that it was decided on, a create names none"},
-	{"DB9", respectsPause, "nothing is changed while the database is paused"},
+	{"DB9", respectsPause, "while the database is paused nothing but safety is written"},
 	{"DB10", buildsNothingForTheDead, "nothing is made or changed for a database that is being deleted"},
 }
 
@@ -42,9 +45,6 @@ func Check(snapshot database.Snapshot, plan database.Plan) []Violation {
 					"%s %s %s: %s", action.Verb, action.Kind, action.Name, invariant.never)})
 			}
 		}
-	}
-	if snapshot.Record.Stored && plan.Design.Record.SystemIdentifier != snapshot.Record.SystemIdentifier {
-		violations = append(violations, Violation{"DB6", "the recorded identity of the data never changes"})
 	}
 	return append(violations, repeated(plan)...)
 }
@@ -68,8 +68,23 @@ func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.
 	})
 }
 
-func touchesNothingInvalid(s database.Snapshot, _ database.Plan, _ database.Action) bool {
-	return s.Deleting || len(Problems(s)) == 0
+// touchesNothingInvalid lists what does not come from the spec, and growth, which comes from one field of it.
+func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if s.Deleting || len(Problems(s)) == 0 {
+		return true
+	}
+	switch action.Verb {
+	case database.StoreRecord, database.Release:
+		return true
+	case database.Grow:
+		return SizeCounts(s)
+	case database.StoreCertificates:
+		return s.Certificates.Leaf.Exists
+	case database.Create, database.Update:
+		return action.Kind == database.KindService && len(s.Instances) > 0
+	default:
+		return false
+	}
 }
 
 func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database.Action) bool {
@@ -95,6 +110,11 @@ func makesCredentialsOnce(s database.Snapshot, _ database.Plan, action database.
 	return action.Verb == database.CreateBinding && !s.Binding.Exists
 }
 
+func replacesNoAuthority(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	trusted := s.Certificates.Leaf.Exists || s.Binding.Exists
+	return action.Verb != database.StoreCertificates || s.Certificates.Authorities > 0 || !trusted
+}
+
 func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	if action.Kind != database.KindClaim || action.Verb == database.DeleteClaim {
 		return true
@@ -111,6 +131,24 @@ func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Acti
 	return action.Verb != database.Create || action.Kind != database.KindClaim || !s.Record.Initialised
 }
 
+// keepsCopies holds what a plan would write against every copy as it was read, and not against what the pass has made
+// of them.
+func keepsCopies(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	writes := action.Verb == database.Create || action.Verb == database.Update || action.Verb == database.StoreRecord
+	if !writes || action.Kind != database.KindSettings && action.Kind != database.KindClaim {
+		return true
+	}
+	copies := []database.Record{s.Settings.Copy}
+	for _, instance := range s.Instances {
+		if instance.Claim != nil {
+			copies = append(copies, instance.Claim.Copy)
+		}
+	}
+	wanted := plan.Design.Record
+	return s.Settings.Problem == "" && wanted.Initialised == (wanted.SystemIdentifier != "") &&
+		!slices.ContainsFunc(copies, func(copied database.Record) bool { return copied.Initialised && copied != wanted })
+}
+
 func deletesOnlyStuckPods(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	if action.Verb != database.DeletePod {
 		return true
@@ -121,10 +159,23 @@ func deletesOnlyStuckPods(s database.Snapshot, _ database.Plan, action database.
 	})
 }
 
+// keepsDataOfDeletedClaims looks for the claim by what mounts it, so that an unknown pod counts as one without.
+func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.DeletePod {
+		return true
+	}
+	for _, instance := range s.Instances {
+		if instance.Pod != nil && instance.Pod.UID == action.UID {
+			return instance.Claim != nil && instance.Claim.UID != "" && !instance.Claim.Deleting
+		}
+	}
+	return false
+}
+
 func isConditional(_ database.Snapshot, _ database.Plan, action database.Action) bool {
 	conditional := action.UID != "" && action.ResourceVersion != ""
 	switch action.Verb {
-	case database.Update, database.Grow, database.DeleteClaim, database.DeletePod:
+	case database.Update, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod:
 		return conditional
 	case database.Create, database.CreateBinding:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -140,7 +191,14 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 	if !s.Spec.Paused || s.Deleting {
 		return true
 	}
-	return action.Verb == database.Release || action.Verb == database.StoreCertificates && s.Certificates.Leaf.Exists
+	switch action.Verb {
+	case database.Release, database.StoreRecord:
+		return true
+	case database.StoreCertificates:
+		return s.Certificates.Leaf.Exists
+	default:
+		return false
+	}
 }
 
 func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {

@@ -18,6 +18,10 @@ func TestInvariantsBite(t *testing.T) {
 	update := database.Action{
 		Verb: database.Update, Kind: database.KindService, Name: "cities-rw", UID: "uid-service", ResourceVersion: "5",
 	}
+	updateSettings := database.Action{
+		Verb: database.Update, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
+		ResourceVersion: "5",
+	}
 	deleteClaim := database.Action{
 		Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 	}
@@ -49,7 +53,20 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"something is written for an invalid spec": {
 			world:  func(s *database.Snapshot) { s.Spec.Parameters = map[string]v1alpha1.Setting{"fsync": "off"} },
-			action: update, want: "DB2",
+			action: updateSettings, want: "DB2",
+		},
+		"an invalid spec makes an address before there is an instance": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Parameters, s.Instances = map[string]v1alpha1.Setting{"fsync": "off"}, nil
+			},
+			action: create, want: "DB2",
+		},
+		"an invalid spec replaces a pod": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Parameters = map[string]v1alpha1.Setting{"fsync": "off"}
+				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready = "ErrImagePull", false
+			},
+			action: deletePod, want: "DB2",
 		},
 		"a foreign child is overwritten": {
 			world: func(s *database.Snapshot) {
@@ -71,6 +88,13 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			want: "DB3",
 		},
+		"a lost authority is replaced": {
+			world: func(s *database.Snapshot) { s.Certificates.Authorities = 0 },
+			action: database.Action{
+				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+			},
+			want: "DB12",
+		},
 		"credentials are rewritten": {
 			action: database.Action{
 				Verb: database.CreateBinding, Kind: database.KindSecret, Name: "cities-app",
@@ -89,9 +113,35 @@ func TestInvariantsBite(t *testing.T) {
 			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1"}, want: "DB6",
 		},
 		"the identity changes": {
-			action: update, design: func(d *database.Design) { d.Record.SystemIdentifier = "9009" }, want: "DB6",
+			action: updateSettings, design: func(d *database.Design) { d.Record.SystemIdentifier = "9009" }, want: "DB6",
+		},
+		"the pass believes one copy and the other differs": {
+			world:  func(s *database.Snapshot) { s.Instances[0].Claim.Copy.SystemIdentifier = "9009" },
+			action: updateSettings, want: "DB6",
+		},
+		"settings that cannot be read are written anew": {
+			world: func(s *database.Snapshot) {
+				s.Settings.Copy, s.Settings.Problem = database.Record{}, "no settings in it"
+			},
+			action: updateSettings, want: "DB6",
+		},
+		"a record without a system": {
+			design: func(d *database.Design) { d.Record.SystemIdentifier = "" }, action: updateSettings, want: "DB6",
 		},
 		"a running pod is deleted": {action: deletePod, want: "DB7"},
+		"a stuck pod is deleted while its claim is deleted": {
+			world: func(s *database.Snapshot) {
+				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready = "ErrImagePull", false
+				s.Instances[0].Claim.Deleting = true
+			},
+			action: deletePod, want: "DB11",
+		},
+		"a stuck pod is deleted while no claim is seen": {
+			world: func(s *database.Snapshot) {
+				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready, s.Instances[0].Claim = "ErrImagePull", false, nil
+			},
+			action: deletePod, want: "DB11",
+		},
 		"an update without a version": {
 			action: database.Action{Verb: database.Update, Kind: database.KindService, Name: "cities-rw"}, want: "DB8",
 		},

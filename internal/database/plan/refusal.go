@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,13 +13,14 @@ import (
 )
 
 // refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
+// What comes from the spec stays as it is; what keeps a running database alive goes on.
 func refuseInvalid(d *draft) {
 	problems := Problems(d.Snapshot)
 	if len(problems) == 0 {
 		return
 	}
 	d.hold(database.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
-	d.ended = true
+	d.invalid = true
 }
 
 // Problems says what is wrong with the spec.
@@ -41,6 +43,14 @@ func Problems(snapshot database.Snapshot) []string {
 	return problems
 }
 
+// SizeCounts says that the size in the spec can be relied upon, whatever else is wrong with the spec.
+func SizeCounts(snapshot database.Snapshot) bool {
+	const field = "spec.storage.size"
+	return snapshot.Spec.Storage.Size.Sign() > 0 && !slices.ContainsFunc(Problems(snapshot), func(problem string) bool {
+		return strings.HasPrefix(problem, field+":")
+	})
+}
+
 func stopWhilePaused(d *draft) {
 	if d.Spec.Paused {
 		d.stopped = true
@@ -55,13 +65,32 @@ func stopAtForeign(d *draft) {
 			"; delete or rename that object, or make the database under another name")
 		d.stopped = true
 	}
+	for _, child := range d.Children {
+		if child.Kind == database.KindClaim && taken(child) {
+			d.hold(database.Stalled, 0, "ForeignClaim", fmt.Sprintf(
+				"%s; if its data is that of this database, hand it over: %s; otherwise keep it, and make the database "+
+					"under another name", child.Problem, d.handOver(child.Name)))
+			d.stopped = true
+		}
+	}
 }
 
-// foreign lists the names that are taken by somebody else, and what cannot be read.
+// handOver is the command by which a human says that a claim belongs to this database.
+func (d *draft) handOver(claim string) string {
+	return fmt.Sprintf("kubectl -n %s annotate --overwrite persistentvolumeclaim %s %s=%s",
+		d.Namespace, claim, database.AnnotationOwner, d.UID)
+}
+
+func taken(child database.Child) bool {
+	return child.State == database.Foreign || child.State == database.Unreadable
+}
+
+// foreign lists the names that are taken by somebody else, and what cannot be read. Claims are not among them: they may
+// hold the only copy of somebody's data, and nobody is told to delete one.
 func foreign(snapshot database.Snapshot) []string {
 	var problems []string
 	for _, child := range snapshot.Children {
-		if child.State == database.Foreign || child.State == database.Unreadable {
+		if child.Kind != database.KindClaim && taken(child) {
 			problems = append(problems, child.Problem)
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/database"
@@ -10,19 +11,21 @@ import (
 // rules are applied in this order. None relies on another having acted in the same pass: a pass may end anywhere.
 var rules = []func(*draft){
 	finishDeletion,       // DB1: a deleted database loses the claims that its spec does not keep, and nothing else
-	refuseInvalid,        // DB2: nothing is touched for a spec that cannot be carried out
+	tellDeletedClaims,    // DB11: a pod that alone keeps a deleted claim is not to be stopped by anyone
+	refuseInvalid,        // DB2: nothing that comes from a spec that cannot be carried out is written
 	stopWhilePaused,      // DB9: from here on changes are pending instead of done, if the user said so
 	growClaims,           // DB5: a volume grows before anything else, whatever else is broken
+	keepRecord,           // DB6: what is known for good is stored twice, and never rewritten
 	keepIdentity,         // DB6: data with another identity than the recorded one needs a human
 	stopAtForeign,        // DB3: a name that is taken is never overwritten, and nothing is built around it
 	guardClaims,          // DB1: a finalizer while claims are to be deleted with the database, none otherwise
-	keepCertificates,     // the authority and its leaf, made once and replaced in time, also while paused
+	keepCertificates,     // DB12: the authority and its leaf, made once and replaced in time, also while paused
 	createBinding,        // DB4: credentials are made once and never rewritten
 	writeSettings,        // what the agents read; they reload by themselves
 	writeServices,        // the addresses that never change
 	writeClaims,          // DB6: a claim is made for new data only, never in place of a lost one
 	writeSets,            // the pods, one StatefulSet each
-	replaceStuckPods,     // DB7: a pod that never started is replaced once its template is corrected
+	replaceStuckPods,     // DB7, DB11: a pod that never started is replaced once its template is corrected
 	waitForVolumes,       // what a growth is waiting for
 	waitForInstances,     // what the instances are waiting for
 	tellPendingRestarts,  // what takes effect at the next restart
@@ -52,6 +55,8 @@ type draft struct {
 	plan database.Plan
 	// stopped turns changes into pending ones. Safety goes on.
 	stopped bool
+	// invalid leaves out what comes from the spec. Safety goes on.
+	invalid bool
 	// ended leaves the rest of the rules out.
 	ended bool
 }
@@ -59,13 +64,28 @@ type draft struct {
 // do adds an action that is a matter of safety.
 func (d *draft) do(action database.Action) { d.plan.Actions = append(d.plan.Actions, action) }
 
-// change adds an action that a stop holds back.
+// change adds an action that comes from the spec, or makes something new: a stop holds it back. An invalid spec
+// promises nothing, so nothing is pending for it.
 func (d *draft) change(action database.Action) {
+	if !d.invalid {
+		d.upkeep(action)
+	}
+}
+
+// upkeep adds an action that a stop holds back and an invalid spec does not: it follows from the name of the database.
+func (d *draft) upkeep(action database.Action) {
 	if d.stopped {
 		d.plan.Pending = append(d.plan.Pending, describe(action))
 		return
 	}
 	d.do(action)
+}
+
+// writes says that the plan writes an object already. What else there is to write to it follows in the next pass.
+func (d *draft) writes(kind, name string) bool {
+	return slices.ContainsFunc(d.plan.Actions, func(action database.Action) bool {
+		return action.Kind == kind && action.Name == name
+	})
 }
 
 func (d *draft) hold(weight database.Weight, recheck time.Duration, name, message string) {

@@ -86,8 +86,9 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 	secret := func(name string) database.Secret {
 		return database.Secret{Exists: true, UID: "uid-" + name, ResourceVersion: "7"}
 	}
-	if !snapshot.Record.Initialised {
-		snapshot.Record = database.Record{Initialised: true, SystemIdentifier: "7001", Stored: true}
+	learnt := snapshot.Record.Initialised
+	if !learnt {
+		snapshot.Record = database.Record{Initialised: true, SystemIdentifier: "7001"}
 	}
 	if snapshot.Routed == "" {
 		snapshot.Routed = "cities-1"
@@ -97,6 +98,7 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 	}
 	if snapshot.Certificates.Authority == (database.Secret{}) {
 		snapshot.Certificates.Authority, snapshot.Certificates.Leaf = secret("ca"), secret("tls")
+		snapshot.Certificates.Authorities = 1
 		if snapshot.Certificates.Again.IsZero() {
 			snapshot.Certificates.Steps = nil
 		}
@@ -113,6 +115,21 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 				ServerVersion: "17.6", SettingsHash: "before"},
 		}}
 	}
+	for _, instance := range snapshot.Instances {
+		// A story that says so has templates that were written for the same spec.
+		if instance.Set != nil && instance.Set.Wish == "same" {
+			instance.Set.Wish = render.Wish(snapshot.Spec)
+		}
+		if instance.Pod != nil && instance.Pod.Wish == "same" {
+			instance.Pod.Wish = render.Wish(snapshot.Spec)
+		}
+	}
+	if !learnt {
+		storeRecord(snapshot)
+	}
+	if snapshot.Settings.UID == "" {
+		snapshot.Settings.UID, snapshot.Settings.ResourceVersion = "uid-configmap", "5"
+	}
 	keep(&before, *snapshot)
 	hash := render.Settings(render.DesignOf(before)).Hash()
 	for i := range snapshot.Instances {
@@ -122,10 +139,23 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 	}
 }
 
-// keep gives the past what does not change with the spec. A record that was just learnt was not there yet.
+// storeRecord fills in the copies of the record, but for those that the story tells.
+func storeRecord(snapshot *database.Snapshot) {
+	if snapshot.Settings == (database.Settings{}) {
+		snapshot.Settings.Copy = snapshot.Record
+	}
+	for _, instance := range snapshot.Instances {
+		if instance.Claim != nil && instance.Claim.Copy == (database.Record{}) {
+			instance.Claim.Copy = snapshot.Record
+		}
+	}
+}
+
+// keep gives the past what does not change with the spec. A record that the settings do not have was not there yet.
 func keep(before *database.Snapshot, snapshot database.Snapshot) {
 	before.Routed, before.Instances = snapshot.Routed, snapshot.Instances
-	if snapshot.Record.Stored {
+	before.Settings = snapshot.Settings
+	if snapshot.Settings.Copy.Initialised {
 		before.Record = snapshot.Record
 	}
 }
@@ -137,7 +167,6 @@ func compare(snapshot, before *database.Snapshot) error {
 	wanted, err := render.Children(render.DesignOf(*snapshot))
 	if err != nil {
 		snapshot.Problem = err.Error()
-		return nil //nolint:nilerr // It is a fact now.
 	}
 	for _, child := range wanted {
 		fact := database.Child{Kind: child.Kind, Name: child.Name, State: database.Absent}
@@ -179,7 +208,7 @@ func difference(child render.Child, snapshot, before database.Snapshot) (databas
 	}
 	fact.State = database.Changed
 	live := written.(client.Object)
-	marks := map[string]string{database.AnnotationPrefix + "/owner": snapshot.UID}
+	marks := map[string]string{database.AnnotationOwner: snapshot.UID}
 	for key, value := range live.GetAnnotations() {
 		marks[key] = value
 	}

@@ -11,6 +11,9 @@ import (
 // growClaims raises the size of claims. It stands before everything else: a full volume is often why everything else is
 // broken.
 func growClaims(d *draft) {
+	if !SizeCounts(d.Snapshot) {
+		return
+	}
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
 		claim := instance.Claim
@@ -27,11 +30,24 @@ func growClaims(d *draft) {
 			d.hold(database.Progressing, 0, "ClaimPending", fmt.Sprintf(
 				"the claim %s grows to %s as soon as it has a volume", wanted.Name, wanted.Size.String()))
 		default:
-			d.change(database.Action{
+			d.upkeep(database.Action{
 				Verb: database.Grow, Kind: database.KindClaim, Name: wanted.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 				Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), wanted.Size.String()),
 			})
+		}
+	}
+}
+
+// tellDeletedClaims asks for help while there is still something to help: a deleted claim lives as long as a pod uses
+// it, and the data goes when that pod does.
+func tellDeletedClaims(d *draft) {
+	for _, instance := range d.Instances {
+		if d.Record.Initialised && instance.Claim != nil && instance.Claim.Deleting {
+			d.hold(database.Stalled, 0, "VolumeDeleting", fmt.Sprintf(
+				"the claim %s was deleted, and its data goes as soon as the pod %s ends: do not stop this pod; copy the "+
+					"data elsewhere, or set the reclaim policy of its volume to Retain, before anything else",
+				instance.Name, database.PodName(instance.Name)))
 		}
 	}
 }
@@ -46,12 +62,14 @@ func writeClaims(d *draft) {
 		case child.State == database.Absent && d.Record.Initialised:
 			// An empty volume in its place would look like a database that has lost everything.
 			d.hold(database.Stalled, 0, "VolumeLost", fmt.Sprintf(
-				"the claim %s is gone and the database had data on it; restore the claim, or delete the database",
-				wanted.Name))
+				"the claim %s is gone and the database had data on it; restore it under this name and hand it over: %s",
+				wanted.Name, d.handOver(wanted.Name)))
+		case instance.Claim != nil && instance.Claim.Deleting && d.Record.Initialised:
+			// tellDeletedClaims has spoken: it will not be made again.
 		case instance.Claim != nil && wanted.Size.Cmp(instance.Claim.Requested) > 0:
 			// growClaims has spoken, and the rest of the claim is written together with its size.
 		default:
-			writeChild(d, child)
+			writeChild(d, child, d.change)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func waitForInstance(d *draft, instance database.Instance, hashes []string) {
 	switch {
 	case report.Reachable && report.State == string(wire.StateFailed):
 		d.hold(database.Stalled, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
-	case pod == nil && d.stopped:
+	case pod == nil && (d.stopped || d.invalid):
 		// Nothing is made, so there is nothing to wait for but what has stopped us.
 	case pod == nil:
 		d.hold(database.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
@@ -62,7 +62,7 @@ func waitForInstance(d *draft, instance database.Instance, hashes []string) {
 	case !report.Reachable:
 		d.hold(database.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))
-	case !slices.Contains(hashes, report.SettingsHash) && !d.stopped:
+	case !slices.Contains(hashes, report.SettingsHash) && !d.stopped && !d.invalid:
 		d.hold(database.Progressing, soon, "SettingsNotInForce",
 			instance.Name+" has not taken over the latest settings yet")
 	case report.Reason != "":
@@ -74,8 +74,17 @@ func waitForInstance(d *draft, instance database.Instance, hashes []string) {
 // is not carried out yet, and saying that all is well would not be true.
 func tellPendingRestarts(d *draft) {
 	for _, instance := range d.Instances {
+		if !claimStays(instance) {
+			// A restart would be the end of the data.
+			continue
+		}
 		var pending []string
-		if outdated(instance) && instance.Pod.Stuck == "" {
+		outdated := outdated(instance) && instance.Pod.Stuck == ""
+		if outdated && instance.Pod.Wish == render.Wish(d.Spec) {
+			message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
+			d.plan.Pending = append(d.plan.Pending, message)
+			d.plan.Restarts = append(d.plan.Restarts, message)
+		} else if outdated {
 			pending = append(pending, "its new pod template")
 		}
 		pending = append(pending, instance.Report.PendingRestart...)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,15 +28,16 @@ type Child struct {
 	Object Object
 }
 
-// Children returns everything that the design asks for, but for Secrets, sorted by kind and name.
+// Children returns everything that the design asks for, but for Secrets, sorted by kind and name. What cannot be
+// rendered is left out, and the error says why: a mistake in one child is no reason not to know the others.
 func Children(design database.Design) ([]Child, error) {
-	settings, err := settingsMap(design)
-	if err != nil {
-		return nil, err
+	var children []Child
+	settings, problem := settingsMap(design)
+	if problem == nil {
+		children = append(children, Child{database.KindSettings, settings.Name, settings})
 	}
-	children := []Child{{database.KindSettings, settings.Name, settings}}
 	for _, instance := range design.Instances {
-		claim := claimOf(design, instance)
+		claim := Claim(design, instance)
 		children = append(children, Child{database.KindClaim, claim.Name, claim})
 	}
 	// The order of kinds is that of their names, so that the list is sorted as it grows.
@@ -45,23 +47,24 @@ func Children(design database.Design) ([]Child, error) {
 	for _, instance := range design.Instances {
 		set, err := setOf(design, instance)
 		if err != nil {
-			return nil, err
+			problem = errors.Join(problem, err)
+			continue
 		}
 		children = append(children, Child{database.KindSet, set.Name, set})
 	}
-	return children, nil
+	return children, problem
 }
 
 // Find renders one child of a plan.
 func Find(design database.Design, kind, name string) (Object, error) {
 	children, err := Children(design)
-	if err != nil {
-		return nil, err
-	}
 	for _, child := range children {
 		if child.Kind == kind && child.Name == name {
 			return child.Object, nil
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return nil, fmt.Errorf("the design has no %s %s", kind, name)
 }
@@ -98,7 +101,12 @@ func instanceLabels(design database.Design, instance string) map[string]string {
 }
 
 func settingsMap(design database.Design) (*corev1.ConfigMap, error) {
-	document, err := Settings(design).Encode()
+	return StoredSettings(design, Settings(design))
+}
+
+// StoredSettings renders the ConfigMap around given settings.
+func StoredSettings(design database.Design, settings wire.Settings) (*corev1.ConfigMap, error) {
+	document, err := settings.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +138,10 @@ func service(design database.Design, name string, selector map[string]string) *c
 	}
 }
 
-// claimOf renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts
+// Claim renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts
 // on a reference at once, also when the user has changed the word to Retain a moment before. Claims are deleted by the
 // plan alone.
-func claimOf(design database.Design, instance database.InstanceDesign) *corev1.PersistentVolumeClaim {
+func Claim(design database.Design, instance database.InstanceDesign) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: keptMeta(design, instance.Name, "data"),
 		Spec: corev1.PersistentVolumeClaimSpec{

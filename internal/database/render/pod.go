@@ -1,20 +1,22 @@
 package render
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
 
 // user is the account that everything runs as, in every image.
 const user int64 = 65532
-
-// containerName is where PostgreSQL and the agent run.
-const containerName = "database"
 
 // podTemplate renders the pod of one instance, with the user's changes laid over it.
 func podTemplate(design database.Design, instance string) (corev1.PodTemplateSpec, error) {
@@ -23,7 +25,21 @@ func podTemplate(design database.Design, instance string) (corev1.PodTemplateSpe
 		Spec:       podSpec(design, instance),
 	}
 	template.Labels[database.LabelInstance] = instance
-	return overlay(template, design.Spec.PodTemplate)
+	template, err := overlay(template, design.Spec.PodTemplate)
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[database.AnnotationWish] = Wish(design.Spec)
+	return template, err
+}
+
+// Wish is a short name for everything that a spec asks of a pod. Two templates that differ although it is the same come
+// from different versions of Meridian.
+func Wish(spec v1alpha1.GeoDatabaseSpec) string {
+	// All of these can be written as JSON: they came as such.
+	document, _ := json.Marshal([]any{spec.Version, spec.Image, spec.Resources, spec.PodTemplate})
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:8])
 }
 
 func podSpec(design database.Design, instance string) corev1.PodSpec {
@@ -76,7 +92,7 @@ func spread(design database.Design) *corev1.Affinity {
 // installContainer copies the agent into the pod, so that any image with PostgreSQL works.
 func installContainer(design database.Design) corev1.Container {
 	return corev1.Container{
-		Name: "install", Image: design.Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: database.ContainerInstall, Image: design.Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/meridian", "install", wire.AgentBinary},
 		SecurityContext: containerSecurity(),
 		Resources: corev1.ResourceRequirements{
@@ -91,7 +107,7 @@ func installContainer(design database.Design) corev1.Container {
 
 func databaseContainer(design database.Design, instance string) corev1.Container {
 	return corev1.Container{
-		Name: containerName, Image: serverImage(design), ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: database.ContainerDatabase, Image: serverImage(design), ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{wire.AgentBinary, "agent"},
 		Env:             environment(design, instance),
 		SecurityContext: containerSecurity(),

@@ -77,6 +77,35 @@ func TestWhatAChangeTouches(t *testing.T) {
 	}
 }
 
+// TestWishIsTheUsers tells what a user asks of a pod from what Meridian brings: every field of the spec that reaches
+// the template changes the wish, and nothing else does.
+func TestWishIsTheUsers(t *testing.T) {
+	wish := func(documents ...string) string {
+		snapshot := database.Snapshot{}
+		for _, document := range documents {
+			if err := yaml.Unmarshal([]byte(document), &snapshot); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return render.Wish(snapshot.Spec)
+	}
+	const start = `{"spec":{"version":"17"}}`
+	for change, want := range map[string]bool{
+		`{"spec":{"version":"18"}}`:                                            true,
+		`{"spec":{"image":"mine:1"}}`:                                          true,
+		`{"spec":{"resources":{"memory":"4Gi"}}}`:                              true,
+		`{"spec":{"resources":{"cpu":"2"}}}`:                                   true,
+		`{"spec":{"podTemplate":{"spec":{"priorityClassName":"high"}}}}`:       true,
+		`{"spec":{"podTemplate":{"metadata":{"labels":{"team":"maps"}}}}}`:     true,
+		`{"spec":{"parameters":{"work_mem":"64MB"},"storage":{"size":"2Gi"}}}`: false,
+		`{"images":{"agent":"m:2","server":"other"}}`:                          false,
+	} {
+		if got := wish(start) != wish(start, change); got != want {
+			t.Errorf("%s: another wish: %t, want %t", change, got, want)
+		}
+	}
+}
+
 func hashes(t *testing.T, documents ...string) []string {
 	t.Helper()
 	var snapshot database.Snapshot

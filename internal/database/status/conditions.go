@@ -5,6 +5,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
@@ -88,11 +89,15 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 	return condition.False(typ, reasonNothingToDo, "no change is under way")
 }
 
-// visible tells changes from upkeep: a certificate that is replaced in time does not make a database less ready.
+// visible tells changes from upkeep: a certificate that is replaced in time does not make a database less ready, nor
+// does a template that only a new version of Meridian has changed.
 func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Verb {
 	case database.Guard, database.Release:
 		return false
+	case database.Update:
+		instance, _ := snapshot.Instance(action.Name)
+		return action.Kind != database.KindSet || instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)
 	case database.StoreCertificates:
 		return !snapshot.Certificates.Leaf.Exists
 	default:

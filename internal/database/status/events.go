@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"strings"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -22,6 +23,11 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 	}
 	if pass.CacheBehind != "" {
 		told = append(told, Event{Warning: true, Reason: "CacheBehind", Action: "Read", Note: pass.CacheBehind})
+	}
+	for _, restart := range pass.Plan.Restarts {
+		if !slices.Contains(before.PendingChanges, restart) {
+			told = tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
+		}
 	}
 	told = append(told, turns(before, after)...)
 	for i := range told {
@@ -53,6 +59,7 @@ func tell(told []Event, event Event) []Event {
 
 var doneReasons = map[database.Verb]string{
 	database.Create: "Created", database.Update: "Updated", database.Grow: "Grown",
+	database.StoreRecord:   "RecordStored",
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
 	database.Guard: "Guarded", database.Release: "Released",
 	database.DeleteClaim: "ClaimDeleted", database.DeletePod: "PodReplaced",

@@ -26,6 +26,12 @@ type Actor struct {
 func (a *Actor) Do(ctx context.Context, plan postgres.Plan) postgres.Outcome {
 	var outcome postgres.Outcome
 	for _, action := range plan.Actions {
+		if outcome.Kept {
+			var skip bool
+			if action, skip = withoutNewFiles(action); skip {
+				continue
+			}
+		}
 		if a.Before != nil {
 			a.Before(action)
 		}
@@ -34,7 +40,8 @@ func (a *Actor) Do(ctx context.Context, plan postgres.Plan) postgres.Outcome {
 			if outcome.Failed == "" {
 				outcome.Failed, outcome.Problem = action.Verb(), err.Error()
 			}
-			if !standsAlone(action) {
+			outcome.Kept = outcome.Kept || spare(action)
+			if !standsAlone(action) && !spare(action) {
 				return outcome
 			}
 			continue
@@ -50,6 +57,30 @@ func standsAlone(action postgres.Action) bool {
 		return true
 	}
 	return false
+}
+
+// spare tells whether the server can do without: a volume that is full must not keep it from starting.
+func spare(action postgres.Action) bool {
+	switch action := action.(type) {
+	case postgres.RecordSettings:
+		return action.Spare
+	case postgres.WriteFiles:
+		return action.Spare
+	}
+	return false
+}
+
+// withoutNewFiles is what becomes of an action when new settings could not be noted or written. Files are never written
+// without the note; and a server that starts with the old ones does not count as tried with the new ones.
+func withoutNewFiles(action postgres.Action) (instead postgres.Action, skip bool) {
+	switch action := action.(type) {
+	case postgres.WriteFiles, postgres.Reload:
+		return action, true
+	case postgres.StartServer:
+		action.Mark = ""
+		return action, false
+	}
+	return action, false
 }
 
 func (a *Actor) one(ctx context.Context, action postgres.Action) error {
@@ -68,6 +99,8 @@ func (a *Actor) one(ctx context.Context, action postgres.Action) error {
 		return a.record(ctx, func(record *postgres.Record) { record.Settings = &action.Settings })
 	case postgres.RecordRefused:
 		return a.record(ctx, func(record *postgres.Record) { record.Refused = &action.Refused })
+	case postgres.RecordApplication:
+		return a.record(ctx, func(record *postgres.Record) { record.Application = &action.Application })
 	case postgres.TightenMode:
 		return a.Disk.TightenMode()
 	case postgres.KillLeftover:
@@ -93,9 +126,9 @@ func (a *Actor) one(ctx context.Context, action postgres.Action) error {
 func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 	switch action := action.(type) {
 	case postgres.CreateRole:
-		return a.setRole(ctx, action.Name)
+		return a.withPassword(ctx, action.Name, a.SQL.CreateRole)
 	case postgres.SetPassword:
-		return a.setRole(ctx, action.Name)
+		return a.withPassword(ctx, action.Name, a.SQL.SetPassword)
 	case postgres.CreateDatabase:
 		return a.SQL.CreateDatabase(ctx, action.Name, action.Owner)
 	case postgres.CreateExtension:
@@ -164,10 +197,12 @@ func (a *Actor) write(action postgres.WriteFiles) error {
 	return nil
 }
 
-func (a *Actor) setRole(ctx context.Context, name string) error {
+type setRole func(ctx context.Context, name, password string) error
+
+func (a *Actor) withPassword(ctx context.Context, name string, set setRole) error {
 	password, err := a.Mounts.Password()
 	if err != nil {
 		return err
 	}
-	return a.SQL.SetRole(ctx, name, password)
+	return set(ctx, name, password)
 }

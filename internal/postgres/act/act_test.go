@@ -100,3 +100,38 @@ func TestOneBrokenThingDoesNotHoldUpAnother(t *testing.T) {
 		t.Errorf("done %v, outcome %+v", inside.done, outcome)
 	}
 }
+
+// When new settings cannot be written, the server is started with the files of before, and not as if with the new ones.
+func TestAFullVolumeDoesNotHoldUpAStart(t *testing.T) {
+	volume := &disk{volume: postgres.Volume{Problem: "no space left on device"}}
+	for name, test := range map[string]struct {
+		spare bool
+		want  []string
+	}{
+		"files of before are complete": {true, []string{"start "}},
+		"there are none":               {false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			process := &runner{}
+			actor := act.Actor{Disk: volume, Runner: process}
+			outcome := actor.Do(t.Context(), postgres.Plan{Actions: []postgres.Action{
+				postgres.RecordSettings{Spare: test.spare}, postgres.WriteFiles{Spare: test.spare},
+				postgres.StartServer{Mark: "m2"},
+			}})
+			if !slices.Equal(process.done, test.want) || outcome.Kept != test.spare || outcome.Failed != "RecordSettings" {
+				t.Errorf("done %q, outcome %+v", process.done, outcome)
+			}
+		})
+	}
+}
+
+// runner notes starts.
+type runner struct {
+	postgres.Runner
+	done []string
+}
+
+func (r *runner) Start(mark string) error {
+	r.done = append(r.done, "start "+mark)
+	return nil
+}

@@ -82,6 +82,8 @@ func TestTheAgentDiesTwice(t *testing.T) {
 			w.crashAt = first
 			loop := w.loop()
 			for !w.pass(loop) {
+				state, _ := loop.State()
+				w.operate(state.Report)
 			}
 			w.restart()
 			w.crashAt, w.after = second, true
@@ -101,6 +103,90 @@ func TestAVolumeIsLostWhileThePodIsAway(t *testing.T) {
 	state := w.passes()
 	if state.Report.State != wire.StateFailed || state.Report.Reason != wire.ReasonVolumeEmpty || w.made != 1 {
 		t.Errorf("made %d, state %+v", w.made, state)
+	}
+}
+
+// Applications are let in only after the operator has stored whose data this is; the report that it needs for that is
+// there before.
+func TestNobodyIsLetInBeforeTheRecord(t *testing.T) {
+	w := newWorld(t)
+	loop := w.loop()
+	for range 20 {
+		w.pass(loop)
+	}
+	state, _ := loop.State()
+	report := state.Report
+	if state.Ready || report.SystemIdentifier != "7401" || report.Reason != wire.ReasonWaitingForRecord {
+		t.Errorf("before: %+v", state)
+	}
+	w.settings.Initialised, w.settings.SystemIdentifier = true, "7401"
+	if state := w.passes(); !well(state) {
+		t.Errorf("after: %+v", state)
+	}
+}
+
+// A database or role that is renamed or dropped is not made anew, by this agent or a later one.
+func TestTheApplicationIsMadeOnce(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"the database": func(w *world) { w.content.database = false },
+		"the role":     func(w *world) { w.content.role = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.passes()
+			change(w)
+			w.restart()
+			before := w.content
+			state := w.passes()
+			if state.Report.Reason != wire.ReasonApplicationMissing || state.Ready || w.databases != 1 {
+				t.Errorf("made %d databases, state %+v", w.databases, state)
+			}
+			if w.content.database != before.database || w.content.role != before.role {
+				t.Errorf("made anew: %v", w.trace)
+			}
+		})
+	}
+}
+
+// A full volume keeps new settings from being put in force, and nothing else.
+func TestAFullVolumeKeepsNobodyFromServing(t *testing.T) {
+	w := newWorld(t)
+	w.passes()
+	old := w.settings.Hash()
+	w.restart()
+	w.full = true
+	w.settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "9MB"}}
+	w.password = "p2"
+	loop := w.loop()
+	for range 10 {
+		w.pass(loop)
+	}
+	state, _ := loop.State()
+	if !w.running || !state.Ready || state.Report.Reason != wire.ReasonVolumeUnwritable {
+		t.Errorf("running %t, state %+v after %v", w.running, state, w.trace)
+	}
+	if w.volume.record.Settings.Hash() != old || w.content.password != "p2" {
+		t.Errorf("record %+v, password %s", w.volume.record, w.content.password)
+	}
+	w.full = false
+	if state := w.passes(); !well(state) || state.Report.SettingsHash != w.settings.Hash() {
+		t.Errorf("state %+v after %v", state, w.trace)
+	}
+}
+
+// A first start without files of our own does not happen: initdb's let nobody in, and know nothing of TLS.
+func TestAFullVolumeDoesNotStartWithForeignFiles(t *testing.T) {
+	w := newWorld(t)
+	loop := w.loop()
+	for w.made == 0 || w.volume.record.InProgress != "" {
+		w.pass(loop)
+	}
+	w.full = true
+	for range 10 {
+		w.pass(loop)
+	}
+	if state, _ := loop.State(); w.running || state.Report.Reason != wire.ReasonActionFailed {
+		t.Errorf("running %t, state %+v", w.running, state)
 	}
 }
 

@@ -25,7 +25,11 @@ type world struct {
 	password string
 	cert     string
 	made     int // Data directories that were ever completed.
-	news     int // Incarnations that were ever drawn.
+	// databases counts those that were ever made for the application.
+	databases int
+	// full says that nothing can be written to the volume.
+	full bool
+	news int // Incarnations that were ever drawn.
 
 	volume struct {
 		record *postgres.Record
@@ -50,6 +54,8 @@ type world struct {
 }
 
 type crash struct{}
+
+var errNoRoom = errors.New("no space left on device")
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, password: "p1", cert: "c1"}
@@ -107,12 +113,22 @@ func (w *world) passes() controller.State {
 			loop = w.loop()
 			continue
 		}
-		if state, _ := loop.State(); w.effects == before {
+		state, _ := loop.State()
+		if w.effects == before && !w.operate(state.Report) {
 			return state
 		}
 	}
 	w.t.Fatalf("no rest after 60 passes: %v", w.trace)
 	return controller.State{}
+}
+
+// operate is the operator's part: it stores whose data this is, once that is reported.
+func (w *world) operate(report wire.Report) (changed bool) {
+	if w.settings.Initialised || report.SystemIdentifier == "" {
+		return false
+	}
+	w.settings.Initialised, w.settings.SystemIdentifier = true, report.SystemIdentifier
+	return true
 }
 
 func (w *world) pass(loop *controller.Loop) (died bool) {
@@ -159,7 +175,7 @@ func (w *world) Files(names []string) ([]postgres.File, error) {
 	var files []postgres.File
 	for _, name := range names {
 		if text, found := w.volume.files[name]; found {
-			files = append(files, postgres.File{Name: name, Hash: render.Hash(text)})
+			files = append(files, postgres.File{Name: name, Hash: render.Hash(text), Ours: true})
 		}
 	}
 	return files, nil
@@ -170,6 +186,9 @@ func (w *world) Lock() error { return w.effect("lock", func() { w.locked = true 
 func (w *world) WriteRecord(record postgres.Record) error {
 	if _, err := record.Encode(); err != nil {
 		return err
+	}
+	if w.full {
+		return errNoRoom
 	}
 	return w.effect("record", func() { w.volume.record = &record })
 }
@@ -189,6 +208,9 @@ func (w *world) Initialise(_ context.Context, how postgres.Initialise) error {
 }
 
 func (w *world) WriteFile(file postgres.Content) error {
+	if w.full {
+		return errNoRoom
+	}
 	return w.effect("write "+file.Name, func() { w.volume.files[file.Name] = file.Text })
 }
 
@@ -237,7 +259,7 @@ type inside struct{ *world }
 
 func (w inside) Server(context.Context) postgres.Server {
 	_, mark := render.Files(render.Input{
-		Settings: w.settings, User: "postgres", Runtime: "/run/meridian", Certificate: w.installed,
+		Settings: w.settings, Instance: "cities-1", User: "postgres", Runtime: "/run/meridian", Certificate: w.installed,
 	})
 	server := postgres.Server{Reachable: true, Version: "17.6", Timeline: 1}
 	for _, text := range w.loaded {
@@ -276,15 +298,25 @@ func (w inside) Application(_ context.Context, wanted wire.Settings, password st
 	return application
 }
 
-func (w inside) SetRole(_ context.Context, _, password string) error {
+func (w inside) CreateRole(_ context.Context, _, password string) error {
+	if w.content.role {
+		return errors.New("there is such a role")
+	}
 	return w.effect("role", func() { w.content.role, w.content.password = true, password })
+}
+
+func (w inside) SetPassword(_ context.Context, _, password string) error {
+	if !w.content.role {
+		return errors.New("there is no such role")
+	}
+	return w.effect("password", func() { w.content.password = password })
 }
 
 func (w inside) CreateDatabase(context.Context, string, string) error {
 	if !w.content.role {
 		return errors.New("there is no such role")
 	}
-	return w.effect("database", func() { w.content.database = true })
+	return w.effect("database", func() { w.content.database = true; w.databases++ })
 }
 
 func (w inside) CreateExtension(_ context.Context, _, name string) error {

@@ -31,6 +31,7 @@ type Observer struct {
 
 	programs postgres.Programs
 	inside   inside
+	reached  time.Time // When the server was started that has answered last.
 	last     postgres.Snapshot
 }
 
@@ -68,6 +69,11 @@ func (o *Observer) Look(ctx context.Context, stopping bool) postgres.Snapshot {
 	if snapshot.Process.Running {
 		snapshot.Server = o.SQL.Server(ctx)
 	}
+	if snapshot.Server.Reachable {
+		o.reached = snapshot.Process.Started
+	}
+	answered := !o.reached.IsZero() && o.reached.Equal(snapshot.Process.Started)
+	snapshot.Process.Reached = snapshot.Process.Reached || answered
 	snapshot.Application = o.application(ctx, snapshot)
 	o.last = snapshot
 	return snapshot

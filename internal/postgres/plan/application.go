@@ -23,6 +23,8 @@ func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 	settings, _ := wanted(s)
 	name := settings.Application.Owner
 	switch {
+	case !application.Role && made(s):
+		plan.wait(missing("role", name, fmt.Sprintf("ALTER ROLE ... RENAME TO %q", name)))
 	case application.NoPassword != "":
 		plan.wait(postgres.Hold{Reason: wire.ReasonPasswordMissing, Detail: application.NoPassword})
 	case !application.Role:
@@ -33,18 +35,63 @@ func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
-func makeTheDatabase(s postgres.Snapshot, plan *draft) bool {
-	if s.Application.Database {
-		return false
+// made tells whether role and database were both there once: a missing one is then a loss, and not a beginning.
+func made(s postgres.Snapshot) bool {
+	return s.Volume.Record != nil && s.Volume.Record.Application != nil
+}
+
+func missing(what, name, rename string) postgres.Hold {
+	return postgres.Hold{
+		Reason: wire.ReasonApplicationMissing, Stalled: true,
+		Detail: fmt.Sprintf("the application's %s %q was made once and is not there any more, and a new one in its place "+
+			"would hide that: if it was renamed, name it as before (%s); if it was dropped, bring it back from a copy, or "+
+			"create it anew with SQL if nothing in it is missed", what, name, rename),
 	}
+}
+
+func makeTheDatabase(s postgres.Snapshot, plan *draft) bool {
 	settings, _ := wanted(s)
-	if s.Application.Role || s.Application.NoPassword == "" {
+	wish, application := settings.Application, s.Application
+	switch {
+	case application.Database:
+		return false
+	case made(s):
+		plan.wait(missing("database", wish.Database, fmt.Sprintf("ALTER DATABASE ... RENAME TO %q", wish.Database)))
+	case application.Role || application.NoPassword == "":
 		plan.do(postgres.CreateDatabase{
-			Why:  "the application's database does not exist",
-			Name: settings.Application.Database, Owner: settings.Application.Owner,
+			Why: "the application's database does not exist", Name: wish.Database, Owner: wish.Owner,
 		})
+		noteTheApplication(wish, plan)
 	}
 	return true
+}
+
+// recordTheApplication is for an agent that died between the making and its note.
+func recordTheApplication(s postgres.Snapshot, plan *draft) bool {
+	if settings, _ := wanted(s); !made(s) && s.Application.Role {
+		noteTheApplication(settings.Application, plan)
+	}
+	return false
+}
+
+// noteTheApplication comes after the making, because that can be repeated until applications are let in, which is after
+// the note.
+func noteTheApplication(application wire.Application, plan *draft) {
+	plan.do(postgres.RecordApplication{
+		Why: "role and database are there: from now on a missing one means a loss", Application: application,
+	})
+}
+
+// waitForTheRecord tells why no application is let in yet, see status.Ready.
+func waitForTheRecord(s postgres.Snapshot, plan *draft) bool {
+	settings, _ := wanted(s)
+	if s.Server.Reachable && !settings.Records(s.Data.SystemIdentifier) {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonWaitingForRecord,
+			Detail: "the operator has not yet recorded that this is the data of the database; applications are let in then",
+		})
+	}
+	return false
 }
 
 func makeExtensions(s postgres.Snapshot, plan *draft) bool {

@@ -17,6 +17,7 @@ var invariants = []struct {
 	{"V5", startOnlyTheVersionOfTheData},
 	{"V6", startOnlyTheRecordedData},
 	{"C2", startOnlyAlone},
+	{"A1", makeTheApplicationOnce},
 	{"S1", stopOnlyWhenTold},
 	{"S2", doNothingAfterAStop},
 }
@@ -137,6 +138,14 @@ func startOnlyAlone(s postgres.Snapshot, actions []postgres.Action) string {
 	alone := !s.Process.Running && s.Process.Leftover == 0
 	if (has[postgres.StartServer](actions) || has[postgres.RemovePIDFile](actions)) && !alone {
 		return "a server would be started, or its traces removed, while one is alive"
+	}
+	return ""
+}
+
+func makeTheApplicationOnce(s postgres.Snapshot, actions []postgres.Action) string {
+	again := has[postgres.CreateRole](actions) || has[postgres.CreateDatabase](actions)
+	if again && (s.Volume.Record == nil || s.Volume.Record.Application != nil) {
+		return "a new role or database would take the place of one that was made before"
 	}
 	return ""
 }

@@ -142,6 +142,18 @@ func TestInvariantsBite(t *testing.T) {
 			func(*snapshot) {},
 			postgres.RemovePIDFile{}, "C2",
 		},
+		"make the application's database again": {
+			func(s *snapshot) {
+				s.Volume.Record.Application = &wire.Application{Database: "app", Owner: "app"}
+			},
+			postgres.CreateDatabase{}, "A1",
+		},
+		"make the application's role again": {
+			func(s *snapshot) {
+				s.Volume.Record.Application = &wire.Application{Database: "app", Owner: "app"}
+			},
+			postgres.CreateRole{}, "A1",
+		},
 		"stop unasked": {
 			func(*snapshot) {},
 			postgres.StopServer{}, "S1",
@@ -202,7 +214,7 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 		postgres.LockVolume{}, postgres.ClaimVolume{}, postgres.Initialise{}, postgres.RecordInitialised{},
 		postgres.RecordSettings{}, postgres.TightenMode{}, postgres.KillLeftover{}, postgres.RemovePIDFile{},
 		postgres.InstallCertificate{}, postgres.WriteFiles{}, postgres.StartServer{}, postgres.StopServer{},
-		postgres.Reload{}, postgres.CreateRole{}, postgres.CreateDatabase{},
+		postgres.Reload{}, postgres.CreateRole{}, postgres.CreateDatabase{}, postgres.RecordApplication{},
 	} {
 		if verb := fmt.Sprintf("%T", action); verbs[verb] == 0 {
 			t.Errorf("no plan had %s", verb)
@@ -233,6 +245,9 @@ func anySnapshot(random *rand.Rand) postgres.Snapshot {
 	}
 	if random.IntN(2) == 0 {
 		s.Volume.Record.Settings = &recorded
+	}
+	if random.IntN(2) == 0 {
+		s.Volume.Record.Application = &wire.Application{Database: "app", Owner: "app"}
 	}
 	if random.IntN(3) == 0 {
 		s.Volume.Record = nil

@@ -23,7 +23,7 @@ type fileState struct {
 }
 
 func (f fileState) apply(snapshot *postgres.Snapshot) error {
-	current := render.Input{User: snapshot.Programs.User, Runtime: snapshot.Runtime}
+	current := render.Input{Instance: snapshot.Instance, User: snapshot.Programs.User, Runtime: snapshot.Runtime}
 	old := current
 	current.Certificate, old.Certificate = snapshot.Certificate.Mounted, snapshot.Certificate.Installed
 	if record := snapshot.Volume.Record; record != nil && record.Settings != nil {
@@ -40,7 +40,9 @@ func (f fileState) apply(snapshot *postgres.Snapshot) error {
 	if input, known := inputs[f.OnDisk]; known {
 		contents, _ := render.Files(input)
 		for _, content := range contents {
-			snapshot.Files = append(snapshot.Files, postgres.File{Name: content.Name, Hash: render.Hash(content.Text)})
+			snapshot.Files = append(snapshot.Files, postgres.File{
+				Name: content.Name, Hash: render.Hash(content.Text), Ours: true,
+			})
 		}
 	} else if f.OnDisk != "none" {
 		return fmt.Errorf("onDisk: %q", f.OnDisk)

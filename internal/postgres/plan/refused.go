@@ -44,13 +44,24 @@ func noteRefused(s postgres.Snapshot, names []string, plan *draft) bool {
 	return true
 }
 
-var namedParameter = regexp.MustCompile(`parameter "([a-z0-9_.]+)"`)
+// complaint is how PostgreSQL begins to speak of a parameter whose value, unit or name it does not take. Its messages
+// are not translated.
+var complaint = regexp.MustCompile(`^(?:invalid value for parameter "([a-z0-9_.]+)": |` +
+	`parameter "([a-z0-9_.]+)" (?:requires a |cannot be )|` +
+	`unrecognized configuration parameter "([a-z0-9_.]+)" in file |` +
+	`-?[0-9.e+-]+(?: ?[A-Za-z]+)? is outside the valid range for parameter "([a-z0-9_.]+)" )`)
 
-// parametersIn finds the parameters that a server complained about before it ended. Its messages are not translated.
-func parametersIn(words string) []string {
+// complainedAbout are the parameters that a server did not start with. One that somebody may have spoken with did
+// start: its log may have texts of tenants, and no configuration follows from those.
+func complainedAbout(process postgres.Process) []string {
+	if process.Reached {
+		return nil
+	}
 	var names []string
-	for _, match := range namedParameter.FindAllStringSubmatch(words, -1) {
-		names = append(names, match[1])
+	for _, text := range process.Complaints {
+		if match := complaint.FindStringSubmatch(text); match != nil {
+			names = append(names, strings.Join(match[1:], ""))
+		}
 	}
 	return names
 }

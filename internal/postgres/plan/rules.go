@@ -35,10 +35,12 @@ var rules = []rule{
 	startTheServer,
 	waitForTheServer,
 	reloadWhatChanged,
+	waitForTheRecord,
 
 	// What is inside. Each stands for itself: a missing extension does not keep a password from being changed.
 	makeTheRole,
-	makeTheDatabase,
+	makeTheDatabase, // A1: what was made once and is missing is a loss, and not made anew.
+	recordTheApplication,
 	makeExtensions,
 }
 

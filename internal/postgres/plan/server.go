@@ -42,7 +42,9 @@ func recordNewSettings(s postgres.Snapshot, plan *draft) bool {
 	if mounted == nil || record.Settings != nil && record.Settings.Hash() == mounted.Hash() {
 		return false
 	}
-	plan.do(postgres.RecordSettings{Why: "these settings are about to be put in force", Settings: *mounted})
+	plan.do(postgres.RecordSettings{
+		Why: "these settings are about to be put in force", Settings: *mounted, Spare: complete(s),
+	})
 	return false
 }
 
@@ -51,11 +53,25 @@ func recordNewSettings(s postgres.Snapshot, plan *draft) bool {
 func files(s postgres.Snapshot) ([]postgres.Content, string) {
 	settings, _ := wanted(s)
 	refused := refusedBefore(s)
-	in := render.Input{Settings: settings, User: s.Programs.User, Runtime: s.Runtime, Refused: refused}
+	in := render.Input{
+		Settings: settings, Instance: s.Instance, User: s.Programs.User, Runtime: s.Runtime, Refused: refused,
+	}
 	if in.Certificate = s.Certificate.Mounted; in.Certificate == "" {
 		in.Certificate = s.Certificate.Installed
 	}
 	return render.Files(in)
+}
+
+// complete tells whether a server could be started with the files that are on the disk: an agent wrote each of them.
+// The last one is written only after all others were.
+func complete(s postgres.Snapshot) bool {
+	ours := 0
+	for _, file := range s.Files {
+		if file.Ours {
+			ours++
+		}
+	}
+	return ours == len(render.Names())
 }
 
 func writeFiles(s postgres.Snapshot, plan *draft) bool {
@@ -71,7 +87,9 @@ func writeFiles(s postgres.Snapshot, plan *draft) bool {
 		}
 	}
 	if len(stale) > 0 {
-		plan.do(postgres.WriteFiles{Why: "the configuration on disk is not what the settings say", Files: stale})
+		plan.do(postgres.WriteFiles{
+			Why: "the configuration on disk is not what the settings say", Files: stale, Spare: complete(s),
+		})
 	}
 	return false
 }
@@ -87,7 +105,7 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	_, mark := files(s)
-	if s.Process.Failures > 0 && s.Process.Mark == mark && noteRefused(s, parametersIn(s.Process.LastWords), plan) {
+	if s.Process.Failures > 0 && s.Process.Mark == mark && noteRefused(s, complainedAbout(s.Process), plan) {
 		return true
 	}
 	// A corrected configuration is tried at once.
@@ -95,8 +113,8 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 	if s.Process.Failures > 1 && s.Process.Mark == mark && left > 0 {
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonServerFailing,
-			Detail: fmt.Sprintf("PostgreSQL ended %d times in a row soon after its start (%s): %s",
-				s.Process.Failures, s.Process.Exit, s.Process.LastWords),
+			Detail: fmt.Sprintf("PostgreSQL ends again and again soon after its start (%s)%s", s.Process.Exit,
+				lastWords(s.Process)),
 			Recheck: left,
 		})
 		return true
@@ -108,6 +126,14 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 	}
 	plan.do(postgres.StartServer{Why: startReason(s), Mark: mark})
 	return true
+}
+
+// lastWords has no number that changes with each attempt: a report that changes is written down each time.
+func lastWords(process postgres.Process) string {
+	if process.LastWords == "" {
+		return "; its log tells more"
+	}
+	return ": " + process.LastWords
 }
 
 func pause(failures int) time.Duration {

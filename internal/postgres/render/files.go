@@ -17,6 +17,8 @@ import (
 // Input is what the files depend on.
 type Input struct {
 	Settings wire.Settings
+	// Instance is the name of the instance.
+	Instance string
 	// User is the operating system's name for the user that PostgreSQL and the agent run as.
 	User string
 	// Runtime is the folder of the socket and of the certificate's copy.
@@ -40,6 +42,10 @@ const (
 // are time, process, SQL state, user, database and application.
 const LogPrefix = `\037%n\037%p\037%e\037%u\037%d\037%a\037`
 
+// RawLogPrefix is LogPrefix as PostgreSQL holds it. It is also given on the command line, so that the lines before the
+// configuration is read have it as well.
+func RawLogPrefix() string { return strings.ReplaceAll(LogPrefix, `\037`, "\x1f") }
+
 // TLSFolder is where the copy of the certificate is, inside the runtime folder.
 const TLSFolder = "tls"
 
@@ -54,14 +60,15 @@ const (
 // comes before it.
 func Names() []string { return []string{identityFile, accessFile, generated, mainFile} }
 
-const header = "# Written by the Meridian agent. Changes are overwritten: use the GeoDatabase.\n"
+// Header starts every file.
+const Header = "# Written by the Meridian agent. Changes are overwritten: use the GeoDatabase.\n"
 
 // Files returns the files and the mark that a server shows which has loaded them.
 func Files(in Input) (files []postgres.Content, mark string) {
-	identity := header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
-	access := header + accessRules
-	main := header + "include '" + generated + "'\n"
-	settings := header + parameters(in)
+	identity := Header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
+	access := Header + accessRules
+	main := Header + "include '" + generated + "'\n"
+	settings := Header + parameters(in)
 	mark = Hash(strings.Join([]string{identity, access, main, settings, in.Certificate}, "\x00"))
 	settings += line(MarkParameter, mark)
 	return []postgres.Content{
@@ -98,7 +105,7 @@ func parameters(in Input) string {
 		text.WriteString(line(parameter.Name, parameter.Value))
 	}
 	text.WriteString("# Managed by Meridian.\n")
-	for _, parameter := range placed(in.Runtime) {
+	for _, parameter := range placed(in) {
 		text.WriteString(line(parameter.Name, parameter.Value))
 	}
 	for _, parameter := range managed {
@@ -118,9 +125,11 @@ var defaults = []wire.Parameter{
 	{Name: "max_connections", Value: "100"},
 }
 
-// placed are those that depend on the runtime folder.
-func placed(runtime string) []wire.Parameter {
+// placed are those that depend on the instance and its runtime folder.
+func placed(in Input) []wire.Parameter {
+	runtime := in.Runtime
 	return []wire.Parameter{
+		{Name: "cluster_name", Value: in.Instance},
 		{Name: "unix_socket_directories", Value: runtime},
 		{Name: "ssl_cert_file", Value: path.Join(runtime, TLSFolder, wire.KeyCertificate)},
 		{Name: "ssl_key_file", Value: path.Join(runtime, TLSFolder, wire.KeyPrivateKey)},
@@ -140,6 +149,9 @@ var managed = []wire.Parameter{
 	{Name: "hot_standby", Value: "on"},
 	{Name: "fsync", Value: "on"},
 	{Name: "full_page_writes", Value: "on"},
+	{Name: "data_sync_retry", Value: "off"},
+	// The agent sees the end of a server, looks at what it left and decides about the next.
+	{Name: "restart_after_crash", Value: "off"},
 	{Name: "log_destination", Value: "stderr"},
 	{Name: "logging_collector", Value: "off"},
 	{Name: "log_line_prefix", Value: LogPrefix},

@@ -11,6 +11,7 @@ import (
 
 type input struct {
 	Settings    wire.Settings `json:"settings"`
+	Instance    string        `json:"instance"`
 	User        string        `json:"user"`
 	Runtime     string        `json:"runtime"`
 	Refused     []string      `json:"refused,omitempty"`
@@ -32,6 +33,25 @@ func TestFiles(t *testing.T) {
 	})
 }
 
+// What users may not set because Meridian sets it, is set: package admit promises that by these names.
+func TestWhatIsPromisedIsSet(t *testing.T) {
+	files, _ := render.Files(render.Input{Settings: wire.Settings{Major: 17}, Instance: "cities-1", Runtime: "/run"})
+	for name, value := range map[string]string{
+		"listen_addresses": "*", "port": "5432", "unix_socket_directories": "/run", "unix_socket_permissions": "0700",
+		"ssl": "on", "ssl_cert_file": "/run/tls/tls.crt", "ssl_key_file": "/run/tls/tls.key",
+		"ssl_ca_file": "/run/tls/ca.crt", "ssl_min_protocol_version": "TLSv1.2",
+		"cluster_name": "cities-1", "hot_standby": "on", "wal_level": "replica", "wal_log_hints": "on",
+		"full_page_writes": "on", "fsync": "on", "data_sync_retry": "off", "restart_after_crash": "off",
+		"log_destination": "stderr", "logging_collector": "off", "log_line_prefix": render.LogPrefix,
+		"password_encryption": "scram-sha-256", "allow_alter_system": "off",
+	} {
+		_, managed, _ := strings.Cut(files[2].Text, "# Managed by Meridian.\n")
+		if !strings.Contains("\n"+managed, "\n"+name+" = '"+value+"'\n") {
+			t.Errorf("%s is not set to %s", name, value)
+		}
+	}
+}
+
 func TestMarkFollowsEverything(t *testing.T) {
 	base := render.Input{Settings: wire.Settings{Major: 17}, User: "postgres", Runtime: "/run", Certificate: "c1"}
 	marks := map[string]string{}
@@ -39,6 +59,7 @@ func TestMarkFollowsEverything(t *testing.T) {
 		"nothing":     func(*render.Input) {},
 		"certificate": func(in *render.Input) { in.Certificate = "c2" },
 		"user":        func(in *render.Input) { in.User = "other" },
+		"instance":    func(in *render.Input) { in.Instance = "other-1" },
 		"runtime":     func(in *render.Input) { in.Runtime = "/other" },
 		"parameters": func(in *render.Input) {
 			in.Settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "1MB"}}

@@ -140,7 +140,9 @@ func (d *Disk) Files(names []string) ([]postgres.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		files = append(files, postgres.File{Name: name, Hash: render.Hash(string(content))})
+		files = append(files, postgres.File{
+			Name: name, Hash: render.Hash(string(content)), Ours: strings.HasPrefix(string(content), render.Header),
+		})
 	}
 	return files, nil
 }

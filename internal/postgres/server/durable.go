@@ -17,18 +17,30 @@ func writeDurably(path string, content []byte, mode fs.FileMode) error {
 	folder := filepath.Dir(path)
 	draft, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*")
 	if err != nil {
-		return err
+		return bare(err)
 	}
 	defer func() { _ = os.Remove(draft.Name()) }()
 	_, err = draft.Write(content)
-	err = errors.Join(err, draft.Chmod(mode), draft.Sync(), draft.Close())
-	if err != nil {
-		return err
+	for _, problem := range []error{err, draft.Chmod(mode), draft.Sync(), draft.Close()} {
+		if problem != nil {
+			return bare(problem)
+		}
 	}
 	if err := os.Rename(draft.Name(), path); err != nil {
-		return err
+		return bare(err)
 	}
 	return syncFolder(folder)
+}
+
+// bare drops the random name of a draft from an error: it goes into the report, which must not change with each try.
+func bare(err error) error {
+	if found, ok := errors.AsType[*fs.PathError](err); ok {
+		return found.Err
+	}
+	if found, ok := errors.AsType[*os.LinkError](err); ok {
+		return found.Err
+	}
+	return err
 }
 
 // syncFolder makes names in a folder outlive a loss of power.

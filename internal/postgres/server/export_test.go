@@ -8,6 +8,15 @@ var (
 	InitArgs = initdbArguments
 )
 
+// Words is what is kept of these lines of one start.
+func Words(lines ...string) (complaints []string, last string, reached bool) {
+	var kept words
+	for _, line := range lines {
+		kept.add([]byte(line))
+	}
+	return kept.before(), kept.text(), kept.wasReached()
+}
+
 // NewVerifier returns the text of a verifier with a new salt.
 func NewVerifier(password string) (string, error) {
 	made, err := newVerifier(password)

@@ -216,8 +216,17 @@ func (l *Link) extensions(ctx context.Context, wanted wire.Settings) ([]postgres
 	return extensions, nil
 }
 
-// SetRole implements postgres.SQL.
-func (l *Link) SetRole(ctx context.Context, name, password string) error {
+// CreateRole implements postgres.SQL.
+func (l *Link) CreateRole(ctx context.Context, name, password string) error {
+	return l.setRole(ctx, "create", name, password)
+}
+
+// SetPassword implements postgres.SQL. It fails for a role that has gone.
+func (l *Link) SetPassword(ctx context.Context, name, password string) error {
+	return l.setRole(ctx, "alter", name, password)
+}
+
+func (l *Link) setRole(ctx context.Context, verb, name, password string) error {
 	fresh, err := newVerifier(password)
 	if err != nil {
 		return err
@@ -225,15 +234,6 @@ func (l *Link) SetRole(ctx context.Context, name, password string) error {
 	connection, err := l.main(ctx)
 	if err != nil {
 		return err
-	}
-	var exists bool
-	err = connection.QueryRow(ctx, `select exists (select from pg_authid where rolname = $1)`, name).Scan(&exists)
-	if err != nil {
-		return fmt.Errorf("look for the role: %w", short(err))
-	}
-	verb := "create"
-	if exists {
-		verb = "alter"
 	}
 	// A verifier is base64, digits and punctuation: nothing in it needs an escape.
 	return l.execute(ctx, connection, fmt.Sprintf("%s role %s login password '%s'", verb, identifier(name), fresh))

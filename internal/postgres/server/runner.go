@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/kit/supervise"
 )
 
@@ -35,7 +34,7 @@ type Runner struct {
 	counted  bool // Whether the end of the process was looked at.
 	failures int
 	ended    time.Time
-	words    lastWords
+	words    words
 }
 
 // steady is how long a server must have run for its end not to count as a failure to start.
@@ -50,13 +49,16 @@ func (r *Runner) Look() postgres.Process {
 	}
 	exit, ended := r.process.Exit()
 	if !ended {
-		return postgres.Process{Running: true, Failures: r.failures, Mark: r.mark}
+		return postgres.Process{
+			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.wasReached(),
+		}
 	}
 	if !r.counted {
 		r.count()
 	}
 	facts := postgres.Process{
 		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.text(),
+		Started: r.process.Started(), Reached: r.words.wasReached(), Complaints: r.words.before(),
 	}
 	// When the table cannot be read, the worst is assumed: the kill that follows reports the error.
 	group, err := r.process.Group()
@@ -92,8 +94,8 @@ func (r *Runner) Start(mark string) error {
 	}
 	r.words.clear()
 	process, err := r.Supervisor.Start(supervise.Command{
-		Path: "postgres", Args: []string{"-D", r.Disk.Data()}, Env: r.Env, Dir: r.Disk.Folder,
-		Lines: r.line, Files: []*os.File{lock},
+		Path: "postgres", Args: []string{"-D", r.Disk.Data(), "-c", "log_line_prefix=" + render.RawLogPrefix()},
+		Env: r.Env, Dir: r.Disk.Folder, Lines: r.line, Files: []*os.File{lock},
 	})
 	if err != nil {
 		return fmt.Errorf("start the server: %w", err)
@@ -152,35 +154,4 @@ func (r *Runner) Reload() error {
 		return errors.New("reload: there is no server")
 	}
 	return process.Signal(syscall.SIGHUP)
-}
-
-// lastWords keeps the end of the log, for a server that does not come up.
-type lastWords struct {
-	mutex sync.Mutex
-	lines []string
-}
-
-func (w *lastWords) add(line []byte) {
-	const most = 5
-	text := ParseLogLine(line).Message
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.lines = append(w.lines, strings.TrimSpace(text))
-	if len(w.lines) > most {
-		w.lines = slices.Delete(w.lines, 0, len(w.lines)-most)
-	}
-}
-
-func (w *lastWords) clear() {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.lines = nil
-}
-
-func (w *lastWords) text() string {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	const most = 600
-	text := strings.Join(w.lines, "; ")
-	return text[max(0, len(text)-most):]
 }

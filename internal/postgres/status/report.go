@@ -38,18 +38,30 @@ func Report(snapshot postgres.Snapshot, plan postgres.Plan, outcome postgres.Out
 
 // Ready tells whether the instance accepts connections and has what the application needs. When that cannot be seen, a
 // database that has served before is taken to have it: a look that fails must not take a working server away.
+//
+// Nothing may be written before the operator has stored whose data this is: an instance that lost its volume before
+// that would begin anew, and nobody would know of the loss.
 func Ready(snapshot postgres.Snapshot) bool {
+	record := snapshot.Volume.Record
 	switch application := snapshot.Application; {
 	case snapshot.Stopping || !snapshot.Process.Running || !snapshot.Server.Reachable:
 		return false
+	case record == nil || !recorded(snapshot.Settings.Mounted, *record):
+		return false
 	case snapshot.Server.Replica:
 		return true
-	case application.Known:
-		return application.Role && application.Database
+	case application.Known && !(application.Role && application.Database):
+		return false
 	}
-	mounted, record := snapshot.Settings.Mounted, snapshot.Volume.Record
-	return mounted != nil && mounted.Initialised ||
-		record != nil && record.Settings != nil && record.Settings.Initialised
+	return record.Application != nil
+}
+
+// recorded goes by the settings of before when the mounted ones cannot be read: those were mounted as well.
+func recorded(mounted *wire.Settings, record postgres.Record) bool {
+	if mounted == nil {
+		mounted = record.Settings
+	}
+	return mounted != nil && mounted.Records(record.SystemIdentifier)
 }
 
 func state(snapshot postgres.Snapshot, plan postgres.Plan) wire.State {
@@ -106,6 +118,10 @@ func reason(plan postgres.Plan, outcome postgres.Outcome) (wire.Reason, string) 
 		if hold.Stalled {
 			return hold.Reason, hold.Detail
 		}
+	}
+	if outcome.Kept {
+		return wire.ReasonVolumeUnwritable, "new settings cannot be put in force, and those of before stay: " +
+			outcome.Failed + ": " + outcome.Problem
 	}
 	if outcome.Failed != "" {
 		return wire.ReasonActionFailed, outcome.Failed + ": " + outcome.Problem

@@ -19,10 +19,13 @@ func TestReason(t *testing.T) {
 		outcome postgres.Outcome
 		want    wire.Reason
 	}{
-		"nothing":                          {nil, postgres.Outcome{}, ""},
-		"a hold":                           {[]postgres.Hold{waiting}, postgres.Outcome{}, wire.ReasonExtensionMissing},
-		"a failure before a hold":          {[]postgres.Hold{waiting}, failed, wire.ReasonActionFailed},
-		"a need for help before failure":   {[]postgres.Hold{waiting, stalled}, failed, wire.ReasonVolumeEmpty},
+		"nothing":                        {nil, postgres.Outcome{}, ""},
+		"a hold":                         {[]postgres.Hold{waiting}, postgres.Outcome{}, wire.ReasonExtensionMissing},
+		"a failure before a hold":        {[]postgres.Hold{waiting}, failed, wire.ReasonActionFailed},
+		"a need for help before failure": {[]postgres.Hold{waiting, stalled}, failed, wire.ReasonVolumeEmpty},
+		"settings that were not written": {
+			[]postgres.Hold{waiting}, postgres.Outcome{Failed: "WriteFiles", Kept: true}, wire.ReasonVolumeUnwritable,
+		},
 		"a refused plan before all others": {[]postgres.Hold{waiting, stalled}, refused, wire.ReasonPlanRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +42,10 @@ func TestReason(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	up := postgres.Snapshot{
+		Settings: postgres.Settings{Mounted: &wire.Settings{Initialised: true, SystemIdentifier: "7401"}},
+		Volume: postgres.Volume{Record: &postgres.Record{
+			SystemIdentifier: "7401", Application: &wire.Application{Database: "app", Owner: "app"},
+		}},
 		Process: postgres.Process{Running: true}, Server: postgres.Server{Reachable: true},
 		Application: postgres.Application{Known: true, Role: true, Database: true},
 	}
@@ -46,17 +53,34 @@ func TestReady(t *testing.T) {
 		change func(*postgres.Snapshot)
 		want   bool
 	}{
-		"all there":               {func(*postgres.Snapshot) {}, true},
-		"told to end":             {func(s *postgres.Snapshot) { s.Stopping = true }, false},
-		"no process":              {func(s *postgres.Snapshot) { s.Process.Running = false }, false},
-		"no answer":               {func(s *postgres.Snapshot) { s.Server.Reachable = false }, false},
-		"no database yet":         {func(s *postgres.Snapshot) { s.Application.Database = false }, false},
-		"a replica":               {func(s *postgres.Snapshot) { s.Server.Replica, s.Application.Known = true, false }, true},
-		"a first look that fails": {func(s *postgres.Snapshot) { s.Application = postgres.Application{} }, false},
-		"a later look that fails": {func(s *postgres.Snapshot) {
+		"all there":       {func(*postgres.Snapshot) {}, true},
+		"told to end":     {func(s *postgres.Snapshot) { s.Stopping = true }, false},
+		"no process":      {func(s *postgres.Snapshot) { s.Process.Running = false }, false},
+		"no answer":       {func(s *postgres.Snapshot) { s.Server.Reachable = false }, false},
+		"no database yet": {func(s *postgres.Snapshot) { s.Application.Database = false }, false},
+		"a replica":       {func(s *postgres.Snapshot) { s.Server.Replica, s.Application.Known = true, false }, true},
+		"a first look that fails": {func(s *postgres.Snapshot) {
 			s.Application = postgres.Application{}
-			s.Settings.Mounted = &wire.Settings{Initialised: true}
+			s.Volume.Record = &postgres.Record{SystemIdentifier: "7401"}
+		}, false},
+		"a later look that fails": {func(s *postgres.Snapshot) { s.Application = postgres.Application{} }, true},
+		"not noted on the volume": {func(s *postgres.Snapshot) {
+			s.Volume.Record = &postgres.Record{SystemIdentifier: "7401"}
+		}, false},
+		"not stored by the operator": {func(s *postgres.Snapshot) { s.Settings.Mounted = &wire.Settings{} }, false},
+		"other data is stored": {func(s *postgres.Snapshot) {
+			s.Settings.Mounted = &wire.Settings{Initialised: true, SystemIdentifier: "9"}
+		}, false},
+		"a replica of other data": {func(s *postgres.Snapshot) {
+			s.Server.Replica = true
+			s.Settings.Mounted = &wire.Settings{Initialised: true, SystemIdentifier: "9"}
+		}, false},
+		"spoilt settings, stored before": {func(s *postgres.Snapshot) {
+			record := *s.Volume.Record
+			record.Settings, s.Settings.Mounted = s.Settings.Mounted, nil
+			s.Volume.Record = &record
 		}, true},
+		"spoilt settings, never stored": {func(s *postgres.Snapshot) { s.Settings.Mounted = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := up

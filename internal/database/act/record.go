@@ -1,0 +1,67 @@
+package act
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// storeRecord writes the record into a child that has none, and leaves everything else of it as it is stored, also what
+// the spec asks for by now: a database whose changes are stopped gets its record all the same.
+func (p *pass) storeRecord(ctx context.Context, action database.Action) (database.Result, error) {
+	if action.Kind == database.KindSettings {
+		return p.recordInSettings(ctx, action)
+	}
+	var claim corev1.PersistentVolumeClaim
+	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+		return database.Result{}, err
+	}
+	if _, found := claim.Annotations[database.AnnotationSystemIdentifier]; found {
+		return database.Result{}, moved(action, "it has a record already")
+	}
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	wanted := database.InstanceDesign{Name: action.Name, Size: size}
+	return p.write(ctx, render.Claim(p.design, wanted), &claim)
+}
+
+func (p *pass) recordInSettings(ctx context.Context, action database.Action) (database.Result, error) {
+	var live corev1.ConfigMap
+	if err := p.readAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	switch {
+	case err != nil:
+		return database.Result{}, err
+	case settings.Initialised:
+		return database.Result{}, moved(action, "it has a record already")
+	}
+	settings.Initialised, settings.SystemIdentifier = true, p.design.Record.SystemIdentifier
+	wanted, err := render.StoredSettings(p.design, settings)
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, wanted, &live)
+}
+
+// growClaim raises the size of a claim, with the record that the claim has, whatever the plan believes it to be.
+func (p *pass) growClaim(ctx context.Context, action database.Action) (database.Result, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+		return database.Result{}, err
+	}
+	design := p.design
+	identifier, found := claim.Annotations[database.AnnotationSystemIdentifier]
+	design.Record = database.Record{Initialised: found, SystemIdentifier: identifier}
+	for _, wanted := range design.Instances {
+		if wanted.Name == action.Name {
+			return p.write(ctx, render.Claim(design, wanted), &claim)
+		}
+	}
+	return database.Result{}, fmt.Errorf("the design has no claim %s", action.Name)
+}

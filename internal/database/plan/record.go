@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"fmt"
+
+	"meridian.dev/meridian/internal/database"
+)
+
+// keepRecord stores the record where it is missing. That is safety: until it is stored, an empty volume would be taken
+// for a new database. Copies that contradict each other are left as they are, for a human to judge.
+func keepRecord(d *draft) {
+	if problems := recordProblems(d.Snapshot); len(problems) > 0 {
+		d.stopped = true
+		for _, problem := range problems {
+			d.hold(database.Stalled, 0, "RecordUnclear", problem)
+		}
+		return
+	}
+	if !d.Record.Initialised {
+		return
+	}
+	if settings := d.Settings; settings.UID != "" && !settings.Deleting && !settings.Copy.Initialised {
+		d.do(database.Action{
+			Verb: database.StoreRecord, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
+			UID: settings.UID, ResourceVersion: settings.ResourceVersion, Why: d.recordText(),
+		})
+	}
+	for _, instance := range d.Instances {
+		claim := instance.Claim
+		if claim == nil || claim.Deleting || claim.Copy.Initialised || d.writes(database.KindClaim, instance.Name) {
+			continue
+		}
+		d.do(database.Action{
+			Verb: database.StoreRecord, Kind: database.KindClaim, Name: instance.Name,
+			UID: claim.UID, ResourceVersion: claim.ResourceVersion, Why: d.recordText(),
+		})
+	}
+}
+
+func (d *draft) recordText() string { return "the data is that of system " + d.Record.SystemIdentifier }
+
+// recordProblems says why the copies of the record cannot be relied upon.
+func recordProblems(snapshot database.Snapshot) []string {
+	settings := "the ConfigMap " + database.SettingsName(snapshot.Name)
+	if snapshot.Settings.Problem != "" {
+		return []string{fmt.Sprintf("%s cannot be read: %s; bring its content back", settings, snapshot.Settings.Problem)}
+	}
+	type copied struct {
+		place  string
+		record database.Record
+	}
+	copies := []copied{{settings, snapshot.Settings.Copy}}
+	for _, instance := range snapshot.Instances {
+		if instance.Claim != nil {
+			copies = append(copies, copied{"the claim " + instance.Name, instance.Claim.Copy})
+		}
+	}
+	var problems []string
+	var first *copied
+	for i, one := range copies {
+		switch {
+		case !one.record.Initialised:
+		case one.record.SystemIdentifier == "":
+			problems = append(problems, one.place+" says that there is data and not of which system; "+
+				"write down the system identifier that pg_controldata shows")
+		case first == nil:
+			first = &copies[i]
+		case one.record.SystemIdentifier != first.record.SystemIdentifier:
+			problems = append(problems, fmt.Sprintf(
+				"%s says that the data is of system %s, but %s says %s; correct the one that pg_controldata contradicts",
+				first.place, first.record.SystemIdentifier, one.place, one.record.SystemIdentifier))
+		}
+	}
+	return problems
+}

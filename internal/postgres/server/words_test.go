@@ -1,0 +1,70 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"meridian.dev/meridian/internal/postgres/server"
+)
+
+// entry is a line of the log: of process, user and database.
+func entry(pid, user, database, text string) string {
+	return "\x1f1700000000.1\x1f" + pid + "\x1f00000\x1f" + user + "\x1f" + database + "\x1f\x1f" + text
+}
+
+// What is decided on, and what is told, comes from the server alone: texts of tenants are in neither.
+func TestWords(t *testing.T) {
+	const invalid = `invalid value for parameter "work_mem": "wrong"`
+	open := entry("9", "", "", "LOG:  starting PostgreSQL 17.6 on x86_64")
+	for name, test := range map[string]struct {
+		lines      []string
+		complaints []string
+		last       string
+		reached    bool
+	}{
+		"a value that it does not start with": {
+			lines:      []string{entry("9", "", "", "LOG:  "+invalid), entry("9", "", "", "FATAL:  file contains errors")},
+			complaints: []string{invalid, "file contains errors"}, last: "file contains errors",
+		},
+		"with states in the messages": {
+			lines: []string{entry("9", "", "", "LOG:  22023: "+invalid)}, complaints: []string{invalid},
+		},
+		"the same after it has opened": {
+			lines: []string{open, entry("9", "", "", "LOG:  "+invalid)}, reached: true,
+		},
+		"an error of a tenant": {
+			lines: []string{open, entry("12", "app", "app", "ERROR:  "+invalid),
+				entry("12", "app", "app", "FATAL:  "+invalid), entry("12", "app", "app", "STATEMENT:  select secret"),
+				"\tinvalid", entry("12", "app", "app", "HINT:  mine")},
+			reached: true,
+		},
+		"a tenant before a word of its own": {
+			lines: []string{entry("12", "app", "app", "FATAL:  "+invalid)}, reached: true,
+		},
+		"a user named like a line": {
+			lines:   []string{open, entry("12", "\x1f\x1f\x1fFATAL:  "+invalid, "app", "FATAL:  no such role")},
+			reached: true,
+		},
+		"another process of the server": {
+			lines: []string{entry("9", "", "", "LOG:  a"), entry("10", "", "", "LOG:  "+invalid),
+				entry("10", "", "", "DETAIL:  a secret"), entry("10", "", "", "CONTEXT:  a secret"),
+				entry("10", "", "", "PANIC:  no checkpoint"), entry("10", "", "", "HINT:  restore")},
+			complaints: []string{"a"}, last: "no checkpoint; restore",
+		},
+		"without a prefix": {
+			lines: []string{"postgres: max_connections is too small", open, "something of a library"},
+			last:  "postgres: max_connections is too small", reached: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			complaints, last, reached := server.Words(test.lines...)
+			if diff := cmp.Diff(test.complaints, complaints); diff != "" {
+				t.Errorf("complaints differ (-want +got):\n%s", diff)
+			}
+			if last != test.last || reached != test.reached {
+				t.Errorf("last words %q, reached %t; want %q, %t", last, reached, test.last, test.reached)
+			}
+		})
+	}
+}
