@@ -78,10 +78,8 @@ func get(ctx context.Context, c *cluster) *v1alpha1.GeoDatabase {
 }
 
 // query runs SQL as an application does: from a pod of its own, with the Secret, over the write address, and with the
-// certificate of the server checked by name.
-//
-// The nodes learn of a new address some time after the pod is ready, and nothing in the API says when: like an
-// application, the test tries again while it is refused, and tells that it had to.
+// certificate of the server checked by name. Ready does not look at the endpoints of the address yet, and connections
+// were seen to be refused for some seconds after it; until it does, a refused connection is tried again, and told.
 func query(c *cluster, sql string) string {
 	c.t.Helper()
 	const patience = 15 * time.Second
