@@ -17,6 +17,7 @@ var purePackages = []string{
 	"internal/admit",
 	"kit/condition",
 	"kit/names",
+	"kit/quorum",
 }
 
 // impureImports is what pure code has no use for, with the reason.
