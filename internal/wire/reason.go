@@ -54,3 +54,41 @@ const (
 	// ReasonPlanRefused: a plan would have broken an invariant and was not carried out.
 	ReasonPlanRefused Reason = "PlanRefused"
 )
+
+// Reasons of the lease.
+const (
+	// ReasonLeaseLost: the lease by which the agents agree is gone, or is another one. Nobody becomes primary.
+	ReasonLeaseLost Reason = "LeaseLost"
+	// ReasonLeaseUnreadable: the record on the lease cannot be understood.
+	ReasonLeaseUnreadable Reason = "LeaseUnreadable"
+	// ReasonTenureUnreadable: what the volume knows of the lease cannot be read.
+	ReasonTenureUnreadable Reason = "TenureUnreadable"
+	// ReasonWaitingForLease: the API server does not answer, so that nobody knows who the primary is.
+	ReasonWaitingForLease Reason = "WaitingForLease"
+	// ReasonElection: the primary has gone, and the members agree on a new one.
+	ReasonElection Reason = "Election"
+	// ReasonQuorumMissing: too few members answer for an election that loses nothing.
+	ReasonQuorumMissing Reason = "QuorumMissing"
+	// ReasonGateClosed: the new primary waits until enough members have everything, before it lets applications in.
+	ReasonGateClosed Reason = "GateClosed"
+	// ReasonMembership: a member is being added or taken out.
+	ReasonMembership Reason = "Membership"
+	// ReasonSwitchover: the primary gives its place to another instance.
+	ReasonSwitchover Reason = "Switchover"
+	// ReasonTimelineWrong: a promotion led to another timeline than the reserved one.
+	ReasonTimelineWrong Reason = "TimelineWrong"
+	// ReasonFenced: the instance has answered an election and waits for its outcome.
+	ReasonFenced Reason = "Fenced"
+)
+
+// Reasons of an instance that becomes what it was told to be.
+const (
+	// ReasonWaitingForStanding: the agents have not agreed yet on what this instance shall be.
+	ReasonWaitingForStanding Reason = "WaitingForStanding"
+	// ReasonCopying: the data of the primary is being copied to this instance, or its own is made to fit.
+	ReasonCopying Reason = "Copying"
+	// ReasonUpstreamMissing: the primary that this instance shall follow does not answer, or does not send its log.
+	ReasonUpstreamMissing Reason = "UpstreamMissing"
+	// ReasonPromoting: the instance is about to become the primary.
+	ReasonPromoting Reason = "Promoting"
+)

@@ -64,6 +64,19 @@ type Report struct {
 	PendingRestart []string `json:"pendingRestart"`
 	// Extensions are those of the application's database, sorted by name.
 	Extensions []Extension `json:"extensions"`
+	// Term and Holder are the lease as this instance last saw it: the number of the primary, and which instance it is.
+	Term   int64  `json:"term"`
+	Holder string `json:"holder"`
+	// Standing is what the instance was told to be, Fenced says that it has answered an election.
+	Standing string `json:"standing"`
+	Fenced   bool   `json:"fenced"`
+	// Serving says that applications are let in; of a primary also that the write address leads to it.
+	Serving bool `json:"serving"`
+	// Streams says that a replica takes the log of the holder. LagBytes is what it lacks, LagMilliseconds how old its
+	// data is at most.
+	Streams         bool   `json:"streams"`
+	LagBytes        uint64 `json:"lagBytes"`
+	LagMilliseconds int64  `json:"lagMilliseconds"`
 	// Reason is why the instance is not as wished, or empty. Message is the same as a sentence.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`

@@ -28,6 +28,17 @@ type Settings struct {
 	Extensions []string `json:"extensions"`
 	// Parameters go into PostgreSQL's configuration, sorted by name, each name once.
 	Parameters []Parameter `json:"parameters"`
+	// LeaseUID is the lease that the operator made for this database, by which the agents agree on the primary.
+	LeaseUID string `json:"leaseUID"`
+	// Instances are the names of those that shall have a copy, sorted.
+	Instances []string `json:"instances"`
+	// Durability is what an acknowledged write is worth: Strict, Available or Async.
+	Durability string `json:"durability"`
+	// LeaseMilliseconds is how long the lease lasts, MaxReadLagMilliseconds how far a replica may be behind and still take
+	// reads, MaxFailoverLagBytes what an election may lose in the mode Async.
+	LeaseMilliseconds      int64 `json:"leaseMilliseconds"`
+	MaxReadLagMilliseconds int64 `json:"maxReadLagMilliseconds"`
+	MaxFailoverLagBytes    int64 `json:"maxFailoverLagBytes"`
 	// Initialised says that this database has had data once. It never becomes false again: with it, an empty volume is
 	// a lost volume, and not a new one.
 	Initialised bool `json:"initialised"`
@@ -53,6 +64,8 @@ func (s Settings) Canonical() Settings {
 	s.Version = SettingsVersion
 	s.Extensions = append([]string{}, s.Extensions...)
 	s.Parameters = append([]Parameter{}, s.Parameters...)
+	s.Instances = append([]string{}, s.Instances...)
+	slices.Sort(s.Instances)
 	slices.SortStableFunc(s.Parameters, func(a, b Parameter) int { return cmp.Compare(a.Name, b.Name) })
 	return s
 }

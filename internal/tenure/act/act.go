@@ -1,0 +1,197 @@
+// Package act carries out the plan of a pass: one switch over the actions, in their order. What must be on the volume
+// before an act is there, or the act does not happen. Start reading at Actor.Do.
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// fencePatience is how long it may take to prove that the server takes nothing from a primary (F1).
+const fencePatience = time.Second
+
+// Actor acts through the ports.
+type Actor struct {
+	Ports tenure.Ports
+	// Exclusive runs what no other act by a standing may run beside: the change of the standing, and a fence.
+	Exclusive func(act func())
+	// Publish is called with each change of the standing or of the deadline, before the server hears of it.
+	Publish func(state *tenure.State)
+	// Before, if it is there, is told of every action right before it is carried out.
+	Before func(action tenure.Action)
+}
+
+// Do carries out the plan. When something that the rest relies on fails, the rest is left for a later pass.
+func (a *Actor) Do(ctx context.Context, decided tenure.Plan, state *tenure.State) error {
+	for _, action := range decided.Actions {
+		if a.Before != nil {
+			a.Before(action)
+		}
+		if err := a.do(ctx, action, state); err != nil {
+			return fmt.Errorf("%s: %w", action.Verb(), err)
+		}
+	}
+	return nil
+}
+
+func (a *Actor) do(ctx context.Context, action tenure.Action, state *tenure.State) error {
+	memory := &state.Memory
+	now := a.Ports.Clock.Now()
+	switch action := action.(type) {
+	case tenure.Store:
+		return a.store(action.Stored, state)
+	case tenure.Arm:
+		return a.arm(action, state)
+	case tenure.Kill:
+		a.Ports.Server.Kill()
+	case tenure.Obey:
+		a.obey(action.Standing, state)
+	case tenure.AnswerBallot:
+		return a.answer(ctx, action, state)
+	case tenure.Reply:
+		a.reply(action.ID, action.Reply, state)
+	case tenure.Send:
+		memory.SentTo(action.Request, now)
+		a.Ports.Peers.Send(action.Request, addressOf(action.Request.To.Name, memory.Peers), now)
+	case tenure.ReadLease:
+		memory.ReadBegun(now)
+		a.Ports.Leases.Read(now)
+	case tenure.WriteLease:
+		return a.write(action, state)
+	case tenure.Conduct:
+		memory.Ballot = action.Ballot
+	case tenure.Yield:
+		memory.Yielding = nil
+		if !action.Stop {
+			memory.Yielding = &now
+		}
+	case tenure.Rest:
+		memory.Rest = action.Until
+	case tenure.Lack:
+		memory.Lacking = action.Since
+	case tenure.Forget:
+		memory.Asked = nil
+	default:
+		return a.show(action, state)
+	}
+	return nil
+}
+
+// show tells others where this instance is.
+func (a *Actor) show(action tenure.Action, state *tenure.State) error {
+	now := a.Ports.Clock.Now()
+	switch action := action.(type) {
+	case tenure.ReadRoute:
+		state.Memory.Route.Writing, state.Memory.Route.Tried = true, now
+		a.Ports.Surroundings.ReadRoute()
+	case tenure.WriteRoute:
+		state.Memory.Route.Writing, state.Memory.Route.Tried = true, now
+		a.Ports.Surroundings.WriteRoute(action.Address, action.Term)
+	case tenure.WriteLabels:
+		state.Memory.Labels.Writing, state.Memory.Labels.Tried = true, now
+		a.Ports.Surroundings.WriteLabels(action.Role, action.Read)
+	default:
+		return fmt.Errorf("the action %T is unknown", action)
+	}
+	return nil
+}
+
+// store forgets what it knows of the volume when it fails: the write may have been done or not.
+func (a *Actor) store(stored tenure.Stored, state *tenure.State) error {
+	if err := a.Ports.Volume.Store(stored); err != nil {
+		state.Loaded = false
+		return err
+	}
+	state.Stored = stored
+	return nil
+}
+
+// arm gives the deadline to the watchdog. Where nothing may lead at all, a watchdog that cannot be told so is no reason
+// to leave the server alive: the agent ends it itself, and goes on.
+func (a *Actor) arm(action tenure.Arm, state *tenure.State) error {
+	err := a.Ports.Watchdog.Arm(action.Until)
+	if err != nil && action.Until > 0 {
+		return err
+	}
+	if err != nil {
+		a.Ports.Server.Kill()
+	}
+	a.Publish(state)
+	return nil
+}
+
+// obey gives the standing its number. Whoever holds the lock acts by the standing before; whoever gets it after this is
+// refused.
+func (a *Actor) obey(standing tenure.Standing, state *tenure.State) {
+	a.Exclusive(func() {
+		standing.Serial = state.Memory.Standing.Serial + 1
+		state.Memory.Standing = standing
+		a.Publish(state)
+		a.Ports.Server.Obey(standing)
+	})
+}
+
+// answer fences the server, and answers only if that is proven (F1).
+func (a *Actor) answer(ctx context.Context, action tenure.AnswerBallot, state *tenure.State) error {
+	if !state.Loaded || state.Stored.Fence == nil || *state.Stored.Fence != action.Fence {
+		return errors.New("F1: the fence is not on the volume")
+	}
+	ctx, cancel := context.WithTimeout(ctx, fencePatience)
+	defer cancel()
+	var position tenure.Position
+	var err error
+	a.Exclusive(func() { position, err = a.Ports.Server.Fence(ctx) })
+	reply := action.Reply
+	if err != nil {
+		reply.Yes, reply.Why = false, "F1: the server cannot be fenced: "+err.Error()
+		a.reply(action.ID, reply, state)
+		return err
+	}
+	reply.Timeline, reply.LSN = position.Timeline, position.LSN
+	if action.ID == 0 {
+		state.Memory.Answered(tenure.Answer{
+			Member: reply.From, Position: position, CannotLead: reply.CannotLead, Address: reply.Address,
+		})
+		return nil
+	}
+	a.reply(action.ID, reply, state)
+	return nil
+}
+
+func (a *Actor) reply(id uint64, reply wire.PeerReply, state *tenure.State) {
+	kept := slices.DeleteFunc(slices.Clone(state.Inbox), func(r tenure.Request) bool { return r.ID == id })
+	if len(kept) == len(state.Inbox) {
+		return
+	}
+	state.Inbox = kept
+	a.Ports.Peers.Reply(id, reply)
+}
+
+// write begins a write of the lease. The deadline that it may bring counts from now, which is before anything is sent.
+func (a *Actor) write(action tenure.WriteLease, state *tenure.State) error {
+	if state.Memory.Write != nil {
+		return errors.New("another write of the lease is under way")
+	}
+	write := tenure.Write{
+		Kind: action.Kind, Version: action.Version, Holder: action.Holder, Record: action.Record,
+		Started: a.Ports.Clock.Now(),
+	}
+	state.Memory.WriteBegun(write)
+	a.Ports.Leases.Write(write)
+	return nil
+}
+
+func addressOf(name string, peers []tenure.Peer) string {
+	for _, peer := range peers {
+		if peer.Name == name {
+			return peer.Address
+		}
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package tenure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Self is this instance with its copy, or, before there is one, with the copy that it is to make as the first.
+func (s Snapshot) Self() wire.Member {
+	return wire.Member{Name: s.Name, Incarnation: cmp.Or(s.Engine.Incarnation, s.Stored.Incarnation)}
+}
+
+// Lost says why the lease is not the one that this volume has obeyed, empty if it is, or is not known.
+func (s Snapshot) Lost() string {
+	known := cmp.Or(s.Stored.LeaseUID, s.Policy.LeaseUID)
+	switch {
+	case !s.Lease.Known:
+		return ""
+	case !s.Lease.Exists:
+		return "it is not there"
+	case known != "" && s.Lease.UID != known:
+		return fmt.Sprintf("its UID is %s, and this database has obeyed %s", s.Lease.UID, known)
+	case s.Lease.Problem != "":
+		return s.Lease.Problem
+	case s.Lease.Term < s.Stored.MaxTerm:
+		return fmt.Sprintf("it is at term %d, and term %d was seen before", s.Lease.Term, s.Stored.MaxTerm)
+	case s.Lease.Record != nil && s.Lease.Record.DatabaseUID != s.DatabaseUID:
+		return "its record is about the database with UID " + s.Lease.Record.DatabaseUID
+	}
+	return ""
+}
+
+// Records are those that may be the record of the lease: the one that was acted upon last, one that this instance has
+// begun to write, and, if the lease is what this volume obeys, the one that it shows. What needs members must have them
+// under each.
+func (s Snapshot) Records() []wire.LeaseRecord {
+	var records []wire.LeaseRecord
+	for _, record := range []*wire.LeaseRecord{s.Stored.LastRecord, s.Stored.NextRecord} {
+		if record != nil {
+			records = append(records, *record)
+		}
+	}
+	for _, doubt := range s.Doubts {
+		records = append(records, doubt.Record)
+	}
+	if s.Write != nil {
+		records = append(records, s.Write.Record)
+	}
+	return records
+}
+
+// Deadline is for which term this instance may lead, and until when: from then on no server of it may acknowledge
+// anything. The term is 0 if it may not lead at all.
+//
+// The right comes from the lease, counted from the begin of the last successful write (C1). While the API server is away
+// or the lease is lost it comes from promises, counted from when they were asked for: W of them, the own included, under each record that may
+// be in force.
+func (s Snapshot) Deadline() (term int64, until Instant) {
+	if s.Right.Term > 0 {
+		term, until = s.Right.Term, s.Right.Renewed.Add(s.Policy.Duration-s.Policy.Margin)
+	}
+	if s.Lease.Failing == nil && s.Lost() == "" {
+		return term, until
+	}
+	held := cmp.Or(s.Right.Term, s.Stored.HeldTerm)
+	if promised := s.promisedUntil(held); held > 0 && promised > until {
+		return held, promised
+	}
+	return term, until
+}
+
+func (s Snapshot) promisedUntil(term int64) Instant {
+	records := s.Records()
+	// The own promise counts only if nothing speaks against it: no election was answered, no later term was seen.
+	if len(records) == 0 || s.Stored.Fence != nil || s.Stored.MaxTerm > term {
+		return 0
+	}
+	until := s.Now.Add(s.Policy.Duration - s.Policy.Margin)
+	for _, record := range records {
+		until = min(until, s.promisedUnder(record, term))
+	}
+	return until
+}
+
+func (s Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
+	needed := record.W - 1
+	if s.Policy.Durability == Async {
+		needed = len(record.Members) - 1
+	}
+	if !record.Has(s.Self()) {
+		return 0
+	}
+	var sent []Instant
+	for _, promise := range s.Promises {
+		if promise.Term == term && promise.Member != s.Self() && record.Has(promise.Member) {
+			sent = append(sent, promise.Sent)
+		}
+	}
+	if len(sent) < needed {
+		return 0
+	}
+	if needed == 0 {
+		return s.Now.Add(s.Policy.Duration - s.Policy.Margin)
+	}
+	slices.Sort(sent)
+	return sent[len(sent)-needed].Add(s.Policy.Duration - s.Policy.Margin)
+}
+
+// MayLead says whether the right to lead holds now, for which term.
+func (s Snapshot) MayLead() (term int64, may bool) {
+	term, until := s.Deadline()
+	return term, term > 0 && s.Now < until
+}

@@ -1,0 +1,297 @@
+package tenure
+
+import (
+	"slices"
+	"strings"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Memory is what an agent remembers between two passes, and loses when it ends. It changes only by the events below,
+// each a function of the memory and the event, and by the actions that say so.
+type Memory struct {
+	Lease Lease `json:"lease"`
+	Right Right `json:"right,omitzero"`
+	// Write is a write of the lease that is under way.
+	Write *Write `json:"write,omitempty"`
+	// Doubts are writes of the present version of the lease whose outcome is not known (E5).
+	Doubts []Write `json:"doubts,omitempty"`
+	// Reading says that a consistent read of the lease is under way since then.
+	Reading *Instant `json:"reading,omitempty"`
+	// Tried is when the API server last did not answer.
+	Tried Instant `json:"tried,omitempty"`
+	// Ballot is the one that this instance conducts, nil if none.
+	Ballot *Ballot `json:"ballot,omitempty"`
+	// Promises are those that this instance, as the holder, was given.
+	Promises []Promised `json:"promises,omitempty"`
+	// Places are the positions that peers told on request, for a switchover.
+	Places []Place `json:"places,omitempty"`
+	// Asked is the switchover that somebody has asked this instance for.
+	Asked *wire.Switchover `json:"asked,omitempty"`
+	Route Route            `json:"route"`
+	// Labels are what the pod of this instance says of itself.
+	Labels Labels `json:"labels"`
+	// Peers are the other instances that were heard of, and where they are, sorted by name.
+	Peers []Peer `json:"peers,omitempty"`
+	// Standing is what the engine was told last.
+	Standing Standing `json:"standing"`
+	// Yielding is since when this instance gives its place away, nil if it does not.
+	Yielding *Instant `json:"yielding,omitempty"`
+	// Rest is until when this instance does not stand, after a promotion that failed.
+	Rest Instant `json:"rest,omitempty"`
+	// Lacking is since when the holder has too few replicas for its quorum, nil if it has enough.
+	Lacking *Instant `json:"lacking,omitempty"`
+	// Sent are the last requests of each kind to each peer, so that none is sent twice at once.
+	Sent []Sent `json:"sent,omitempty"`
+}
+
+// Sent is a request to a peer.
+type Sent struct {
+	To   string        `json:"to"`
+	Kind wire.PeerKind `json:"kind"`
+	At   Instant       `json:"at"`
+}
+
+// View is the lease as the API server tells it. An absent lease is a View without a UID.
+type View struct {
+	UID, Version string
+	Holder       wire.Member
+	Term         int64
+	Record       *wire.LeaseRecord
+	Problem      string
+}
+
+// Verdict is how a write of the lease ended.
+type Verdict string
+
+// The verdicts.
+const (
+	WriteDone Verdict = "done"
+	// WriteConflict: the lease has another version; certainly not done.
+	WriteConflict Verdict = "conflict"
+	// WriteRefused: certainly not done, for another reason.
+	WriteRefused Verdict = "refused"
+	// WriteUnknown: nobody knows, and it may still be done.
+	WriteUnknown Verdict = "unknown"
+)
+
+// Watched is a change that the API server told of by itself. It may be old.
+func (m *Memory) Watched(view View, now Instant) { m.see(view, now) }
+
+// ReadBegun is the begin of a consistent read.
+func (m *Memory) ReadBegun(now Instant) { m.Reading = &now }
+
+// ReadDone is the end of a consistent read that began at that moment.
+func (m *Memory) ReadDone(view View, began, now Instant) {
+	m.Reading = nil
+	// Whoever leads by promises goes by them until a renewal is done: a read alone gives no right.
+	leads := m.Standing.Role == RoleLead || m.Standing.Role == RoleYield
+	if !leads || m.Lease.Known && view.UID != m.Lease.UID || view.Term != m.Standing.Term {
+		m.Lease.Failing = nil
+	}
+	if m.Lease.Stale <= began {
+		m.Lease.Stale = 0
+	}
+	m.see(view, now)
+	if m.Lease.UID == view.UID && m.Lease.Version == view.Version {
+		m.Lease.Read = max(m.Lease.Read, began)
+	}
+}
+
+// ReadFailed is the end of a read without an answer.
+func (m *Memory) ReadFailed(now Instant) {
+	m.Reading = nil
+	m.fail(now)
+}
+
+// WriteBegun is the begin of a conditional write.
+func (m *Memory) WriteBegun(write Write) { m.Write = &write }
+
+// WriteEnded is its end. The view is there only when it was done.
+func (m *Memory) WriteEnded(self wire.Member, verdict Verdict, view View, now Instant) {
+	write := m.Write
+	if write == nil {
+		return
+	}
+	m.Write = nil
+	switch verdict {
+	case WriteDone:
+		m.Lease.Failing = nil
+		// The grant is decided here and not in see: this write is known to be the one that was done.
+		m.see(view, now)
+		m.grant(self, *write)
+	case WriteConflict:
+		m.Lease.Stale = now
+	case WriteRefused:
+		m.Lease.Stale = now
+		m.fail(now)
+	case WriteUnknown:
+		write.Ended = now
+		if write.Version == m.Lease.Version {
+			m.Doubts = append(m.Doubts, *write)
+		} else {
+			m.settle(self, []Write{*write})
+		}
+		m.Lease.Stale = now
+		m.fail(now)
+	}
+}
+
+// Settle looks at the writes in doubt once the lease has another version: at most one of them was done, and none will be
+// any more. Each pass begins with it.
+func (m *Memory) Settle(self wire.Member) {
+	var open, over []Write
+	for _, doubt := range m.Doubts {
+		if doubt.Version == m.Lease.Version {
+			open = append(open, doubt)
+		} else {
+			over = append(over, doubt)
+		}
+	}
+	m.Doubts = open
+	m.settle(self, over)
+}
+
+// settle grants the right of the earliest write in doubt that the lease shows: its deadline is the earliest.
+func (m *Memory) settle(self wire.Member, over []Write) {
+	for _, doubt := range over {
+		if m.Lease.Exists && m.Lease.Holder == doubt.Holder && m.Lease.Term == doubt.Record.Term {
+			m.grant(self, doubt)
+			return
+		}
+	}
+}
+
+// grant takes the right that a write has given, or gives up the right that it has given away. A right of a later moment
+// stays.
+func (m *Memory) grant(self wire.Member, write Write) {
+	switch {
+	case write.Holder != self:
+		m.Right = Right{}
+	case m.Right.Term != write.Record.Term || m.Right.Renewed < write.Started:
+		m.Right = Right{Term: write.Record.Term, Renewed: write.Started}
+	}
+}
+
+func (m *Memory) see(view View, now Instant) {
+	before := m.Lease
+	if before.Known && before.UID == view.UID && !Newer(view.Version, before.Version) {
+		return
+	}
+	m.Lease = Lease{
+		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,
+		Record: view.Record, Problem: view.Problem, Changed: now, Failing: before.Failing, Stale: before.Stale,
+	}
+}
+
+// Newer compares versions of one object. Kubernetes makes them decimal numbers that grow.
+func Newer(version, than string) bool {
+	if len(version) != len(than) {
+		return len(version) > len(than)
+	}
+	return version > than
+}
+
+func (m *Memory) fail(now Instant) {
+	m.Tried = now
+	if m.Lease.Failing == nil {
+		m.Lease.Failing = &now
+	}
+}
+
+// Heard is a request that has come in: its sender is where the message says.
+func (m *Memory) Heard(request wire.PeerRequest, now Instant) {
+	m.learn(request.PeerHeader)
+	if request.Term > m.Lease.Term {
+		m.Lease.Stale = now
+	}
+}
+
+// SentTo notes a request.
+func (m *Memory) SentTo(request wire.PeerRequest, now Instant) {
+	m.Sent = slices.DeleteFunc(m.Sent, func(sent Sent) bool {
+		return sent.To == request.To.Name && sent.Kind == request.Kind
+	})
+	m.Sent = append(m.Sent, Sent{To: request.To.Name, Kind: request.Kind, At: now})
+	if request.Kind == wire.PeerTell {
+		m.peer(request.To.Name).Told = request.Term
+	}
+}
+
+// Replied is the reply to a request that was sent at that moment.
+func (m *Memory) Replied(request wire.PeerRequest, reply wire.PeerReply, sent, now Instant) {
+	if reply.DatabaseUID != request.DatabaseUID || reply.From.Name != request.To.Name ||
+		request.To.Incarnation != "" && reply.From != request.To {
+		return
+	}
+	m.learn(reply.PeerHeader)
+	if reply.Term > m.Lease.Term {
+		m.Lease.Stale = now
+	}
+	if !reply.Yes {
+		return
+	}
+	position := Position{Timeline: reply.Timeline, LSN: reply.LSN}
+	switch request.Kind {
+	case wire.PeerAsk:
+		if m.isAbout(request) && !slices.Contains(m.Ballot.Willing, reply.From) {
+			m.Ballot.Willing = append(slices.Clone(m.Ballot.Willing), reply.From)
+		}
+	case wire.PeerFence:
+		if m.isAbout(request) {
+			m.Answered(Answer{
+				Member: reply.From, Position: position, CannotLead: reply.CannotLead, Address: reply.Address,
+			})
+		}
+	case wire.PeerPromise:
+		m.Promises = slices.DeleteFunc(slices.Clone(m.Promises), func(p Promised) bool { return p.Member == reply.From })
+		// The promise counts from when it was asked for: the reply may have been long on its way.
+		m.Promises = append(m.Promises, Promised{Member: reply.From, Term: request.Term, Sent: sent})
+	case wire.PeerPlace:
+		m.Places = slices.DeleteFunc(slices.Clone(m.Places), func(p Place) bool { return p.Member == reply.From })
+		m.Places = append(m.Places, Place{
+			Member: reply.From, Position: position, At: sent, CannotLead: reply.CannotLead,
+		})
+	case wire.PeerTell:
+	}
+}
+
+// Lost is a request that got no reply: what was told did not arrive.
+func (m *Memory) Lost(request wire.PeerRequest) {
+	if request.Kind == wire.PeerTell {
+		m.peer(request.To.Name).Told = 0
+	}
+}
+
+// Answered is an answer to the ballot, a peer's or the own.
+func (m *Memory) Answered(answer Answer) {
+	if m.Ballot == nil {
+		return
+	}
+	answers := slices.DeleteFunc(slices.Clone(m.Ballot.Answers), func(a Answer) bool { return a.Member == answer.Member })
+	ballot := *m.Ballot
+	ballot.Answers = append(answers, answer)
+	m.Ballot = &ballot
+}
+
+func (m *Memory) isAbout(request wire.PeerRequest) bool {
+	return m.Ballot != nil && m.Ballot.LeaseUID == request.LeaseUID && m.Ballot.Version == request.LeaseVersion
+}
+
+func (m *Memory) learn(header wire.PeerHeader) {
+	if header.Address != "" {
+		m.peer(header.From.Name).Address = header.Address
+	}
+}
+
+func (m *Memory) peer(name string) *Peer {
+	index, found := slices.BinarySearchFunc(m.Peers, name, func(p Peer, name string) int {
+		return strings.Compare(p.Name, name)
+	})
+	if !found {
+		m.Peers = slices.Insert(slices.Clone(m.Peers), index, Peer{Name: name})
+	} else {
+		m.Peers = slices.Clone(m.Peers)
+	}
+	return &m.Peers[index]
+}

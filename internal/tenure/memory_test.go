@@ -1,0 +1,181 @@
+package tenure_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+const second = tenure.Instant(time.Second)
+
+var (
+	a = wire.Member{Name: "a", Incarnation: "i1"}
+	b = wire.Member{Name: "b", Incarnation: "i2"}
+	c = wire.Member{Name: "c", Incarnation: "i3"}
+)
+
+func record(term int64) wire.LeaseRecord {
+	return wire.LeaseRecord{DatabaseUID: "u1", Term: term, Timeline: 5, Members: []wire.Member{a, b, c}, W: 2}
+}
+
+func view(version string, holder wire.Member, term int64) tenure.View {
+	record := record(term)
+	return tenure.View{UID: "l1", Version: version, Holder: holder, Term: term, Record: &record}
+}
+
+func renewal(version string, started tenure.Instant) tenure.Write {
+	return tenure.Write{Kind: tenure.WriteRenew, Version: version, Holder: a, Record: record(3), Started: started}
+}
+
+func TestTheRightCountsFromTheBeginOfTheWrite(t *testing.T) {
+	var memory tenure.Memory
+	memory.ReadDone(view("700", a, 3), 1*second, 1*second)
+	memory.WriteBegun(renewal("700", 2*second))
+	memory.WriteEnded(a, tenure.WriteDone, view("701", a, 3), 4*second)
+	if diff := cmp.Diff(tenure.Right{Term: 3, Renewed: 2 * second}, memory.Right); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestAWriteInDoubt(t *testing.T) {
+	for name, test := range map[string]struct {
+		then func(*tenure.Memory)
+		// Right is the begin of the write that the right counts from, 0 if there is none; doubts those that stay.
+		right  tenure.Instant
+		doubts int
+	}{
+		"nobody knows yet": {func(*tenure.Memory) {}, 0, 1},
+		"a read shows the version of before: it may still be done": {
+			func(m *tenure.Memory) { m.ReadDone(view("700", a, 3), 5*second, 5*second) }, 0, 1,
+		},
+		"a read shows that it was done": {
+			func(m *tenure.Memory) { m.ReadDone(view("701", a, 3), 5*second, 5*second) }, 2 * second, 0,
+		},
+		"a watch shows that it was done": {
+			func(m *tenure.Memory) { m.Watched(view("701", a, 3), 5*second) }, 2 * second, 0,
+		},
+		"somebody else has the lease": {
+			func(m *tenure.Memory) { m.ReadDone(view("701", b, 4), 5*second, 5*second) }, 0, 0,
+		},
+		"a later renewal settles it": {
+			func(m *tenure.Memory) {
+				m.WriteBegun(renewal("700", 6*second))
+				m.WriteEnded(a, tenure.WriteDone, view("701", a, 3), 6*second)
+			}, 6 * second, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var memory tenure.Memory
+			memory.ReadDone(view("700", a, 3), 1*second, 1*second)
+			memory.WriteBegun(renewal("700", 2*second))
+			memory.WriteEnded(a, tenure.WriteUnknown, tenure.View{}, 4*second)
+			test.then(&memory)
+			memory.Settle(a)
+			if memory.Right.Renewed != test.right || len(memory.Doubts) != test.doubts {
+				t.Errorf("right %+v, doubts %d", memory.Right, len(memory.Doubts))
+			}
+		})
+	}
+}
+
+func TestAViewOfThePastIsNotBelieved(t *testing.T) {
+	var memory tenure.Memory
+	memory.ReadDone(view("1000", b, 4), 1*second, 1*second)
+	memory.Watched(view("999", a, 3), 2*second)
+	memory.ReadDone(view("998", a, 3), 0, 2*second)
+	if memory.Lease.Holder != b || memory.Lease.Changed != 1*second || memory.Lease.Read != 1*second {
+		t.Errorf("%+v", memory.Lease)
+	}
+}
+
+func TestATransferEndsTheRight(t *testing.T) {
+	memory := tenure.Memory{Right: tenure.Right{Term: 3, Renewed: 1 * second}}
+	memory.ReadDone(view("700", a, 3), 1*second, 1*second)
+	memory.WriteBegun(tenure.Write{Kind: tenure.WriteTransfer, Version: "700", Holder: b, Record: record(4), Started: 2 * second})
+	memory.WriteEnded(a, tenure.WriteDone, view("701", b, 4), 3*second)
+	if memory.Right != (tenure.Right{}) {
+		t.Errorf("%+v", memory.Right)
+	}
+}
+
+func TestReplies(t *testing.T) {
+	ask := wire.PeerRequest{
+		PeerHeader: wire.PeerHeader{DatabaseUID: "u1", LeaseUID: "l1", Term: 3}, Kind: wire.PeerAsk, To: b, LeaseVersion: "700",
+	}
+	yes := wire.PeerReply{PeerHeader: wire.PeerHeader{DatabaseUID: "u1", From: b, Address: "10.0.0.2"}, Yes: true}
+	fence, other, foreign, replaced := ask, ask, yes, yes
+	fence.Kind = wire.PeerFence
+	other.LeaseVersion = "699"
+	foreign.DatabaseUID = "u2"
+	replaced.From.Incarnation = "i9"
+	for name, test := range map[string]struct {
+		request          wire.PeerRequest
+		reply            wire.PeerReply
+		willing, answers int
+	}{
+		"willing":                 {ask, yes, 1, 0},
+		"about another version":   {other, yes, 0, 0},
+		"of another database":     {ask, foreign, 0, 0},
+		"I1: of a replaced copy":  {ask, replaced, 0, 0},
+		"an answer":               {fence, yes, 0, 1},
+		"an answer of a new copy": {fence, replaced, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := tenure.Memory{Ballot: &tenure.Ballot{LeaseUID: "l1", Version: "700"}}
+			memory.Replied(test.request, test.reply, 1*second, 2*second)
+			if len(memory.Ballot.Willing) != test.willing || len(memory.Ballot.Answers) != test.answers {
+				t.Errorf("%+v", memory.Ballot)
+			}
+		})
+	}
+}
+
+// The own promise and one of another member make two of three. Each counts from when it was asked for, under each record
+// that may be in force.
+func TestPromises(t *testing.T) {
+	shrunk := record(3)
+	shrunk.Members = []wire.Member{a, c}
+	for name, test := range map[string]struct {
+		change func(*tenure.Snapshot)
+		want   tenure.Instant
+	}{
+		"the API server is there: promises do not count": {func(s *tenure.Snapshot) { s.Lease.Failing = nil }, 18 * second},
+		"one promise":                    {func(*tenure.Snapshot) {}, 28 * second},
+		"one of another term":            {func(s *tenure.Snapshot) { s.Promises[0].Term = 2 }, 18 * second},
+		"one of a replaced copy":         {func(s *tenure.Snapshot) { s.Promises[0].Member.Incarnation = "i9" }, 18 * second},
+		"a record in doubt leaves b out": {func(s *tenure.Snapshot) { s.Stored.NextRecord = &shrunk }, 18 * second},
+		"both records have c": {
+			func(s *tenure.Snapshot) {
+				s.Stored.NextRecord = &shrunk
+				s.Promises = append(s.Promises, tenure.Promised{Member: c, Term: 3, Sent: 19 * second})
+			}, 27 * second,
+		},
+		"behind a fence the own promise is none": {
+			func(s *tenure.Snapshot) { s.Stored.Fence = &tenure.Fence{} }, 18 * second,
+		},
+		"a later term was seen": {func(s *tenure.Snapshot) { s.Stored.MaxTerm = 4 }, 18 * second},
+		"Async: all must promise": {
+			func(s *tenure.Snapshot) { s.Policy.Durability = tenure.Async }, 18 * second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last, failing := record(3), 12*second
+			snapshot := tenure.Snapshot{
+				Now: 20 * second, Name: "a", Engine: tenure.Engine{Incarnation: "i1"},
+				Policy: tenure.Policy{Durability: tenure.Strict, Duration: 10 * time.Second, Margin: 2 * time.Second},
+				Stored: tenure.Stored{LastRecord: &last, MaxTerm: 3, HeldTerm: 3},
+			}
+			snapshot.Right = tenure.Right{Term: 3, Renewed: 10 * second}
+			snapshot.Lease.Failing = &failing
+			snapshot.Promises = []tenure.Promised{{Member: b, Term: 3, Sent: 20 * second}}
+			test.change(&snapshot)
+			if term, until := snapshot.Deadline(); term != 3 || until != test.want {
+				t.Errorf("term %d until %s, want %s", term, until, test.want)
+			}
+		})
+	}
+}

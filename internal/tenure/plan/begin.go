@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// firstTurn is how long each instance lets those before it go first.
+const firstTurn = 300 * time.Millisecond
+
+// whole says that the copy here can lead or be counted under the record: it is one that served, or the first one,
+// complete and recorded.
+func (d *draft) whole(record wire.LeaseRecord) bool {
+	if d.Engine.Data == tenure.DataNone {
+		return record.Initialised && d.Engine.SystemIdentifier == record.SystemIdentifier && record.Has(d.Self())
+	}
+	return d.Engine.Data == tenure.DataWhole
+}
+
+// beginADatabase takes the lease of a database that has never had data, makes the data, and records it. Until then
+// nobody was served, so that whoever takes the lease after it may begin anew.
+func beginADatabase(d *draft) bool {
+	record := d.Lease.Record
+	if !d.Lease.Exists || record != nil && record.Initialised || d.Engine.Data != tenure.DataNone || d.Stopping {
+		return false
+	}
+	if d.Policy.Initialised {
+		d.stall(wire.ReasonLeaseLost, "the database has had data, and its lease knows of none")
+		return true
+	}
+	turn := slices.Index(d.Policy.Instances, d.Name)
+	if turn < 0 || d.Write != nil {
+		return true
+	}
+	if d.Lease.Holder == d.Self() && d.Self().Incarnation != "" && record != nil {
+		d.makeTheFirstCopy(*record)
+		return true
+	}
+	if !d.expired() || d.recently(d.Lease.Changed, time.Duration(turn)*firstTurn) {
+		d.obey("another instance begins", d.idle())
+		d.again(d.Lease.Changed.Add(d.Policy.Duration).Since(d.Now))
+		return true
+	}
+	if d.Lease.Read == 0 || d.Lease.Holder != (wire.Member{}) && d.Lease.Read.Since(d.Lease.Changed) < d.Policy.Duration {
+		if d.Reading == nil {
+			d.read("E2: a consistent read must return the same version")
+		}
+		return true
+	}
+	if d.Stored.Incarnation == "" {
+		d.store("I1: the first copy has its id before it is made", func(stored *tenure.Stored) {
+			stored.Incarnation = d.Fresh
+			stored.LeaseUID = d.Lease.UID
+		})
+	}
+	d.write(tenure.WriteBegin, "the database has no data yet", d.Self(), wire.LeaseRecord{
+		DatabaseUID: d.DatabaseUID, Term: d.Lease.Term + 1, Timeline: 1, Members: []wire.Member{d.Self()}, W: 1,
+	})
+	return true
+}
+
+func (d *draft) makeTheFirstCopy(record wire.LeaseRecord) {
+	if term, may := d.MayLead(); !may || term != d.Lease.Term {
+		return // It is renewed first.
+	}
+	if d.Engine.SystemIdentifier == "" || d.Engine.Incarnation != d.Stored.Incarnation {
+		d.obey("the first holder makes the first copy", tenure.Standing{
+			Role: tenure.RoleBegin, Term: d.Lease.Term, Timeline: record.Timeline, Incarnation: d.Stored.Incarnation,
+		})
+		return
+	}
+	record.Initialised, record.SystemIdentifier = true, d.Engine.SystemIdentifier
+	d.write(tenure.WriteRecord, "the first copy is complete", d.Self(), record)
+}

@@ -1,0 +1,80 @@
+package plan
+
+import (
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// followTheHolder follows whoever the lease names, at a term that is not below any that was seen (F2), and nobody while
+// a fence stands.
+func followTheHolder(d *draft) bool {
+	lease := d.Lease
+	switch {
+	case d.holder(), d.leads():
+		return false
+	case d.Stored.Fence != nil:
+		d.obey("F1: an election was answered", d.idle())
+		d.wait(wire.ReasonFenced, "this instance has answered an election and waits for its outcome")
+		return false
+	case d.Stopping:
+		return false
+	case !lease.Exists || lease.Record == nil || !lease.Record.Initialised || lease.Holder.Name == d.Name:
+		d.rest()
+		return false
+	case lease.Holder == (wire.Member{}):
+		if d.Standing.Role != tenure.RoleFollow {
+			d.rest()
+		}
+		return false
+	}
+	standing := d.idle()
+	standing.Role, standing.Term, standing.Timeline = tenure.RoleFollow, lease.Term, lease.Record.Timeline
+	standing.Upstream = lease.Holder
+	for _, peer := range d.Peers {
+		if peer.Name == lease.Holder.Name {
+			standing.UpstreamAddress = peer.Address
+		}
+	}
+	d.obey("F2: it holds the lease at the highest term that was seen", standing)
+	return false
+}
+
+// rest is for an instance that knows of nobody to follow. A lease that was never read is waited for.
+func (d *draft) rest() {
+	if d.Lease.Failing != nil && !d.Lease.Known {
+		d.wait(wire.ReasonWaitingForLease, "the API server does not answer")
+	}
+	d.obey("there is nobody to follow", d.idle())
+}
+
+// readable says that applications may read here: the write address does not lead to this replica, so that nobody takes
+// it for the primary.
+func (d *draft) readable() bool { return d.Route.Known && d.Route.Address != d.Address }
+
+// labelThePod lets the read address find this instance, and finds out whether the write address still leads here.
+func labelThePod(d *draft) bool {
+	if d.Lease.Failing != nil || d.Stopping {
+		return false
+	}
+	if !d.leads() && !d.Route.Writing && (!d.Route.Known || d.Route.Address == d.Address && d.Address != "") &&
+		d.Lease.Exists && !d.holder() && !d.recently(d.Route.Tried, d.Policy.Renew/4) {
+		d.do(tenure.ReadRoute{Why: "a replica lets applications in only when the write address leads elsewhere"})
+		d.again(d.Policy.Renew / 4)
+	}
+	// One that waits for the outcome of an election goes on being read.
+	role, read := "replica", d.Standing.OpenReads && (d.Standing.Role == tenure.RoleFollow || d.Labels.Read)
+	if leading := d.Engine.Leading; d.Standing.Role == tenure.RoleLead && leading != nil {
+		role, read = "primary", true
+		for _, replica := range leading.Replicas {
+			if replica.Near {
+				read = false
+			}
+		}
+	}
+	if d.Labels.Writing || d.Labels.Known && d.Labels.Role == role && d.Labels.Read == read ||
+		!d.Labels.Known && d.recently(d.Labels.Tried, d.Policy.Renew/4) {
+		return false
+	}
+	d.do(tenure.WriteLabels{Why: "the read address finds instances by their labels", Role: role, Read: read})
+	return false
+}

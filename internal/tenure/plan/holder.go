@@ -1,0 +1,306 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/quorum"
+)
+
+// renewTheLease renews as long as this copy is the holder, whether it leads already or comes back: a successful
+// conditional write is what lets it lead (C3). A write in doubt is settled by the same: either the renewal is done and
+// the other one never will be, or the other way round.
+func renewTheLease(d *draft) bool {
+	if !d.holder() || d.Write != nil || d.Stopping && d.Standing.Role == tenure.RoleIdle && d.Yielding == nil {
+		return false
+	}
+	if d.Engine.Data == tenure.DataChanging {
+		return false
+	}
+	due := d.Right.Renewed.Add(d.Policy.Renew)
+	if d.Right.Term != d.Lease.Term || len(d.Doubts) > 0 {
+		due = 0
+	}
+	if d.Now < due {
+		d.again(due.Since(d.Now))
+		return false
+	}
+	if d.Lease.Stale > 0 && d.Reading != nil || d.Lease.Failing != nil && d.recently(d.Tried, d.Policy.Renew/4) {
+		return false
+	}
+	d.write(tenure.WriteRenew, "the holder stays", d.Self(), *d.Lease.Record)
+	return false
+}
+
+// write begins a conditional write of the version that was seen last.
+func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member, record wire.LeaseRecord) {
+	record = record.Canonical()
+	if d.Lease.Record == nil || !sameRecord(record, *d.Lease.Record) {
+		d.store("both records count until the lease shows which", func(stored *tenure.Stored) {
+			stored.NextRecord = &record
+			if stored.LastRecord == nil {
+				stored.LastRecord = &record
+			}
+		})
+	}
+	action := tenure.WriteLease{Why: why, Kind: kind, Version: d.Lease.Version, Holder: holder, Record: record}
+	d.do(action)
+	d.Write = &tenure.Write{Kind: kind, Version: action.Version, Holder: holder, Record: record, Started: d.Now}
+}
+
+// askForPromises begins with the first renewal that failed.
+func askForPromises(d *draft) bool {
+	held := d.Right.Term
+	if held == 0 {
+		held = d.Stored.HeldTerm
+	}
+	record := d.record()
+	lost := d.Lost() != ""
+	if !lost && (d.Lease.Failing == nil || d.Lease.Exists && d.Lease.Holder != d.Self()) {
+		return false
+	}
+	if held == 0 || record == nil || d.Stored.MaxTerm > held || d.Stored.Fence != nil || d.Stopping {
+		return false
+	}
+	for _, possible := range d.Records() {
+		for _, member := range possible.Members {
+			if member != d.Self() {
+				d.send("failsafe: W members that will not answer an election make one impossible", d.Policy.Renew/2,
+					wire.PeerRequest{
+						PeerHeader: wire.PeerHeader{Term: held}, Kind: wire.PeerPromise, To: member, Duration: d.Policy.Duration,
+					})
+			}
+		}
+	}
+	return false
+}
+
+// leadAsTheHolder tells the server to lead while the right to do so holds. The deadline is with the watchdog before the
+// server hears of it.
+func leadAsTheHolder(d *draft) bool {
+	term, record := d.tenure()
+	if record == nil || d.Yielding != nil || d.Stopping && !d.leads() || !d.arm() {
+		return false
+	}
+	if leading := d.Engine.Leading; leading != nil && leading.Term == term && leading.Timeline != record.Timeline {
+		d.stall(wire.ReasonTimelineWrong, "T1: the server leads on another timeline than was reserved")
+		d.giveBack("T1: a promotion led to another timeline than the reserved one")
+		return true
+	}
+	if why := d.unfit(); why != "" {
+		if len(record.Members) > 1 {
+			d.giveBack(why)
+			return true
+		}
+		if d.Engine.Hung {
+			d.do(tenure.Kill{Why: why})
+		}
+	}
+	standing := d.leading(term, *record)
+	if len(standing.Setting.Names) < standing.Setting.K {
+		d.wait(wire.ReasonMembership, "Q1: it is not known which members count, and no quorum is enough for all that may be")
+		return false
+	}
+	d.obey("C3: this instance holds the lease", standing)
+	return false
+}
+
+// tenure is the term that this instance may lead at, and its record; nil if it may not lead.
+func (d *draft) tenure() (int64, *wire.LeaseRecord) {
+	term, may := d.MayLead()
+	record := d.record()
+	switch {
+	case !may || record == nil || !record.Initialised || record.Term != term:
+	case d.Stored.HeldTerm != term || d.Stored.Fence != nil || !d.whole(*record):
+	case d.Lease.Exists && !d.holder():
+	default:
+		return term, record
+	}
+	return term, nil
+}
+
+// unfit says why the holder shall not go on leading, empty if it shall. Whoever has begun to give the lease back ends
+// it.
+func (d *draft) unfit() tenure.Why {
+	switch {
+	case d.Engine.Hung:
+		return "the server lives and does not write any more"
+	case d.Engine.CannotLead != "" && d.Engine.Leading == nil:
+		return tenure.Why("the server cannot lead: " + d.Engine.CannotLead)
+	case d.Now < d.Rest:
+		return "the lease is being given back"
+	}
+	return ""
+}
+
+// leading is the standing of the holder. The quorum to wait for stays what it is, or is that of the record: a take-over
+// carries it over unchanged (Q2).
+func (d *draft) leading(term int64, record wire.LeaseRecord) tenure.Standing {
+	standing := tenure.Standing{
+		Role: tenure.RoleLead, Term: term, Timeline: record.Timeline, Initialised: true,
+		SystemIdentifier: record.SystemIdentifier, Members: record.Members,
+	}
+	resting := d.resting(record)
+	if d.Standing.Role == tenure.RoleLead && d.Standing.Term == term {
+		standing.Setting, standing.OpenStart = d.Standing.Setting, d.Standing.OpenStart
+	} else {
+		standing.Setting = resting
+	}
+	switch open := d.Engine.Leading; {
+	case open == nil:
+		// A server that does not answer for a moment stays open: what is named is one start, and no other is let in.
+	case open.Start == standing.OpenStart:
+	case open.Term == term && d.enough(open.Recovered):
+		standing.OpenStart = open.Start
+	default:
+		standing.OpenStart = ""
+	}
+	if standing.OpenStart == "" {
+		d.wait(wire.ReasonGateClosed, "G1: enough members must have all of the log before applications are let in")
+	}
+	return standing
+}
+
+// resting is what the server waits for when it starts to lead: as the record says, and, while another record may be in
+// force as well, enough for both.
+func (d *draft) resting(record wire.LeaseRecord) tenure.Setting {
+	setting := settingOf(quorum.Resting(d.Self().String(), recordOf(record)))
+	for _, possible := range d.Records() {
+		if possible.Term != record.Term {
+			continue
+		}
+		setting.K = max(setting.K, possible.W-1)
+		setting.Names = slices.DeleteFunc(setting.Names, func(member wire.Member) bool { return !possible.Has(member) })
+	}
+	return setting
+}
+
+// enough says that W members have the log up to there on the timeline of the holder, under each record that may be in
+// force.
+func (d *draft) enough(lsn uint64) bool {
+	for _, record := range append(d.Records(), *d.record()) {
+		count := 0
+		for _, member := range record.Members {
+			if member == d.Self() || flushed(d.Engine.Leading, member) >= lsn {
+				count++
+			}
+		}
+		if count < record.W {
+			return false
+		}
+	}
+	return true
+}
+
+func flushed(leading *tenure.Leading, member wire.Member) uint64 {
+	for _, replica := range leading.Replicas {
+		if replica.Member == member {
+			return replica.Flushed
+		}
+	}
+	return 0
+}
+
+// arm gives the deadline to the watchdog, if it has another one.
+func (d *draft) arm() bool {
+	_, until := d.Deadline()
+	if !d.Guard.Alive {
+		d.wait(wire.ReasonGateClosed, "C2: the watchdog is not there yet")
+		return false
+	}
+	// A later deadline may come with the next pass, an earlier one may not.
+	if ahead := until.Since(d.Guard.Until); ahead < 0 || ahead >= d.Policy.Renew/4 {
+		why := tenure.Why("C2: the watchdog ends the server at the deadline, whatever becomes of this agent")
+		d.do(tenure.Arm{Why: why, Until: until})
+		d.Guard.Until = until
+	}
+	return true
+}
+
+// giveBack ends the server and releases the lease. The others elect.
+func (d *draft) giveBack(why tenure.Why) {
+	if d.Now >= d.Rest {
+		d.Rest = d.Now.Add(d.Policy.Duration)
+		d.do(tenure.Rest{Why: why, Until: d.Rest})
+	}
+	standing := d.idle()
+	standing.OpenReads = false
+	d.obey(why, standing)
+	if d.Engine.Processes {
+		d.do(tenure.Kill{Why: why})
+		return
+	}
+	if d.Write == nil && d.holder() {
+		d.write(tenure.WriteRelease, why, wire.Member{}, *d.Lease.Record)
+	}
+}
+
+// routeWrites makes the write address lead here once applications are let in.
+func routeWrites(d *draft) bool {
+	leading := d.Engine.Leading
+	if d.Standing.Role != tenure.RoleLead || leading == nil || !leading.Open || d.Route.Writing || d.Address == "" {
+		return false
+	}
+	if d.Route.Known && d.Route.Address == d.Address && d.Route.Term == d.Standing.Term {
+		return false
+	}
+	if !d.Route.Known && d.recently(d.Route.Tried, d.Policy.Renew/4) {
+		return false
+	}
+	d.do(tenure.WriteRoute{Why: "applications are let in here", Address: d.Address, Term: d.Standing.Term})
+	return false
+}
+
+// tellPeers tells each instance that a new holder leads, so that nobody waits for a watch or a name server.
+func tellPeers(d *draft) bool {
+	record := d.record()
+	if record == nil || !d.holder() && d.Lease.Term != d.Stored.HeldTerm+1 {
+		return false
+	}
+	if d.holder() && d.Engine.Leading == nil {
+		return false
+	}
+	if d.Stored.HeldTerm == 0 {
+		return false
+	}
+	for _, name := range d.others(*record) {
+		if d.told(name) < d.Lease.Term {
+			d.send("others follow at once", time.Second, wire.PeerRequest{
+				PeerHeader: wire.PeerHeader{Term: d.Lease.Term}, Kind: wire.PeerTell, To: wire.Member{Name: name},
+				Holder: d.Lease.Holder,
+			})
+		}
+	}
+	return false
+}
+
+func (d *draft) told(name string) int64 {
+	for _, peer := range d.Peers {
+		if peer.Name == name {
+			return peer.Told
+		}
+	}
+	return 0
+}
+
+// others are the names of all other instances, members or to become members.
+func (d *draft) others(record wire.LeaseRecord) []string {
+	var names []string
+	add := func(name string) {
+		for _, known := range append(names, d.Name) {
+			if known == name {
+				return
+			}
+		}
+		names = append(names, name)
+	}
+	for _, member := range record.Members {
+		add(member.Name)
+	}
+	for _, name := range d.Policy.Instances {
+		add(name)
+	}
+	return names
+}

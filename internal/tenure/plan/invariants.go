@@ -1,0 +1,346 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/quorum"
+)
+
+// invariants are written from what must hold, without a look at the rules. Each is asked about every action, with what
+// is on the volume by then.
+var invariants = []struct {
+	id     string
+	broken func(moment, tenure.Action) string
+}{
+	{"Q1", keepTheQuorum},
+	{"Q2", carryTheQuorumOver},
+	{"C1", armNoLaterThanTheDeadline},
+	{"C3", leadOnlyByRight},
+	{"E1", takeOnlyTheVersionOfTheBallot},
+	{"E4", takeOnlyWithAnswers},
+	{"F1", answerOnlyFenced},
+	{"F2", liftOnlyByAConsistentRead},
+	{"F3", followNobodyBehindAFence},
+	{"G1", openOnlyWithEnough},
+	{"P1", promiseOnlyWhatIsStored},
+	{"S1", transferOnlyAfterTheEnd},
+	{"T1", reserveTheNextTimeline},
+	{"M1", forgetNoTerm},
+}
+
+// moment is the world when an action is about to be done: the snapshot, and the volume as the actions before it have
+// left it.
+type moment struct {
+	tenure.Snapshot
+	stored tenure.Stored
+}
+
+// Check returns the invariants that the plan would break. A plan with a violation is refused as a whole.
+func Check(snapshot tenure.Snapshot, plan tenure.Plan) []tenure.Violation {
+	var violations []tenure.Violation
+	now := moment{Snapshot: snapshot, stored: snapshot.Stored}
+	for _, action := range plan.Actions {
+		for _, invariant := range invariants {
+			if detail := invariant.broken(now, action); detail != "" {
+				violations = append(violations, tenure.Violation{Rule: invariant.id, Detail: action.Verb() + ": " + detail})
+			}
+		}
+		if store, ok := action.(tenure.Store); ok {
+			now.stored, now.Stored = store.Stored, store.Stored
+		}
+	}
+	return violations
+}
+
+// possible are the records that may be in force when the action is done.
+func (m moment) possible() []wire.LeaseRecord {
+	records := m.Records()
+	if m.Lease.Exists && m.Lease.Record != nil {
+		records = append(records, *m.Lease.Record)
+	}
+	return records
+}
+
+func asSetting(setting tenure.Setting) quorum.Setting {
+	result := quorum.Setting{K: setting.K}
+	for _, member := range setting.Names {
+		result.Names = append(result.Names, member.String())
+	}
+	return result
+}
+
+func keepTheQuorum(m moment, action tenure.Action) string {
+	switch action := action.(type) {
+	case tenure.Obey:
+		if action.Standing.Role != tenure.RoleLead {
+			return ""
+		}
+		for _, record := range m.possible() {
+			if record.Term == action.Standing.Term && !quorum.Intersects(asSetting(action.Standing.Setting), recordOf(record)) {
+				return fmt.Sprintf("the server would wait for less than %d of %v", record.W, record.Members)
+			}
+		}
+	case tenure.WriteLease:
+		if action.Kind != tenure.WriteRecord || !action.Record.Initialised {
+			return ""
+		}
+		// What the server was told before, and what it may still do by an older word.
+		settings := []tenure.Setting{m.Standing.Setting}
+		if leading := m.Engine.Leading; leading != nil && leading.Setting != nil {
+			settings = append(settings, *leading.Setting)
+		}
+		if m.Engine.Leading == nil {
+			return ""
+		}
+		narrower := action.Record.W > m.Lease.Record.W || !contains(action.Record.Members, m.Lease.Record.Members)
+		if narrower && (m.Engine.Leading.Setting == nil || m.Engine.Obeyed != m.Standing.Serial) {
+			return "the record would promise more before it is sure what the server waits for"
+		}
+		for _, setting := range settings {
+			if !quorum.Intersects(asSetting(setting), recordOf(action.Record)) {
+				return fmt.Sprintf("the server waits for %d of %v", setting.K, setting.Names)
+			}
+		}
+	}
+	return ""
+}
+
+func contains(all, some []wire.Member) bool {
+	for _, one := range some {
+		if !slices.Contains(all, one) {
+			return false
+		}
+	}
+	return true
+}
+
+func carryTheQuorumOver(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind == tenure.WriteRecord || write.Kind == tenure.WriteBegin {
+		return ""
+	}
+	before := m.Lease.Record
+	if before == nil || write.Record.W != before.W || !slices.Equal(write.Record.Members, before.Canonical().Members) ||
+		write.Record.SystemIdentifier != before.SystemIdentifier || write.Record.Initialised != before.Initialised {
+		return "members and quorum change together with the holder"
+	}
+	return ""
+}
+
+func armNoLaterThanTheDeadline(m moment, action tenure.Action) string {
+	arm, ok := action.(tenure.Arm)
+	if _, until := m.Deadline(); ok && arm.Until > until {
+		return fmt.Sprintf("the deadline is %s", until)
+	}
+	return ""
+}
+
+func leadOnlyByRight(m moment, action tenure.Action) string {
+	obey, ok := action.(tenure.Obey)
+	if !ok || obey.Standing.Role != tenure.RoleLead {
+		return ""
+	}
+	term, may := m.MayLead()
+	switch {
+	case !may || term != obey.Standing.Term:
+		return fmt.Sprintf("the right to lead is for term %d, or has ended", term)
+	case m.stored.HeldTerm != term:
+		return "the volume does not know of the term"
+	case m.stored.Fence != nil:
+		return "an election was answered here"
+	case !m.Guard.Alive:
+		return "there is no watchdog"
+	case m.stored.MaxTerm > term:
+		return "a later term was seen"
+	}
+	return ""
+}
+
+func takeOnlyTheVersionOfTheBallot(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteTake {
+		return ""
+	}
+	if m.Ballot == nil || m.Ballot.Version != write.Version || m.Ballot.LeaseUID != m.Lease.UID {
+		return "the answers are about another version of the lease"
+	}
+	return ""
+}
+
+func takeOnlyWithAnswers(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteTake {
+		return ""
+	}
+	if m.Ballot == nil || m.Lease.Record == nil {
+		return "there was no ballot"
+	}
+	var own tenure.Position
+	count, self := 0, false
+	for _, answer := range m.Ballot.Answers {
+		if slices.Contains(m.Lease.Record.Members, answer.Member) {
+			count++
+			if answer.Member == m.Self() {
+				own, self = answer.Position, true
+			}
+		}
+	}
+	needed := len(m.Lease.Record.Members) - m.Lease.Record.W + 1
+	if m.Policy.Durability == tenure.Async {
+		needed = 1
+	}
+	for _, answer := range m.Ballot.Answers {
+		if slices.Contains(m.Lease.Record.Members, answer.Member) && answer.Position.Compare(own) > 0 {
+			return answer.Member.Name + " has more"
+		}
+	}
+	if !self || count < needed {
+		return fmt.Sprintf("%d answers of %d", count, needed)
+	}
+	return ""
+}
+
+func answerOnlyFenced(m moment, action tenure.Action) string {
+	answer, ok := action.(tenure.AnswerBallot)
+	if !ok {
+		return ""
+	}
+	promise := m.stored.Promise
+	switch {
+	case m.stored.Fence == nil || *m.stored.Fence != answer.Fence:
+		return "the fence is not on the volume"
+	case promise != nil && (promise.Boot != m.Boot || m.Now < promise.Until):
+		return "a promise is valid"
+	case m.Engine.Data != tenure.DataWhole:
+		return "the copy is not whole"
+	}
+	return ""
+}
+
+func liftOnlyByAConsistentRead(m moment, action tenure.Action) string {
+	store, ok := action.(tenure.Store)
+	if !ok || m.stored.Fence == nil || store.Stored.Fence != nil && *store.Stored.Fence == *m.stored.Fence {
+		return ""
+	}
+	own := m.Right.Term > 0 && m.Right.Term == m.Lease.Term && m.Lease.Holder == m.Self()
+	switch {
+	case !m.Lease.Exists || m.Lease.UID != m.stored.Fence.LeaseUID:
+		return "the lease is another one"
+	case !tenure.Newer(m.Lease.Version, m.stored.Fence.Version):
+		return "the lease has not changed since"
+	case m.Lease.Read == 0 && !own:
+		return "only a watch has shown the new version"
+	}
+	return ""
+}
+
+func followNobodyBehindAFence(m moment, action tenure.Action) string {
+	obey, ok := action.(tenure.Obey)
+	if !ok || obey.Standing.Role != tenure.RoleFollow {
+		return ""
+	}
+	if m.stored.Fence != nil {
+		return "an election was answered here"
+	}
+	if obey.Standing.Term < m.stored.MaxTerm {
+		return fmt.Sprintf("term %d was seen", m.stored.MaxTerm)
+	}
+	return ""
+}
+
+func openOnlyWithEnough(m moment, action tenure.Action) string {
+	obey, ok := action.(tenure.Obey)
+	if !ok || obey.Standing.OpenStart == "" || obey.Standing.OpenStart == m.Standing.OpenStart {
+		return ""
+	}
+	leading := m.Engine.Leading
+	if obey.Standing.Role != tenure.RoleLead || leading == nil || leading.Start != obey.Standing.OpenStart ||
+		leading.Term != obey.Standing.Term {
+		return "no server leads that could be opened"
+	}
+	for _, record := range m.possible() {
+		have := 0
+		for _, member := range record.Members {
+			near := slices.ContainsFunc(leading.Replicas, func(replica tenure.Replica) bool {
+				return replica.Member == member && replica.Flushed >= leading.Recovered
+			})
+			if near || member == m.Self() {
+				have++
+			}
+		}
+		if have < record.W {
+			return fmt.Sprintf("%d of %v have the end of recovery, and %d must", have, record.Members, record.W)
+		}
+	}
+	return ""
+}
+
+func promiseOnlyWhatIsStored(m moment, action tenure.Action) string {
+	reply, ok := action.(tenure.Reply)
+	if !ok || !reply.Reply.Yes {
+		return ""
+	}
+	index := slices.IndexFunc(m.Inbox, func(request tenure.Request) bool { return request.ID == reply.ID })
+	if index < 0 || m.Inbox[index].Kind != wire.PeerPromise {
+		return ""
+	}
+	request := m.Inbox[index]
+	switch promise := m.stored.Promise; {
+	case promise == nil || promise.Boot != m.Boot || promise.Until < m.Now.Add(request.Duration):
+		return "the promise is not on the volume"
+	case m.stored.Fence != nil:
+		return "an election was answered here"
+	case m.stored.MaxTerm > request.Term:
+		return "a later term was seen"
+	}
+	return ""
+}
+
+func transferOnlyAfterTheEnd(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteTransfer && write.Kind != tenure.WriteRelease {
+		return ""
+	}
+	if m.Engine.Processes || m.Engine.Leading != nil {
+		return "the server still lives"
+	}
+	if write.Kind == tenure.WriteRelease {
+		return ""
+	}
+	has := func(place tenure.Place) bool {
+		return place.Member == write.Holder && m.Engine.Final != nil && place.Position.Compare(*m.Engine.Final) >= 0
+	}
+	if !slices.Contains(write.Record.Members, write.Holder) || !slices.ContainsFunc(m.Places, has) {
+		return "the target is not known to have everything"
+	}
+	return ""
+}
+
+func reserveTheNextTimeline(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || m.Lease.Record == nil {
+		return ""
+	}
+	before, after := *m.Lease.Record, write.Record
+	moves := write.Kind == tenure.WriteTake || write.Kind == tenure.WriteTransfer
+	switch {
+	case moves && (after.Timeline != before.Timeline+1 || after.Term != m.Lease.Term+1):
+		return "a new holder gets the next term and the next timeline"
+	case !moves && write.Kind != tenure.WriteBegin && (after.Timeline != before.Timeline || after.Term != m.Lease.Term):
+		return "term and timeline change without a new holder"
+	case write.Kind == tenure.WriteBegin && before.Initialised:
+		return "there has been data"
+	}
+	return ""
+}
+
+func forgetNoTerm(m moment, action tenure.Action) string {
+	store, ok := action.(tenure.Store)
+	if ok && (store.Stored.MaxTerm < m.stored.MaxTerm || store.Stored.HeldTerm < m.stored.HeldTerm) {
+		return "a term that was seen would be forgotten"
+	}
+	return ""
+}

@@ -1,0 +1,214 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+func same(a, b tenure.Standing) bool { return reflect.DeepEqual(a, b) }
+
+// leads says that the server was told to lead, or may still be leading.
+func (d *draft) leads() bool {
+	return d.Standing.Role == tenure.RoleLead || d.Standing.Role == tenure.RoleYield || d.Engine.Leading != nil
+}
+
+// stopLeadingInTime is the agent's own care; the watchdog does the same without it.
+func stopLeadingInTime(d *draft) bool {
+	if !d.leads() {
+		if d.Guard.Until > 0 {
+			// A deadline that is left would end whatever runs here as a replica later.
+			d.do(tenure.Arm{Why: "C2: there is nothing to end any more"})
+			d.Guard.Until = 0
+		}
+		return false
+	}
+	term, may := d.MayLead()
+	var why tenure.Why
+	switch {
+	case !d.Guard.Alive && d.Engine.Processes:
+		why = "C2: the watchdog is gone, and nothing would end the server in time"
+	case !may:
+		why = "C1: the deadline of the lease has passed without a renewal"
+	case d.Lease.Exists && d.Lease.Term > term, d.Lease.Exists && d.Lease.Term == term && d.Lease.Holder != d.Self():
+		why = "C3: the lease names another holder"
+	default:
+		_, until := d.Deadline()
+		d.again(until.Since(d.Now))
+		return false
+	}
+	if d.Engine.Processes || d.Engine.Leading != nil || d.Guard.Until > 0 {
+		d.do(tenure.Arm{Why: why})
+		d.do(tenure.Kill{Why: why})
+		d.Guard.Until = 0
+	}
+	// The server itself is told to be idle at once: after the kill it must not come back as a primary.
+	standing := d.idle()
+	standing.OpenReads = false
+	d.obey(why, standing)
+	d.Engine.Leading = nil
+	if d.Yielding != nil {
+		d.do(tenure.Yield{Why: why, Stop: true})
+		d.Yielding = nil
+	}
+	return false
+}
+
+func waitForFacts(d *draft) bool {
+	switch {
+	case d.Problem != "":
+		d.stall(wire.ReasonTenureUnreadable, d.Problem)
+	case !d.Policy.Known && d.Stored.LeaseUID == "":
+		d.wait(wire.ReasonSettingsUnreadable, "the settings say nothing of a lease yet")
+	case d.Stored.DatabaseUID != "" && d.Stored.DatabaseUID != d.DatabaseUID:
+		d.stall(wire.ReasonVolumeForeign, fmt.Sprintf("the volume has obeyed the lease of the database with UID %s, and "+
+			"this instance belongs to %s", d.Stored.DatabaseUID, d.DatabaseUID))
+	case !d.Engine.Known || d.Engine.Data == tenure.DataUnknown:
+		d.again(100 * time.Millisecond)
+	default:
+		return false
+	}
+	refuseAll(d, "this instance does not know its own state yet")
+	d.plan.Finished = d.Stopping && !d.Engine.Processes
+	return true
+}
+
+func keepPromisesAfterBoot(d *draft) bool {
+	promise := d.Stored.Promise
+	switch {
+	case promise == nil:
+	case promise.Boot != d.Boot:
+		d.store("the machine was booted since a promise was given, so its end cannot be told: it lasts a whole duration more",
+			func(stored *tenure.Stored) {
+				stored.Promise = &tenure.Promise{Term: promise.Term, Until: d.Now.Add(d.Policy.Duration), Boot: d.Boot}
+			})
+	case d.Now < promise.Until:
+		d.again(promise.Until.Since(d.Now))
+	}
+	return false
+}
+
+// promised says that a promise keeps this instance from answering and standing.
+func (d *draft) promised() bool {
+	return d.Stored.Promise != nil && (d.Stored.Promise.Boot != d.Boot || d.Now < d.Stored.Promise.Until)
+}
+
+// refuseALostLease lets a holder go on by promises, and nobody else do anything.
+func refuseALostLease(d *draft) bool {
+	detail := d.Lost()
+	if detail == "" {
+		return false
+	}
+	reason := wire.ReasonLeaseLost
+	if d.Lease.Problem != "" {
+		reason = wire.ReasonLeaseUnreadable
+	}
+	d.stall(reason, "the lease of the database cannot be obeyed: "+detail)
+	// A consistent read tells whether it has come back.
+	if d.Reading == nil && d.Now.Since(max(d.Lease.Read, d.Tried)) > d.Policy.Renew {
+		d.read("the lease may have come back")
+	}
+	d.again(d.Policy.Renew / 2)
+	if d.leads() {
+		// The same as if the API server were away: what counts is what the members promise.
+		askForPromises(d)
+		d.arm()
+	}
+	refuseAll(d, "the lease is lost")
+	d.plan.Finished = d.Stopping && !d.Engine.Processes
+	return true
+}
+
+// learnFromTheLease keeps on the volume what must not be forgotten: the lease itself, the highest term, and, as the
+// holder, the record. It lifts a fence when a consistent read, or an own write, shows another version than the one that
+// was answered for.
+func learnFromTheLease(d *draft) bool {
+	lease := d.Lease
+	if !lease.Exists || lease.Problem != "" {
+		return false
+	}
+	want := d.Stored
+	want.LeaseUID = lease.UID
+	want.MaxTerm = max(want.MaxTerm, lease.Term)
+	if lease.Record != nil && d.outdoes(lease.Record) {
+		want.LastRecord = lease.Record
+	}
+	if want.NextRecord != nil && len(d.Doubts) == 0 && d.Write == nil && (lease.Read > 0 || d.ours()) {
+		want.NextRecord = nil
+	}
+	if want.Promise != nil && !d.promised() {
+		want.Promise = nil
+	}
+	if fence := want.Fence; fence != nil && fence.LeaseUID == lease.UID &&
+		tenure.Newer(lease.Version, fence.Version) && d.seenForSure() {
+		want.Fence = nil
+	}
+	if term, _ := d.MayLead(); term == lease.Term && d.holder() {
+		want.HeldTerm = max(want.HeldTerm, term)
+	}
+	if !reflect.DeepEqual(want, d.Stored) {
+		d.store("F2: what the lease has said is not forgotten", func(stored *tenure.Stored) {
+			database := stored.DatabaseUID
+			*stored = want
+			stored.DatabaseUID = database
+		})
+	}
+	return false
+}
+
+// outdoes says that the record of the lease is at least as new as the one on the volume. A watch that has just begun may
+// show an old one of the same term, which the holder must not go by.
+func (d *draft) outdoes(record *wire.LeaseRecord) bool {
+	last := d.Stored.LastRecord
+	return !d.holder() || last == nil || record.Term > last.Term || d.seenForSure()
+}
+
+// ours says that the present version of the lease comes from an own write.
+func (d *draft) ours() bool { return d.Right.Term > 0 && d.Right.Term == d.Lease.Term && d.holder() }
+
+// seenForSure says that the present version comes from a consistent read or an own write, and not from a watch.
+func (d *draft) seenForSure() bool { return d.Lease.Read > 0 || d.ours() }
+
+// readTheLease begins a consistent read where one is due.
+func readTheLease(d *draft) bool {
+	if d.Reading != nil || d.Write != nil {
+		return false
+	}
+	var why tenure.Why
+	switch {
+	case !d.Lease.Known:
+		why = "the lease was not read yet"
+	case d.Lease.Stale > 0:
+		why = "E5: there is a sign that the lease has changed"
+	case d.Stored.Fence != nil && tenure.Newer(d.Lease.Version, d.Stored.Fence.Version) && d.Lease.Read == 0:
+		why = "F2: a fence is lifted by a consistent read alone"
+	case d.Lease.Failing != nil && !d.holder():
+		why = "the API server did not answer"
+	default:
+		return false
+	}
+	if d.Lease.Failing != nil && d.recently(d.Tried, d.Policy.Renew/4) {
+		return false
+	}
+	d.read(why)
+	return false
+}
+
+// read begins a consistent read, and lets the later rules wait for it.
+func (d *draft) read(why tenure.Why) {
+	d.do(tenure.ReadLease{Why: why})
+	now := d.Now
+	d.Reading = &now
+}
+
+// recently keeps attempts that fail from following each other at once.
+func (d *draft) recently(at tenure.Instant, every time.Duration) bool {
+	if at == 0 || d.Now.Since(at) >= every {
+		return false
+	}
+	d.again(every - d.Now.Since(at))
+	return true
+}

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/quorum"
+)
+
+// changeMembers takes the next step towards the members and the quorum that are wished for (Q1). Membership is frozen
+// while the API server is away, while a write is in doubt, and until the server leads.
+func changeMembers(d *draft) bool {
+	leading := d.Engine.Leading
+	if d.Standing.Role != tenure.RoleLead || leading == nil || leading.Term != d.Standing.Term || !d.holder() ||
+		d.Lease.Failing != nil || len(d.Policy.Instances) == 0 || !d.Policy.Known {
+		return false
+	}
+	d.noteLack()
+	if d.Write != nil || len(d.Doubts) > 0 || d.Stored.NextRecord != nil || d.obeyed || !d.seenForSure() ||
+		d.Engine.Obeyed != d.Standing.Serial {
+		return false
+	}
+	record := *d.Lease.Record
+	step := quorum.Next(d.quorumFacts(record, *leading), d.quorumWish(record, *leading))
+	switch {
+	case step.Record != nil:
+		record.Members, record.W = membersOf(step.Record.Members), step.Record.W
+		d.write(tenure.WriteRecord, "Q1: the record changes before, or after, what the server waits for", d.Self(), record)
+		d.wait(wire.ReasonMembership, "the record of the members is being changed")
+	case step.Setting != nil:
+		standing := d.Standing
+		standing.Setting = settingOf(*step.Setting)
+		d.obey("Q1: the server waits for the members that the step needs", standing)
+	case step.Wait != "":
+		d.wait(wire.ReasonMembership, step.Wait)
+	}
+	return false
+}
+
+// noteLack notes since when too few replicas are near for the quorum.
+func (d *draft) noteLack() {
+	near := 1
+	for _, replica := range d.Engine.Leading.Replicas {
+		if replica.Near && d.Lease.Record.Has(replica.Member) {
+			near++
+		}
+	}
+	switch enough := near >= d.Lease.Record.W; {
+	case enough && d.Lacking != nil:
+		d.do(tenure.Lack{Why: "enough replicas take the log again"})
+		d.Lacking = nil
+	case !enough && d.Lacking == nil:
+		now := d.Now
+		d.do(tenure.Lack{Why: "too few replicas take the log for the quorum", Since: &now})
+		d.Lacking = &now
+	}
+}
+
+// degrades says that the database goes on with one copy: the mode allows it, the lease is renewed, and for a whole
+// duration there were too few replicas.
+func (d *draft) degrades() bool {
+	return d.Policy.Durability == tenure.Available && d.Lacking != nil && d.Now.Since(*d.Lacking) >= d.Policy.Duration
+}
+
+func (d *draft) quorumWish(record wire.LeaseRecord, leading tenure.Leading) quorum.Wish {
+	wish := quorum.Wish{Members: []string{d.Self().String()}, W: quorum.Majority, Size: len(d.Policy.Instances)}
+	if d.Policy.Durability == tenure.Async {
+		wish.W = func(int) int { return 1 }
+	}
+	if d.degrades() {
+		wish.W = func(int) int { return 1 }
+		return wish
+	}
+	for _, name := range d.Policy.Instances {
+		if member, found := wished(name, record, leading); found && name != d.Name {
+			wish.Members = append(wish.Members, member.String())
+		}
+	}
+	return wish
+}
+
+// wished is the copy of an instance that shall count: one that takes the log, or else the recorded one. A copy that was
+// made anew takes the place of the one before (I1).
+func wished(name string, record wire.LeaseRecord, leading tenure.Leading) (wire.Member, bool) {
+	for _, replica := range leading.Replicas {
+		if replica.Member.Name == name && replica.Near {
+			return replica.Member, true
+		}
+	}
+	for _, member := range record.Members {
+		if member.Name == name {
+			return member, true
+		}
+	}
+	return wire.Member{}, false
+}
+
+func (d *draft) quorumFacts(record wire.LeaseRecord, leading tenure.Leading) quorum.Facts {
+	facts := quorum.Facts{Self: d.Self().String(), Record: recordOf(record), Barrier: leading.Barrier}
+	if leading.Setting != nil && d.Engine.Obeyed == d.Standing.Serial {
+		setting := quorum.Setting{K: leading.Setting.K}
+		for _, member := range leading.Setting.Names {
+			setting.Names = append(setting.Names, member.String())
+		}
+		facts.InForce = &setting
+	}
+	for _, replica := range leading.Replicas {
+		facts.Copies = append(facts.Copies, quorum.Copy{
+			ID: replica.Member.String(), Near: replica.Near, Flushed: replica.Flushed,
+		})
+	}
+	return facts
+}
+
+func recordOf(record wire.LeaseRecord) quorum.Record {
+	result := quorum.Record{W: record.W}
+	for _, member := range record.Members {
+		result.Members = append(result.Members, member.String())
+	}
+	return result
+}
+
+func membersOf(ids []string) []wire.Member {
+	var members []wire.Member
+	for _, id := range ids {
+		members = append(members, wire.ParseMember(id))
+	}
+	return members
+}
+
+func settingOf(setting quorum.Setting) tenure.Setting {
+	return tenure.Setting{Names: membersOf(setting.Names), K: setting.K}
+}
+
+func sameRecord(a, b wire.LeaseRecord) bool {
+	one, err := a.Encode()
+	other, err2 := b.Encode()
+	return err == nil && err2 == nil && one == other
+}

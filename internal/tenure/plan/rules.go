@@ -1,0 +1,145 @@
+// Package plan decides what an agent does about the lease of its database: Decide is a function from a Snapshot to a
+// Plan and nothing else. The rules below are the table of contents; their ids are those of the design of high
+// availability. The invariants in invariants.go are written independently of them and are checked before every act.
+//
+// Start reading at rules.
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// rules is every rule, safety first. A rule that ends the plan leaves the later ones for a pass that sees its effect.
+var rules = []rule{
+	// What must never happen.
+	stopLeadingInTime,     // C1, C2: past the deadline, or under another holder, nothing of the server is left.
+	waitForFacts,          // Without the volume or the settings nothing is begun, and nobody is answered.
+	keepPromisesAfterBoot, // A promise outlives a boot by a whole duration, because its end cannot be told any more.
+	refuseALostLease,      // A lease that is gone, or another one, is not free: nobody stands.
+	learnFromTheLease,     // F2: terms only grow; a fence is lifted by a consistent read alone.
+	readTheLease,          // E5: what is in doubt is read until it is known.
+
+	// What others ask.
+	answerPeers, // E3, F1: nothing is answered that is not on the volume before.
+
+	// The holder.
+	renewTheLease,   // The deadline counts from the begin of a successful renewal.
+	askForPromises,  // Failsafe: from the first failed renewal on.
+	beginADatabase,  // The first holder makes the first data, and serves nobody before that is recorded.
+	yieldThePlace,   // Switchover: gate, stop, the final position, then the transfer.
+	leadAsTheHolder, // C3, Q2, G1: the server leads only by the lease, waits for the quorum, and lets in when it may.
+	changeMembers,   // Q1, Q3: one side at a time.
+	routeWrites,     // The write address leads to the holder after its gate has opened.
+	tellPeers,       // Others follow at once.
+
+	// The others.
+	standForTheLease, // E1, E2, E3, E4.
+	followTheHolder,  // F2: only a holder of the highest term ever seen.
+	labelThePod,
+	finishWhenTold,
+}
+
+// rule adds actions and holds to the draft. It reports whether the plan ends with it.
+type rule func(*draft) (end bool)
+
+// Decide makes the plan.
+func Decide(snapshot tenure.Snapshot) tenure.Plan {
+	plan := &draft{Snapshot: snapshot}
+	for _, rule := range rules {
+		if rule(plan) {
+			break
+		}
+	}
+	return plan.plan
+}
+
+// draft is a plan in the making. Rules change the snapshot in it where a later rule must see what an earlier one has
+// put before it, such as what will be on the volume by then.
+type draft struct {
+	tenure.Snapshot
+	plan tenure.Plan
+	// obeyed says that the plan tells the server something new: no facts are about that yet.
+	obeyed bool
+}
+
+func (d *draft) do(action tenure.Action) { d.plan.Actions = append(d.plan.Actions, action) }
+
+func (d *draft) wait(reason wire.Reason, detail string) {
+	d.plan.Holds = append(d.plan.Holds, tenure.Hold{Reason: reason, Detail: detail})
+}
+
+func (d *draft) stall(reason wire.Reason, detail string) {
+	d.plan.Holds = append(d.plan.Holds, tenure.Hold{Reason: reason, Detail: detail, Stalled: true})
+}
+
+// store puts it on the volume, and lets the later rules see it there.
+func (d *draft) store(why tenure.Why, change func(*tenure.Stored)) {
+	stored := d.Stored
+	stored.DatabaseUID = d.DatabaseUID
+	change(&stored)
+	d.Stored = stored
+	d.do(tenure.Store{Why: why, Stored: stored})
+}
+
+// obey tells the server what to be, if it is not that already.
+func (d *draft) obey(why tenure.Why, standing tenure.Standing) {
+	standing.Serial = d.Standing.Serial
+	if same(standing, d.Standing) {
+		return
+	}
+	d.Standing, d.obeyed = standing, true
+	d.do(tenure.Obey{Why: why, Standing: standing})
+}
+
+// again brings the next look forward.
+func (d *draft) again(in time.Duration) {
+	in = max(in, time.Millisecond)
+	if d.plan.Again == 0 || in < d.plan.Again {
+		d.plan.Again = in
+	}
+}
+
+// holder says that the lease names this very copy.
+func (d *draft) holder() bool {
+	return d.Lease.Exists && d.Lease.Record != nil && d.Self().Incarnation != "" && d.Lease.Holder == d.Self()
+}
+
+// record is the one to go by: the lease's, or, while it cannot be read, the one that was acted upon last.
+func (d *draft) record() *wire.LeaseRecord {
+	if d.Lease.Exists && d.Lease.Record != nil && d.outdoes(d.Lease.Record) {
+		return d.Lease.Record
+	}
+	return d.Stored.LastRecord
+}
+
+// expired says that nobody has renewed the lease for a whole duration by the own clock, or that nobody holds it.
+func (d *draft) expired() bool {
+	return d.Lease.Exists && (d.Lease.Holder == (wire.Member{}) || d.Now.Since(d.Lease.Changed) >= d.Policy.Duration)
+}
+
+func (d *draft) header() wire.PeerHeader {
+	return wire.PeerHeader{
+		DatabaseUID: d.DatabaseUID, LeaseUID: d.Stored.LeaseUID, Term: max(d.Stored.MaxTerm, d.Lease.Term),
+		From: d.Self(), Address: d.Address,
+	}
+}
+
+// send sends a request, unless the same was sent a moment ago.
+func (d *draft) send(why tenure.Why, every time.Duration, request wire.PeerRequest) {
+	for _, sent := range d.Sent {
+		if sent.To == request.To.Name && sent.Kind == request.Kind && d.Now.Since(sent.At) < every {
+			d.again(every - d.Now.Since(sent.At))
+			return
+		}
+	}
+	term := request.Term
+	request.PeerHeader = d.header()
+	request.Term = max(term, request.Term)
+	d.do(tenure.Send{Why: why, Request: request})
+	d.Sent = append(slices.Clone(d.Sent), tenure.Sent{To: request.To.Name, Kind: request.Kind, At: d.Now})
+	d.again(every)
+}

@@ -1,0 +1,184 @@
+package plan
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+const (
+	// stopPatience bounds the stop of the server in a switchover, and transferPatience what comes after it.
+	stopPatience     = 25 * time.Second
+	transferPatience = 5 * time.Second
+	// placeEvery is how often the members are asked how far they have come.
+	placeEvery = 100 * time.Millisecond
+)
+
+// yieldThePlace gives the lease to a member that has everything: because the pod ends, or because somebody has asked.
+// The lease is renewed all along, so that nobody else stands; the transfer names the target, so that nobody else can.
+func yieldThePlace(d *draft) bool {
+	if !d.holder() {
+		if d.Asked != nil {
+			d.do(tenure.Forget{Why: "this instance is not the holder"})
+			d.Asked = nil
+		}
+		return false
+	}
+	if d.Yielding == nil {
+		return d.beginToYield()
+	}
+	if d.Standing.Role != tenure.RoleYield {
+		d.obey("the place is being given away", d.yielding())
+	}
+	return d.passOn()
+}
+
+func (d *draft) yielding() tenure.Standing {
+	standing := d.Standing
+	standing.Role, standing.OpenStart = tenure.RoleYield, ""
+	return standing
+}
+
+// beginToYield looks at the preconditions. A pod that ends stops its server whatever they are.
+func (d *draft) beginToYield() bool {
+	if !d.Stopping && d.Asked == nil {
+		return false
+	}
+	if d.Standing.Role != tenure.RoleLead {
+		if d.Stopping && !d.Engine.Processes && d.Write == nil && len(d.Lease.Record.Members) > 1 {
+			d.write(tenure.WriteRelease, "the pod ends before its server has led", wire.Member{}, *d.Lease.Record)
+		}
+		return d.Stopping
+	}
+	if !d.Stopping {
+		if why := d.cannotYield(); why != "" {
+			d.do(tenure.Forget{Why: tenure.Why(why)})
+			d.Asked = nil
+			return false
+		}
+		if recorded := d.Lease.Record.Switchover; recorded == nil || *recorded != *d.Asked {
+			if d.Write == nil && len(d.Doubts) == 0 {
+				record := *d.Lease.Record
+				record.Switchover = d.Asked
+				d.write(tenure.WriteRecord, "the intent is stored before anything is done for it", d.Self(), record)
+			}
+			return false
+		}
+	}
+	d.do(tenure.Yield{Why: "applications are kept out, and the server stops with all that it has acknowledged"})
+	now := d.Now
+	d.Yielding = &now
+	d.obey("the place is being given away", d.yielding())
+	d.wait(wire.ReasonSwitchover, "the server stops")
+	return true
+}
+
+// cannotYield says why a switchover that was asked for is not begun, empty if it is.
+func (d *draft) cannotYield() string {
+	switch {
+	case d.Asked.Target == d.Name:
+		return "the target is the primary already"
+	case d.Lease.Failing != nil:
+		return "the API server does not answer"
+	case d.Engine.Leading == nil:
+		return "the server does not lead yet"
+	}
+	for _, replica := range d.Engine.Leading.Replicas {
+		fits := d.Asked.Target == "" || d.Asked.Target == replica.Member.Name
+		if fits && replica.Near && d.Lease.Record.Has(replica.Member) {
+			return ""
+		}
+	}
+	return "no member that fits takes the log and lacks little"
+}
+
+// passOn transfers the lease once the server has stopped and a member has the final position. If none has it in time, a
+// server that shall go on is started again: the lease was renewed all along, and a renewal at its present version has
+// succeeded after any transfer that was in doubt.
+func (d *draft) passOn() bool {
+	waited := d.Now.Since(*d.Yielding)
+	d.again(placeEvery)
+	final := d.Engine.Final
+	if final == nil || d.Engine.Processes {
+		d.arm()
+		d.wait(wire.ReasonSwitchover, "the server stops")
+		if waited > stopPatience && !d.Stopping {
+			d.takeBack("the server did not stop in time")
+		}
+		return true
+	}
+	if len(d.Lease.Record.Members) == 1 || d.Lease.Failing != nil {
+		if !d.Stopping {
+			d.takeBack("there is nobody to give the place to")
+		}
+		return d.finishYield()
+	}
+	d.wait(wire.ReasonSwitchover, "a member that has everything takes the lease")
+	for _, member := range d.Lease.Record.Members {
+		if member != d.Self() {
+			d.send("the target is chosen by where it is now", placeEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
+		}
+	}
+	if d.Write != nil {
+		return true
+	}
+	record := *d.Lease.Record
+	record.Switchover = nil
+	target, found := d.target(*final)
+	switch {
+	case found && len(d.Doubts) == 0:
+		record.Term, record.Timeline = record.Term+1, record.Timeline+1
+		d.write(tenure.WriteTransfer, "the target has everything that was acknowledged", target, record)
+	case waited > stopPatience+transferPatience || waited > transferPatience && d.Stopping:
+		if d.Stopping {
+			d.write(tenure.WriteRelease, "no member has taken over, and the pod ends", wire.Member{}, record)
+			return true
+		}
+		d.takeBack("no member had everything in time")
+	}
+	return true
+}
+
+// finishYield ends the plan of an instance that has nobody to give its place to.
+func (d *draft) finishYield() bool {
+	d.plan.Finished = d.Stopping
+	return true
+}
+
+// target is a member that has the final position, by what it said after the server had stopped.
+func (d *draft) target(final tenure.Position) (wire.Member, bool) {
+	var best tenure.Place
+	for _, place := range d.Places {
+		fits := d.Asked == nil || d.Asked.Target == "" || d.Asked.Target == place.Member.Name
+		if d.Stopping {
+			fits = true
+		}
+		if !fits || place.CannotLead || place.At < *d.Yielding || !d.Lease.Record.Has(place.Member) ||
+			place.Position.Compare(final) < 0 {
+			continue
+		}
+		if best.Member == (wire.Member{}) || place.Member.Name < best.Member.Name {
+			best = place
+		}
+	}
+	return best.Member, best.Member != (wire.Member{})
+}
+
+func (d *draft) takeBack(why tenure.Why) {
+	if len(d.Doubts) > 0 || d.Write != nil {
+		return
+	}
+	d.do(tenure.Yield{Why: why, Stop: true})
+	d.do(tenure.Forget{Why: why})
+	d.Yielding, d.Asked = nil, nil
+}
+
+// finishWhenTold says that an instance which ends has nothing to give away.
+func finishWhenTold(d *draft) bool {
+	if d.Stopping && (!d.holder() || d.Standing.Role != tenure.RoleLead && d.Standing.Role != tenure.RoleYield &&
+		len(d.Lease.Record.Members) == 1) && d.Engine.Leading == nil {
+		d.plan.Finished = true
+	}
+	return false
+}

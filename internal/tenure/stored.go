@@ -1,0 +1,79 @@
+package tenure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	kjson "sigs.k8s.io/json"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// StoredVersion is the version of Stored that this program writes and reads.
+const StoredVersion = 1
+
+// Stored is what must outlive the agent. It lies on the volume beside the data, and is there, file and folder, before
+// the act that it describes.
+type Stored struct {
+	Version     int    `json:"version"`
+	DatabaseUID string `json:"databaseUID"`
+	// LeaseUID is the lease that this volume has obeyed, empty before the first.
+	LeaseUID string `json:"leaseUID,omitempty"`
+	// Incarnation is the id that a copy gets that this instance is to make itself, as the first of the database.
+	Incarnation string `json:"incarnation,omitempty"`
+	// MaxTerm is the highest term that was ever seen. No holder of a lower one is followed (F2).
+	MaxTerm int64 `json:"maxTerm,omitempty"`
+	// HeldTerm is the last term that this instance held.
+	HeldTerm int64 `json:"heldTerm,omitempty"`
+	// LastRecord is the record of the lease as it was last acted upon. It names the peers when the API server is away.
+	LastRecord *wire.LeaseRecord `json:"lastRecord,omitempty"`
+	// NextRecord is a record that this instance has begun to write as the holder. Until the lease shows which of the two
+	// it has, both count.
+	NextRecord *wire.LeaseRecord `json:"nextRecord,omitempty"`
+	// Fence says that this copy takes nothing from a primary until the lease has another version than this.
+	Fence *Fence `json:"fence,omitempty"`
+	// Promise is a promise to the holder not to answer and not to stand.
+	Promise *Promise `json:"promise,omitempty"`
+}
+
+// Fence is the version of the lease that an election is about.
+type Fence struct {
+	LeaseUID string `json:"leaseUID"`
+	Version  string `json:"version"`
+}
+
+// Promise is given to the holder of a term until a moment that is counted from the boot. After another boot that moment
+// means nothing, and the promise lasts a whole duration from when this is noticed.
+type Promise struct {
+	Term  int64   `json:"term"`
+	Until Instant `json:"until"`
+	Boot  string  `json:"boot"`
+}
+
+// Encode returns what is written.
+func (s Stored) Encode() ([]byte, error) {
+	s.Version = StoredVersion
+	if s.DatabaseUID == "" {
+		return nil, errors.New("encode what is stored of the lease: databaseUID is empty")
+	}
+	document, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode what is stored of the lease: %w", err)
+	}
+	return append(document, '\n'), nil
+}
+
+// DecodeStored reads it. What a newer program wrote is not understood by halves.
+func DecodeStored(document []byte) (Stored, error) {
+	var stored Stored
+	strict, err := kjson.UnmarshalStrict(document, &stored)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return Stored{}, fmt.Errorf("decode what is stored of the lease: %w", err)
+	}
+	if stored.Version != StoredVersion || stored.DatabaseUID == "" {
+		return Stored{}, fmt.Errorf("decode what is stored of the lease: version %d of the database %q",
+			stored.Version, stored.DatabaseUID)
+	}
+	return stored, nil
+}

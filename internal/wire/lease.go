@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// LeaseRecordVersion is the version of LeaseRecord that this program writes and reads.
+const LeaseRecordVersion = 1
+
+// AnnotationRecord is where the lease of a database keeps its record, written in the same conditional write as holder
+// and term. AnnotationTerm is the term of the holder that wrote an EndpointSlice.
+const (
+	AnnotationRecord = "meridian.dev/record"
+	AnnotationTerm   = "meridian.dev/term"
+)
+
+// Member is one copy of the data: an instance, and the random id that its copy was given when it was made. An instance
+// whose volume was replaced is another member.
+type Member struct {
+	Name        string `json:"name"`
+	Incarnation string `json:"incarnation"`
+}
+
+// String is the member as the holder of a lease, and as the name of a replica towards its primary.
+func (m Member) String() string {
+	if m == (Member{}) {
+		return ""
+	}
+	return m.Name + "/" + m.Incarnation
+}
+
+// ParseMember reads what String wrote. What is no member is a member without an incarnation, which equals no real one.
+func ParseMember(text string) Member {
+	name, incarnation, _ := strings.Cut(text, "/")
+	return Member{Name: name, Incarnation: incarnation}
+}
+
+// LeaseRecord is what the members of a database have agreed on. It is an annotation of the lease.
+type LeaseRecord struct {
+	Version     int    `json:"version"`
+	DatabaseUID string `json:"databaseUID"`
+	// Term counts the primaries. It is the same number as the lease's transitions.
+	Term int64 `json:"term"`
+	// Timeline is the highest that was ever given out (T1).
+	Timeline int `json:"timeline"`
+	// Members are the copies that acknowledged writes are counted on, the holder's included, sorted.
+	Members []Member `json:"members"`
+	// W is how many of them have each acknowledged write.
+	W int `json:"w"`
+	// Initialised says that there has been data, and SystemIdentifier which.
+	Initialised      bool   `json:"initialised"`
+	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	// Switchover is the request that the holder is carrying out.
+	Switchover *Switchover `json:"switchover,omitempty"`
+}
+
+// Switchover asks for another primary.
+type Switchover struct {
+	// ID tells one request from the next.
+	ID string `json:"id"`
+	// Target is an instance, empty for whichever fits best.
+	Target string `json:"target,omitempty"`
+}
+
+// Has says whether it is a member.
+func (r LeaseRecord) Has(member Member) bool { return slices.Contains(r.Members, member) }
+
+// Canonical returns the record in the one form that is encoded.
+func (r LeaseRecord) Canonical() LeaseRecord {
+	r.Version = LeaseRecordVersion
+	r.Members = slices.Clone(r.Members)
+	slices.SortFunc(r.Members, func(a, b Member) int { return strings.Compare(a.String(), b.String()) })
+	return r
+}
+
+// Encode returns the JSON of a record that Check accepts.
+func (r LeaseRecord) Encode() (string, error) {
+	canonical := r.Canonical()
+	if err := canonical.Check(); err != nil {
+		return "", fmt.Errorf("encode the record of the lease: %w", err)
+	}
+	document, err := encode(canonical)
+	return string(document), err
+}
+
+// DecodeLeaseRecord reads a record. It refuses what this program would not fully understand.
+func DecodeLeaseRecord(document string) (LeaseRecord, error) {
+	var record LeaseRecord
+	if err := decode([]byte(document), LeaseRecordVersion, &record); err != nil {
+		return LeaseRecord{}, fmt.Errorf("decode the record of the lease: %w", err)
+	}
+	if err := record.Check(); err != nil {
+		return LeaseRecord{}, fmt.Errorf("decode the record of the lease: %w", err)
+	}
+	return record.Canonical(), nil
+}
+
+// Check finds what no holder would write.
+func (r LeaseRecord) Check() error {
+	switch {
+	case r.DatabaseUID == "":
+		return errors.New("databaseUID: is empty")
+	case r.Term < 1:
+		return fmt.Errorf("term: %d is none", r.Term)
+	case r.Timeline < 1:
+		return fmt.Errorf("timeline: %d is none", r.Timeline)
+	case len(r.Members) == 0:
+		return errors.New("members: there are none")
+	case r.W < 1 || r.W > len(r.Members):
+		return fmt.Errorf("w: %d copies of %d", r.W, len(r.Members))
+	case r.Initialised != (r.SystemIdentifier != ""):
+		return errors.New("systemIdentifier: must be there exactly when there has been data")
+	}
+	for index, member := range r.Members {
+		if member.Name == "" || member.Incarnation == "" {
+			return fmt.Errorf("members[%d]: lacks its name or incarnation", index)
+		}
+		if slices.Contains(r.Members[:index], member) {
+			return fmt.Errorf("members[%d]: %s is there twice", index, member)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// PeerVersion is the version of the messages between agents that this program writes and reads.
+const PeerVersion = 1
+
+// PathPeer takes a PeerRequest by POST from another agent of the same database, PathSwitchover a Switchover from the
+// operator.
+const (
+	PathPeer       = "/v1/peer"
+	PathSwitchover = "/v1/switchover"
+)
+
+// PeerHeader is in every message between agents. A message of another database, of another lease or to another copy
+// than was meant is refused.
+type PeerHeader struct {
+	Version     int    `json:"version"`
+	DatabaseUID string `json:"databaseUID"`
+	LeaseUID    string `json:"leaseUID"`
+	// Term is the highest that the sender knows.
+	Term int64 `json:"term"`
+	// From is the sender, and Address where it is reached.
+	From    Member `json:"from"`
+	Address string `json:"address"`
+}
+
+// PeerKind is what a request asks.
+type PeerKind string
+
+// The requests.
+const (
+	// PeerAsk asks whether the receiver would answer a ballot. It changes nothing (E3).
+	PeerAsk PeerKind = "ask"
+	// PeerFence asks for the answer to a ballot: the receiver takes nothing from a primary any more, and says how far it
+	// has come (F1).
+	PeerFence PeerKind = "fence"
+	// PeerPromise asks the receiver not to answer a ballot and not to stand for a duration.
+	PeerPromise PeerKind = "promise"
+	// PeerPlace asks how far the receiver has come. It changes nothing.
+	PeerPlace PeerKind = "place"
+	// PeerTell tells who holds the lease: the sender knows it from a write or a consistent read.
+	PeerTell PeerKind = "tell"
+)
+
+var peerKinds = []PeerKind{PeerAsk, PeerFence, PeerPromise, PeerPlace, PeerTell}
+
+// PeerRequest is one request to another agent.
+type PeerRequest struct {
+	PeerHeader
+	Kind PeerKind `json:"kind"`
+	// To is the copy that is meant; without an incarnation, whichever the instance has.
+	To Member `json:"to"`
+	// LeaseVersion is the version of the lease that a ballot is about.
+	LeaseVersion string `json:"leaseVersion,omitempty"`
+	// Duration is how long a promise shall last.
+	Duration time.Duration `json:"duration,omitempty"`
+	// Holder is who holds the lease, at Term.
+	Holder Member `json:"holder,omitzero"`
+}
+
+// PeerReply is the reply.
+type PeerReply struct {
+	PeerHeader
+	// Yes says that it was done, or would be; Why says why not.
+	Yes bool   `json:"yes"`
+	Why string `json:"why,omitempty"`
+	// Timeline and LSN are the position, of an answer or a place.
+	Timeline int    `json:"timeline,omitempty"`
+	LSN      uint64 `json:"lsn,omitempty"`
+	// CannotLead says that the sender would not take the lease now.
+	CannotLead bool `json:"cannotLead,omitempty"`
+}
+
+// Encode returns the JSON of a request that Check accepts.
+func (r PeerRequest) Encode() ([]byte, error) {
+	r.Version = PeerVersion
+	if err := r.Check(); err != nil {
+		return nil, fmt.Errorf("encode a request to a peer: %w", err)
+	}
+	return encode(r)
+}
+
+// DecodePeerRequest reads a request.
+func DecodePeerRequest(document []byte) (PeerRequest, error) {
+	var request PeerRequest
+	if err := decode(document, PeerVersion, &request); err != nil {
+		return PeerRequest{}, fmt.Errorf("decode a request of a peer: %w", err)
+	}
+	if err := request.Check(); err != nil {
+		return PeerRequest{}, fmt.Errorf("decode a request of a peer: %w", err)
+	}
+	return request, nil
+}
+
+// Check finds what no agent would ask.
+func (r PeerRequest) Check() error {
+	switch {
+	case r.DatabaseUID == "" || r.From.Name == "" || r.To.Name == "":
+		return errors.New("databaseUID, from and to must be there")
+	case !slices.Contains(peerKinds, r.Kind):
+		return fmt.Errorf("kind: %q is unknown", r.Kind)
+	case (r.Kind == PeerAsk || r.Kind == PeerFence) && (r.LeaseUID == "" || r.LeaseVersion == ""):
+		return errors.New("leaseVersion: a ballot is about a version of a lease")
+	case r.Kind == PeerPromise && (r.Duration <= 0 || r.Duration > 10*time.Minute):
+		return fmt.Errorf("duration: %s is too short or too long", r.Duration)
+	}
+	return nil
+}
+
+// Encode returns the JSON of a reply.
+func (r PeerReply) Encode() ([]byte, error) {
+	r.Version = PeerVersion
+	return encode(r)
+}
+
+// DecodePeerReply reads a reply.
+func DecodePeerReply(document []byte) (PeerReply, error) {
+	var reply PeerReply
+	if err := decode(document, PeerVersion, &reply); err != nil {
+		return PeerReply{}, fmt.Errorf("decode the reply of a peer: %w", err)
+	}
+	return reply, nil
+}
