@@ -21,6 +21,8 @@
 //     have added stays.
 //   - A field of the intent that somebody else changed is found although the hash is equal. It is repaired, and
 //     reported with its path, both values and the field managers that own it now.
+//   - A selector is ours alone: an entry that somebody else put into it would leave less selected, and goes like any
+//     other drift.
 //   - Defaulted fields never count, because only fields of the intent are looked at.
 //
 // Lists of named things (containers, volumes, environment, ports, owner references…) are compared entry by entry,

@@ -23,7 +23,7 @@ type located struct {
 }
 
 // maps compares two maps. The fields that we wanted last time and no longer want are removed; everything else that
-// only the live map has belongs to others.
+// only the live map has belongs to others, except in a selector, which is ours alone.
 //
 // A live structure that is empty counts as absent: a typed client writes {} for one that it did not get, so an
 // operation inside it could fail. For the same reason fields are always set by "add", which needs no field to be
@@ -38,13 +38,15 @@ func (c *comparison) maps(at path, want, have map[string]any, last *fields) {
 			c.set(at.field(name), want[name], nil)
 		}
 	}
-	if last == nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(last.children)) {
-		if _, wanted := want[name]; !wanted && have[name] != nil {
-			c.unwanted(at.field(name), have[name], last.child(name))
+	if last != nil {
+		for _, name := range slices.Sorted(maps.Keys(last.children)) {
+			if _, wanted := want[name]; !wanted && have[name] != nil {
+				c.unwanted(at.field(name), have[name], last.child(name))
+			}
 		}
+	}
+	if len(at) > 0 && closed(at[len(at)-1].name, want) {
+		c.surplus(at, want, have, last)
 	}
 }
 
@@ -186,7 +188,8 @@ func within(want, have any) bool {
 	case map[string]any:
 		have, ok := have.(map[string]any)
 		for name, value := range want {
-			if !ok || !within(value, have[name]) && !(have[name] == nil && empty(value)) {
+			if !ok || !within(value, have[name]) && !(have[name] == nil && empty(value)) ||
+				hasSurplus(name, value, have[name]) {
 				return false
 			}
 		}
