@@ -127,7 +127,7 @@ func (c *Cache) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	case !c.within(found):
 		return apierrors.NewNotFound(c.server.resource(kind), key.Name)
 	}
-	if err := c.server.decode(found, into); err != nil {
+	if err := c.server.decodeStored(found, into); err != nil {
 		return err
 	}
 	into.GetObjectKind().SetGroupVersionKind(kind) // a cache leaves it there, a live read does not

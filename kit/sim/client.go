@@ -43,7 +43,7 @@ func (c *apiClient) Get(ctx context.Context, key client.ObjectKey, into client.O
 	at := Target{Kind: kind, Key: key}
 	return c.process.do(ctx, call(Get, at), func() (func() error, error) {
 		found, err := c.server().Get(at)
-		return func() error { return c.server().decode(found, into) }, err
+		return func() error { return c.server().decodeStored(found, into) }, err
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -155,6 +156,35 @@ func (s *Server) decode(found *unstructured.Unstructured, into client.Object) er
 	return nil
 }
 
+// typedKey names a stored state of an object in one Go type.
+type typedKey struct {
+	kind    schema.GroupVersionKind
+	key     types.NamespacedName
+	version string
+	into    reflect.Type
+}
+
+// decodeStored is decode for what is stored: each state is converted once, and copied from then on. A state never
+// changes, and its version is its own.
+func (s *Server) decodeStored(found *unstructured.Unstructured, into client.Object) error {
+	if _, untyped := into.(runtime.Unstructured); untyped {
+		return s.decode(found, into)
+	}
+	at := typedKey{found.GroupVersionKind(), keyOf(found), found.GetResourceVersion(), reflect.TypeOf(into)}
+	s.typedMu.Lock()
+	defer s.typedMu.Unlock()
+	known, ok := s.typed[at]
+	if !ok {
+		if err := s.decode(found, into); err != nil {
+			return err
+		}
+		s.typed[at] = into.DeepCopyObject().(client.Object)
+		return nil
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(known.DeepCopyObject()).Elem())
+	return nil
+}
+
 // decodeList writes answers into a list of the caller.
 func (s *Server) decodeList(found []*unstructured.Unstructured, version uint64, into client.ObjectList) error {
 	into.SetResourceVersion(strconv.FormatUint(version, 10))
@@ -175,7 +205,7 @@ func (s *Server) decodeList(found []*unstructured.Unstructured, version uint64, 
 			}
 			item = made.(client.Object)
 		}
-		if err := s.decode(object, item); err != nil {
+		if err := s.decodeStored(object, item); err != nil {
 			return err
 		}
 		items = append(items, item)

@@ -40,8 +40,8 @@
 // Not there: server-side apply and field ownership; webhooks, quotas, rights, and the budget of an eviction;
 // namespaces that have to exist, or that take their content with them; addresses of Services; validation of built-in
 // kinds beyond metadata and immutable fields; watches over a channel ([Server.Events] is the log); continued lists and
-// indexes of caches; several versions of one kind; kubelet, scheduler and the controllers of workloads. There is no
-// search for schedules yet either: nothing here decides about verdicts, positions or the order of processes.
+// indexes of caches; several versions of one kind; kubelet, scheduler and the controllers of workloads. Nothing here
+// decides about verdicts, positions or the order of processes: the package search below this one does.
 //
 // Start reading at [Server], then [Process] and [Cache].
 package sim

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Options are what a server is made of.
@@ -42,6 +43,9 @@ type Server struct {
 	version uint64
 	log     []Event
 	made    uint64 // objects that were given a UID
+
+	typedMu sync.Mutex
+	typed   map[typedKey]client.Object
 }
 
 // table has all objects of a kind, those of the past as well.
@@ -82,6 +86,7 @@ func New(options Options) (*Server, error) {
 	}
 	server := &Server{
 		scheme: options.Scheme, now: options.Now, byKind: map[schema.GroupVersionKind]*table{},
+		typed:   map[typedKey]client.Object{},
 		version: 1, // 0 is what clients say for "any"
 	}
 	for _, kind := range BuiltIn() {

@@ -1,0 +1,255 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/kit/sim"
+)
+
+// Options say how far a search goes. The zero value is a good beginning.
+type Options struct {
+	// Turns is how many turns a run may take, DefaultTurns if 0.
+	Turns int
+	// Pairs is how many pairs of crashes are tried at most, 300 if 0, none if negative.
+	Pairs int
+	// Swarm is how many random schedules are tried, 300 if 0, none if negative. Seed is that of the first.
+	Swarm int
+	Seed  uint64
+	// Time ends the search early, 0 for never. With it, the number of schedules depends on the machine.
+	Time time.Duration
+}
+
+// Report is what a search has come to.
+type Report struct {
+	// Schedules is how many were tried, Phases the same phase by phase, Worlds how many distinct histories they made.
+	Schedules int
+	Phases    []Phase
+	Worlds    int
+	// Calls is how many the calm run had.
+	Calls   int
+	Elapsed time.Duration
+	// Failure is nil if every rule held in every run.
+	Failure *Failure
+	// Complete is false if the time was up.
+	Complete bool
+}
+
+// Phase is a part of a search.
+type Phase struct {
+	Name      string
+	Schedules int
+}
+
+func (r Report) String() string {
+	text := ""
+	for _, phase := range r.Phases {
+		text += fmt.Sprintf("%s %d, ", phase.Name, phase.Schedules)
+	}
+	rate := float64(r.Schedules) / max(r.Elapsed.Seconds(), 1e-6)
+	return fmt.Sprintf("%sin all %d schedules and %d distinct histories, %.0f schedules per second",
+		text, r.Schedules, r.Worlds, rate)
+}
+
+// Failure is a schedule that breaks a rule, shrunk.
+type Failure struct {
+	Result
+	// Found is the schedule before it was shrunk, After how many schedules it was found.
+	Found Schedule
+	After int
+}
+
+// explorer is a search under way.
+type explorer struct {
+	scenario Scenario
+	options  Options
+	begun    time.Time
+	report   Report
+	worlds   map[string]bool
+	calm     Result
+}
+
+// Explore searches for a schedule that breaks a rule, and stops at the first. The error says that there was nothing to
+// search in.
+func Explore(scenario Scenario, options Options) (Report, error) {
+	options.Pairs, options.Swarm = cmp.Or(options.Pairs, 300), cmp.Or(options.Swarm, 300)
+	e := &explorer{scenario: scenario, options: options, begun: time.Now(), worlds: map[string]bool{}}
+	calm, err := Run(scenario, Schedule{}, options.Turns)
+	if err != nil {
+		return Report{}, err
+	}
+	e.calm, e.report.Calls, e.report.Complete = calm, calm.Calls, true
+	for _, phase := range []struct {
+		name string
+		try  func(e *explorer, try func(Schedule) bool)
+	}{
+		{"calm", (*explorer).tryCalm},
+		{"answers", (*explorer).tryAnswers},
+		{"late and overtaken calls", (*explorer).tryLateCalls},
+		{"stale reads", (*explorer).tryStaleReads},
+		{"crashes", (*explorer).tryCrashes},
+		{"other orders", (*explorer).tryOrders},
+		{"pairs of crashes", (*explorer).tryPairs},
+	} {
+		before := e.report.Schedules
+		phase.try(e, e.try)
+		e.report.Phases = append(e.report.Phases, Phase{phase.name, e.report.Schedules - before})
+		if e.done() {
+			return e.end(), nil
+		}
+	}
+	e.swarm()
+	return e.end(), nil
+}
+
+func (e *explorer) end() Report {
+	e.report.Worlds, e.report.Elapsed = len(e.worlds), time.Since(e.begun)
+	return e.report
+}
+
+// done says that there is a failure, or no time left.
+func (e *explorer) done() bool {
+	if e.options.Time > 0 && time.Since(e.begun) > e.options.Time {
+		e.report.Complete = false
+	}
+	return e.report.Failure != nil || !e.report.Complete
+}
+
+// try runs one schedule, and reports whether to go on.
+func (e *explorer) try(schedule Schedule) bool {
+	return e.run(follow(schedule))
+}
+
+func (e *explorer) run(chooser chooser) bool {
+	if e.done() {
+		return false
+	}
+	result, err := newRun(&e.scenario, chooser, e.options.Turns)
+	if err != nil { // The calm run had none, with the same scenario.
+		result = Result{Violation: &Violation{Rule: "World", Detail: err.Error()}}
+	}
+	e.report.Schedules++
+	e.worlds[result.World] = true
+	if result.Violation != nil {
+		e.report.Failure = e.failure(result)
+	}
+	return result.Violation == nil
+}
+
+// tryCalm runs nothing but the calm schedule, twice: what is not the same twice cannot be searched.
+func (e *explorer) tryCalm(try func(Schedule) bool) {
+	if try(Schedule{}) {
+		again, err := Run(e.scenario, Schedule{}, e.options.Turns)
+		if err != nil || again.Hash != e.calm.Hash {
+			e.report.Failure = &Failure{Result: notSame(e.calm, again), After: e.report.Schedules}
+		}
+	}
+}
+
+func (e *explorer) tryAnswers(try func(Schedule) bool) {
+	for call := 1; call <= e.calm.Calls; call++ {
+		for _, verdict := range verdicts {
+			backs := []int{0}
+			if verdict == sim.CrashBefore || verdict == sim.CrashAfter {
+				backs = pasts
+			}
+			for _, back := range backs {
+				decision := Decision{Call: call, Do: Answer, Verdict: verdict.String(), Back: back}
+				if !try(Schedule{Decisions: []Decision{decision}}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pasts are how far behind a cache begins: not at all, a little, and at the very beginning.
+var pasts = []int{0, 3, 1 << 20}
+
+func (e *explorer) tryLateCalls(try func(Schedule) bool) {
+	for call := 1; call <= e.calm.Calls; call++ {
+		for _, decision := range []Decision{
+			{Call: call, Do: Delay, For: 2}, {Call: call, Do: Delay, For: 20},
+			{Call: call, Do: Overtake, For: 1}, {Call: call, Do: Overtake, For: 5}, {Call: call, Do: Overtake, For: 5, Back: 3},
+		} {
+			if !try(Schedule{Decisions: []Decision{decision}}) {
+				return
+			}
+		}
+	}
+}
+
+func (e *explorer) tryStaleReads(try func(Schedule) bool) {
+	for turn := 1; turn <= e.calm.Turns; turn++ {
+		for _, program := range e.scenario.Programs {
+			for _, watch := range program.Watches {
+				for _, long := range []int{6, 20} {
+					decision := Decision{Turn: turn, Do: Hold, Program: program.Name, Kind: watch.Kind.Kind, For: long}
+					if !try(Schedule{Decisions: []Decision{decision}}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (e *explorer) tryCrashes(try func(Schedule) bool) {
+	for turn := 1; turn <= e.calm.Turns; turn++ {
+		for _, program := range e.scenario.Programs {
+			for _, back := range pasts {
+				if !try(Schedule{Decisions: []Decision{{Turn: turn, Do: Crash, Program: program.Name, Back: back}}}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// tryOrders makes each move out of turn at each turn: the user who does not wait, the actor who is faster.
+func (e *explorer) tryOrders(try func(Schedule) bool) {
+	for turn := 1; turn <= e.calm.Turns; turn++ {
+		for _, what := range e.scenario.moves() {
+			if !try(Schedule{Decisions: []Decision{{Turn: turn, Do: Move, What: what}}}) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Scenario) moves() []string {
+	var moves []string
+	if len(s.Script) > 0 {
+		moves = append(moves, "script")
+	}
+	for _, actor := range s.Actors {
+		moves = append(moves, "actor "+actor.Name)
+	}
+	return moves
+}
+
+// tryPairs crashes at two calls. When there are too many pairs, every so manyth is tried.
+func (e *explorer) tryPairs(try func(Schedule) bool) {
+	calls := e.calm.Calls
+	all := calls * (calls + 1) / 2 // The second call may be one that the calm run does not have.
+	if e.options.Pairs < 0 || all == 0 {
+		return
+	}
+	stride := max(1, (all+e.options.Pairs-1)/max(e.options.Pairs, 1))
+	count := 0
+	for first := 1; first <= calls; first++ {
+		for second := first + 1; second <= calls+1; second++ {
+			if count++; count%stride != 0 {
+				continue
+			}
+			kinds := [2]sim.Verdict{sim.CrashAfter, sim.CrashBefore}
+			if !try(Schedule{Decisions: []Decision{
+				{Call: first, Do: Answer, Verdict: kinds[count/stride%2].String()},
+				{Call: second, Do: Answer, Verdict: kinds[count/stride/2%2].String()},
+			}}) {
+				return
+			}
+		}
+	}
+}

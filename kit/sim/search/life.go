@@ -1,0 +1,218 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"meridian.dev/meridian/kit/sim"
+)
+
+const (
+	// Pauses after a pass that failed: the first, and the longest.
+	firstPause   = time.Second
+	longestPause = time.Minute
+	// nagging is how many turns there are between two passes over a cache that stands still. In between others move.
+	nagging = 3
+)
+
+// seat is the place of a program, with the process that has it now.
+type seat struct {
+	program *Program
+	current *life
+	begun   int
+}
+
+// life is one process with its memory and its queue.
+type life struct {
+	seat       *seat
+	name       string
+	process    *sim.Process
+	reconciler reconcile.Reconciler
+	queue      []entry // in the order of requests
+	held       map[string]int
+	back       int // where the cache of the next life begins, if a verdict ends this one
+}
+
+// entry is a request that waits for its pass.
+type entry struct {
+	request  reconcile.Request
+	due      time.Time
+	failures int
+	err      error // of the last pass
+}
+
+// begin gives the seat to a new process, with empty memory and a cache that may begin in the past. All that the cache
+// shows is asked about once, as informers do.
+func (r *run) begin(at *seat, back int) {
+	at.begun++
+	name := at.program.Name
+	if at.begun > 1 {
+		name = fmt.Sprintf("%s'%d", name, at.begun)
+	}
+	born := &life{seat: at, name: name, held: map[string]int{}}
+	at.current = born
+	version := r.server.Version()
+	process, err := r.server.Start(sim.Life{
+		Name: name, Hook: r.hook(born), Crashing: runtime.Goexit,
+		Cache: sim.CacheOptions{
+			Namespace: at.program.Namespace, Uncached: at.program.Uncached, At: version - min(uint64(max(back, 0)), version-1),
+		},
+	})
+	if err != nil {
+		r.fail("World", "start %s: %v", name, err)
+		return
+	}
+	born.process = process
+	r.apart(func() {
+		born.reconciler, err = at.program.Start(Birth{Process: process, Now: r.clock.Now})
+	})
+	if err != nil {
+		r.fail("World", "start %s: %v", name, err)
+		return
+	}
+	r.tell(Line{Text: name + " starts", Detail: at.begun == 1})
+	born.askForAll(r)
+}
+
+// apart runs code under test in a goroutine of its own, so that a crash ends it wherever it is, and waits for it. It
+// reports whether the code came to its end.
+func (r *run) apart(code func()) (ended bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if value := recover(); value != nil {
+				r.fail("Panic", "%v", value)
+			}
+		}()
+		code()
+		ended = true
+	}()
+	<-done
+	return ended
+}
+
+// askForAll asks for a pass over everything that the cache shows.
+func (l *life) askForAll(r *run) {
+	for _, watch := range l.seat.program.Watches {
+		objects, _, err := r.server.List(sim.Query{Kind: watch.Kind, At: l.process.Cache().Position(watch.Kind)})
+		if err != nil {
+			r.fail("World", "list %s: %v", watch.Kind.Kind, err)
+			return
+		}
+		for _, object := range objects {
+			l.ask(r, watch, object)
+		}
+	}
+}
+
+func (l *life) ask(r *run, watch Watch, object *unstructured.Unstructured) {
+	if namespace := l.seat.program.Namespace; namespace != "" && object.GetNamespace() != namespace {
+		return
+	}
+	for _, request := range watch.Map(object) {
+		l.enqueue(entry{request: request, due: r.clock.Now()})
+	}
+}
+
+// enqueue keeps one entry per request, with the earlier time.
+func (l *life) enqueue(added entry) {
+	at, found := slices.BinarySearchFunc(l.queue, added, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.request.Namespace, b.request.Namespace), cmp.Compare(a.request.Name, b.request.Name))
+	})
+	if !found {
+		l.queue = slices.Insert(l.queue, at, added)
+		return
+	}
+	if added.due.Before(l.queue[at].due) {
+		l.queue[at].due = added.due
+	}
+}
+
+// hold lets the cache of a kind stand still until a turn.
+func (l *life) hold(kind string, until int) { l.held[kind] = max(l.held[kind], until) }
+
+// deliver moves the cache of one kind by one event. A cache that is held does not move, and its program is asked to
+// look all the same.
+func (r *run) deliver(at *seat) bool {
+	current := at.current
+	maps.DeleteFunc(current.held, func(_ string, until int) bool { return until <= r.turn })
+	if len(current.held) > 0 && r.turn%nagging == 0 {
+		current.askForAll(r)
+	}
+	for _, watch := range at.program.Watches {
+		if _, still := current.held[watch.Kind.Kind]; still {
+			continue
+		}
+		behind := current.process.Cache().Behind(watch.Kind)
+		if len(behind) == 0 {
+			continue
+		}
+		seen, err := current.process.Cache().Advance(watch.Kind, behind[0].Version)
+		if err != nil {
+			r.fail("World", "advance the cache of %s: %v", at.program.Name, err)
+			return false
+		}
+		for _, event := range seen {
+			r.tell(Line{Text: fmt.Sprintf("%s sees: %s", at.program.Name, event), Detail: true})
+			current.ask(r, watch, event.Object)
+		}
+		return true
+	}
+	return false
+}
+
+// passOf runs the first pass of a seat that is due.
+func (r *run) passOf(at *seat) bool {
+	acting := at.current
+	next := slices.IndexFunc(acting.queue, func(waiting entry) bool { return !waiting.due.After(r.clock.Now()) })
+	if next < 0 {
+		return false
+	}
+	job := acting.queue[next]
+	acting.queue = slices.Delete(acting.queue, next, next+1)
+	r.calm++
+	r.tell(Line{Text: fmt.Sprintf("%s looks at %s", acting.name, job.request.NamespacedName)})
+	var result reconcile.Result
+	var err error
+	ended := r.apart(func() { result, err = acting.reconciler.Reconcile(context.Background(), job.request) })
+	r.observe()
+	switch {
+	case acting != at.current: // It was overtaken, and its lease is lost.
+		acting.process.Crash()
+	case !ended || acting.process.Crashed():
+		acting.process.Crash()
+		r.begin(at, acting.back)
+	default:
+		r.requeue(acting, job, result, err)
+	}
+	return true
+}
+
+// requeue does what a work queue does with what a pass returns.
+func (r *run) requeue(acting *life, job entry, result reconcile.Result, err error) {
+	job.err = err
+	switch {
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		r.tell(Line{Text: fmt.Sprintf("  the pass fails for good: %v", err)})
+		return
+	case err != nil:
+		r.tell(Line{Text: fmt.Sprintf("  the pass fails: %v", err)})
+		job.due = r.clock.Now().Add(min(firstPause<<min(job.failures, 10), longestPause))
+		job.failures++
+	case result.RequeueAfter > 0:
+		job.due, job.failures = r.clock.Now().Add(result.RequeueAfter), 0
+	default:
+		return
+	}
+	acting.enqueue(job)
+}

@@ -1,0 +1,104 @@
+package search
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// replayed is a file that Save wrote. The flag belongs to the whole test binary.
+var replayed = flag.String("sim.replay", "", "run the schedule of this file instead of searching")
+
+// Saved is a schedule in a file, with what is needed to know that it still means the same.
+type Saved struct {
+	Scenario  string     `json:"scenario"`
+	Violation *Violation `json:"violation,omitempty"`
+	// Hash is that of the trace, when it was saved.
+	Hash     string   `json:"hash"`
+	Schedule Schedule `json:"schedule"`
+}
+
+// Save writes the schedule of a run into a file.
+func Save(path string, scenario Scenario, result Result) error {
+	content, err := json.MarshalIndent(Saved{
+		Scenario: scenario.Name, Violation: result.Violation, Hash: result.Hash, Schedule: result.Schedule,
+	}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode a schedule: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("save a schedule: %w", err)
+	}
+	if err := os.WriteFile(path, append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("save a schedule: %w", err)
+	}
+	return nil
+}
+
+// Load reads what Save wrote.
+func Load(path string) (Saved, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return Saved{}, fmt.Errorf("load a schedule: %w", err)
+	}
+	var saved Saved
+	if err := json.Unmarshal(content, &saved); err != nil {
+		return Saved{}, fmt.Errorf("load the schedule %s: %w", path, err)
+	}
+	return saved, nil
+}
+
+// Test searches, and fails with the story of what it found, the file that it was saved to, and the command that runs it
+// again. With -sim.replay it runs that file instead.
+func Test(t *testing.T, scenario Scenario, options Options) {
+	t.Helper()
+	if *replayed != "" {
+		replay(t, scenario, options.Turns)
+		return
+	}
+	report, err := Explore(scenario, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	if report.Failure == nil {
+		return
+	}
+	failed := report.Failure
+	file, err := filepath.Abs(filepath.Join("testdata", "failed", scenario.Name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := fmt.Sprintf("go test -run '^%s$' -v . -sim.replay=%s", t.Name(), file)
+	if err := Save(file, scenario, failed.Result); err != nil {
+		again = err.Error()
+	}
+	t.Fatalf("%s\nfound after %d schedules with %d decisions, shrunk to %d:\n%s\nthe story:\n%s\nagain with:\n%s",
+		failed.Violation, failed.After, len(failed.Found.Decisions), len(failed.Schedule.Decisions),
+		failed.Schedule, failed.Story(), again)
+}
+
+func replay(t *testing.T, scenario Scenario, turns int) {
+	t.Helper()
+	saved, err := Load(*replayed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if saved.Scenario != scenario.Name {
+		t.Skipf("the file is of the scenario %s", saved.Scenario)
+	}
+	result, err := Run(scenario, saved.Schedule, turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Hash != saved.Hash {
+		t.Logf("the trace is another one than it was when the schedule was saved: the code has changed since")
+	}
+	t.Logf("the story:\n%s", result.Story())
+	if result.Violation != nil {
+		t.Fatal(result.Violation)
+	}
+}
