@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -20,7 +21,7 @@ type verdict struct {
 
 func database(t *testing.T, spec string) *v1alpha1.GeoDatabase {
 	t.Helper()
-	result := &v1alpha1.GeoDatabase{Spec: v1alpha1.GeoDatabaseSpec{
+	result := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "cities"}, Spec: v1alpha1.GeoDatabaseSpec{
 		Version: "17", Instances: 3, Extensions: []string{"postgis"},
 		Storage:   v1alpha1.Storage{Size: resource.MustParse("1Gi")},
 		Resources: v1alpha1.Resources{Memory: new(resource.MustParse("1Gi"))},

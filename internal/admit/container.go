@@ -21,7 +21,11 @@ func keepContainers(spec *corev1.PodSpec, ours pod) []Problem {
 			f.refuse(slices.Contains(seen, container.Name), "name", "%q is there twice; merge the two", container.Name)
 			seen = append(seen, container.Name)
 			f.restricted(container.SecurityContext)
-			if ours.owns(container.Name) {
+			f.environment(container, ours)
+			inPlace := slices.Contains(ours.inits, container.Name) == (list.field == "initContainers")
+			f.refuse(ours.owns(container.Name) && !inPlace, "name",
+				"%q is a container of Meridian, and its place is not among the %s; choose another name", container.Name, list.field)
+			if ours.owns(container.Name) && inPlace {
 				f.ours(container, ours)
 			} else {
 				f.sideCar(container, ours)
@@ -122,11 +126,7 @@ func (f *findings) sideCar(container *corev1.Container, ours pod) {
 			"%d is taken by Meridian; choose another", port.ContainerPort)
 		f.refuse(port.HostPort != 0, fmt.Sprintf("ports[%d].hostPort", i), hostPortWhy)
 	}
-	for i, mount := range container.VolumeMounts {
-		f.refuse(slices.Contains(ours.volumes, mount.Name) && !mount.ReadOnly,
-			fmt.Sprintf("volumeMounts[%d].readOnly", i),
-			"must be true, because the volume %s belongs to Meridian", mount.Name)
-	}
+	f.mounts(container, ours)
 }
 
 func keepVolumes(spec *corev1.PodSpec, ours pod) []Problem {
@@ -142,6 +142,7 @@ func keepVolumes(spec *corev1.PodSpec, ours pod) []Problem {
 		f.refuse(volume.HostPath == nil && !harmless(volume.VolumeSource), "name",
 			"is of a kind that leaves the Pod Security level restricted; use configMap, csi, downwardAPI, emptyDir, ephemeral, "+
 				"image, persistentVolumeClaim, projected or secret")
+		f.private(volume, ours)
 		if volume.Ephemeral != nil && volume.Ephemeral.VolumeClaimTemplate != nil {
 			source := volume.Ephemeral.VolumeClaimTemplate.Spec.DataSourceRef
 			f.refuse(source != nil && source.Namespace != nil && *source.Namespace != "",

@@ -12,19 +12,22 @@ import (
 // pod is what Meridian puts into a pod and what a template may not touch.
 type pod struct {
 	containers []string // init containers among them
+	inits      []string // those of them that are init containers
 	volumes    []string
 	mounts     []string
 	ports      []int32
 	env        []string // prefixes of names
 	resources  string   // where the size of an instance is written
 	image      string   // where its image is written
+	owners     []string // names of the resources whose claims and keys are private, the resource itself first
 }
 
 var databasePod = pod{
-	containers: []string{"database", "install"},
-	volumes:    []string{"agent", "data", "wal", "run", "tmp", "shm", "settings", "app", "tls"},
+	containers: []string{"database", "install"}, inits: []string{"install"},
+	volumes: []string{"agent", "data", "wal", "run", "tmp", "shm", "settings", "app", "tls", "token"},
 	mounts: []string{
 		"/agent", "/var/lib/meridian", "/var/lib/meridian-wal", "/run/meridian", "/tmp", "/dev/shm", "/etc/meridian",
+		"/var/run/secrets/kubernetes.io/serviceaccount",
 	},
 	ports:     []int32{5432, 8700, 8701},
 	env:       []string{"MERIDIAN_", "POD_", "PG"},
@@ -33,18 +36,23 @@ var databasePod = pod{
 }
 
 var cachePod = pod{
-	containers: []string{"cache", "install"},
-	volumes:    []string{"agent", "data", "run", "tmp", "settings", "app", "tls"},
-	mounts:     []string{"/agent", "/var/lib/meridian", "/run/meridian", "/tmp", "/etc/meridian"},
-	ports:      []int32{6379, 8700, 8701},
-	env:        []string{"MERIDIAN_", "POD_"},
-	resources:  "spec.memory",
-	image:      "spec.image",
+	containers: []string{"cache", "install"}, inits: []string{"install"},
+	volumes:   []string{"agent", "data", "run", "tmp", "settings", "app", "tls"},
+	mounts:    []string{"/agent", "/var/lib/meridian", "/run/meridian", "/tmp", "/etc/meridian"},
+	ports:     []int32{6379, 8700, 8701},
+	env:       []string{"MERIDIAN_", "POD_"},
+	resources: "spec.memory",
+	image:     "spec.image",
 }
 
-// Exposed returns what a rendered pod of a database has and a template could change unnoticed. The tests of whoever
-// renders the pod expect it to be empty, so that the two lists do not drift apart.
-func Exposed(rendered corev1.PodSpec) []string {
+// Exposed returns what a rendered pod of a database has and a template could change unnoticed. A test expects it to be
+// empty, so that the two lists do not drift apart.
+func Exposed(rendered corev1.PodSpec) []string { return databasePod.exposed(rendered) }
+
+// ExposedOfCache is the same for a pod of a cache.
+func ExposedOfCache(rendered corev1.PodSpec) []string { return cachePod.exposed(rendered) }
+
+func (p pod) exposed(rendered corev1.PodSpec) []string {
 	var names []string
 	miss := func(covered bool, format string, args ...any) {
 		if !covered {
@@ -52,19 +60,19 @@ func Exposed(rendered corev1.PodSpec) []string {
 		}
 	}
 	for _, container := range slices.Concat(rendered.InitContainers, rendered.Containers) {
-		miss(databasePod.owns(container.Name), "container %s", container.Name)
+		miss(p.owns(container.Name), "container %s", container.Name)
 		for _, mount := range container.VolumeMounts {
-			miss(databasePod.covers(mount.MountPath), "mount %s", mount.MountPath)
+			miss(p.covers(mount.MountPath), "mount %s", mount.MountPath)
 		}
 		for _, port := range container.Ports {
-			miss(slices.Contains(databasePod.ports, port.ContainerPort), "port %d", port.ContainerPort)
+			miss(slices.Contains(p.ports, port.ContainerPort), "port %d", port.ContainerPort)
 		}
 		for _, variable := range container.Env {
-			miss(databasePod.sets(variable.Name), "variable %s", variable.Name)
+			miss(p.sets(variable.Name), "variable %s", variable.Name)
 		}
 	}
 	for _, volume := range rendered.Volumes {
-		miss(slices.Contains(databasePod.volumes, volume.Name), "volume %s", volume.Name)
+		miss(slices.Contains(p.volumes, volume.Name), "volume %s", volume.Name)
 	}
 	return names
 }
@@ -96,10 +104,9 @@ func keepPodShape(spec *corev1.PodSpec, _ pod) []Problem {
 	f.refuse(spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace, "shareProcessNamespace",
 		"the agent has to be the first process, because it reaps the server's; remove it")
 	f.refuse(spec.ServiceAccountName != "" || spec.DeprecatedServiceAccount != "", "serviceAccountName",
-		"the rights of the agent hang on its own account; remove it, and grant that account what a side-car needs")
-	f.refuse(spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken,
-		"automountServiceAccountToken",
-		"the agent needs its token to hold the lease; remove it")
+		"the rights of the agent hang on its own account; remove it, and run what needs another one in a pod of its own")
+	f.refuse(spec.AutomountServiceAccountToken != nil, "automountServiceAccountToken",
+		"the account is the agent's, and Meridian says which container gets its token; remove it")
 	f.refuse(spec.Hostname != "" || spec.Subdomain != "", "hostname",
 		"instances find each other by their names; remove it")
 	f.refuse(spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN, "setHostnameAsFQDN",

@@ -51,11 +51,11 @@ var templateRules = []func(spec *corev1.PodSpec, ours pod) []Problem{
 }
 
 func refuseBrokenTemplate(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
-	return judgeTemplate(database.Spec.PodTemplate, databasePod)
+	return judgeTemplate(database.Spec.PodTemplate, databasePod.of(database.Name))
 }
 
 func refuseBrokenCacheTemplate(cache *v1alpha1.GeoCache) []Problem {
-	return judgeTemplate(cache.Spec.PodTemplate, cachePod)
+	return judgeTemplate(cache.Spec.PodTemplate, cachePod.of(cache.Name, cache.Spec.DatabaseRef.Name))
 }
 
 func judgeTemplate(template *v1alpha1.PodTemplate, ours pod) []Problem {

@@ -105,6 +105,9 @@ func TestTemplatePod(t *testing.T) {
 		"no token": {
 			spec: pod(`automountServiceAccountToken: false`), refusals: []string{`.automountServiceAccountToken: `},
 		},
+		"a token for all": {
+			spec: pod(`automountServiceAccountToken: true`), refusals: []string{`.automountServiceAccountToken: `},
+		},
 		"other name": {spec: pod(`hostname: x`), refusals: []string{`.hostname: `}},
 		"full name":  {spec: pod(`setHostnameAsFQDN: true`), refusals: []string{`.setHostnameAsFQDN: `}},
 		"debug container": {
@@ -220,9 +223,42 @@ func TestTemplateContainers(t *testing.T) {
 		"side-car, port of node": {
 			spec: car(`ports: [{containerPort: 9, hostPort: 9}]`), refusals: []string{`hostPort: a port of the node`},
 		},
-		"side-car, reads data": {spec: car(`volumeMounts: [{name: data, mountPath: /d, readOnly: true}]`)},
+		"side-car, reads data": {
+			spec:     car(`volumeMounts: [{name: data, mountPath: /d, readOnly: true}]`),
+			refusals: []string{first + `volumeMounts[0].name: the volume data belongs to Meridian`},
+		},
 		"side-car, writes data": {
-			spec: car(`volumeMounts: [{name: data, mountPath: /d}]`), refusals: []string{`volumeMounts[0].readOnly`},
+			spec: car(`volumeMounts: [{name: data, mountPath: /d}]`), refusals: []string{`volumeMounts[0].name`},
+		},
+		"side-car, socket": {
+			spec:     car(`volumeMounts: [{name: x, mountPath: /d}, {name: run, mountPath: /r, readOnly: true}]`),
+			refusals: []string{first + `volumeMounts[1].name: the volume run belongs`},
+		},
+		"side-car, device": {
+			spec: car(`volumeDevices: [{name: data, devicePath: /d}]`), refusals: []string{`volumeDevices[0].name`},
+		},
+		"side-car, application's password": {
+			spec: car(`env: [{name: P, valueFrom: {secretKeyRef: {name: cities-app, key: password}}}]`),
+		},
+		"side-car, private key": {
+			spec:     car(`env: [{name: K, valueFrom: {secretKeyRef: {name: cities-tls, key: tls.key}}}]`),
+			refusals: []string{first + `env[0].valueFrom.secretKeyRef.name: the Secret cities-tls has private keys`},
+		},
+		"side-car, all keys": {
+			spec:     car(`envFrom: [{configMapRef: {name: x}}, {secretRef: {name: cities-ca}}]`),
+			refusals: []string{first + `envFrom[1].secretRef.name: the Secret cities-ca has private keys`},
+		},
+		"ours, private key": {
+			spec:     ours(`env: [{name: K, valueFrom: {secretKeyRef: {name: cities-ca, key: x}}}]`),
+			refusals: []string{first + `env[0].valueFrom.secretKeyRef.name`},
+		},
+		"init container by the name of ours": {
+			spec:     `podTemplate: {spec: {initContainers: [{name: database, image: a, ` + harmless + `}]}}`,
+			refusals: []string{field + `.initContainers[0].name: "database" is a container of Meridian`},
+		},
+		"container by the name of our init container": {
+			spec:     `podTemplate: {spec: {containers: [{name: install, image: a, ` + harmless + `}]}}`,
+			refusals: []string{field + `.containers[0].name: "install" is a container of Meridian`},
 		},
 		"side-car, all rights": {
 			spec: `podTemplate: {spec: {containers: [{name: proxy, image: a, securityContext: {privileged: true, runAsUser: 0,
@@ -240,6 +276,38 @@ func TestTemplateVolumes(t *testing.T) {
 	const first = field + ".volumes[0]."
 	runDatabases(t, map[string]verdict{
 		"secret": {spec: volume(`name: x, secret: {secretName: z}`)},
+		"claim":  {spec: volume(`name: x, persistentVolumeClaim: {claimName: archive}`)},
+		"claim of the data": {
+			spec:     volume(`name: x, persistentVolumeClaim: {claimName: cities-1}`),
+			refusals: []string{first + `persistentVolumeClaim.claimName: cities-1 is the claim of an instance`},
+		},
+		"claim of the data, for reading": {
+			spec:     volume(`name: x, persistentVolumeClaim: {claimName: cities-12, readOnly: true}`),
+			refusals: []string{first + `persistentVolumeClaim.claimName`},
+		},
+		"claim of the log": {
+			spec:     volume(`name: x, persistentVolumeClaim: {claimName: cities-1-wal}`),
+			refusals: []string{first + `persistentVolumeClaim.claimName`},
+		},
+		"claim of a similar name": {spec: volume(`name: x, persistentVolumeClaim: {claimName: cities-10k-tiles}`)},
+		"application's Secret":    {spec: volume(`name: x, secret: {secretName: cities-app}`)},
+		"private keys": {
+			spec:     volume(`name: x, secret: {secretName: cities-tls}`),
+			refusals: []string{first + `secret.secretName: the Secret cities-tls has private keys`},
+		},
+		"private keys, projected": {
+			spec:     volume(`name: x, projected: {sources: [{configMap: {name: a}}, {secret: {name: cities-ca}}]}`),
+			refusals: []string{first + `projected.sources[1].secret.name`},
+		},
+		"token": {
+			spec:     volume(`name: x, projected: {sources: [{serviceAccountToken: {path: token}}]}`),
+			refusals: []string{first + `projected.sources[0].serviceAccountToken: the account of the pod is the agent's`},
+		},
+		"certificate of the account": {
+			spec: volume(`name: x, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519,
+				credentialBundlePath: c}}]}`),
+			refusals: []string{first + `projected.sources[0].podCertificate`},
+		},
 		"host path": {
 			spec: volume(`name: x, hostPath: {path: /}`), refusals: []string{first + `hostPath: gives away files`},
 		},

@@ -93,21 +93,32 @@ func New(options Options) (*Server, error) {
 		options.Idle = time.Minute
 	}
 	if options.Profile == nil {
-		host := Name + "." + options.Home + ".svc"
-		options.Profile = &pki.Profile{CommonName: host, DNSNames: []string{host}}
+		options.Profile = serviceProfile(options.Home)
 	}
-	profile := *options.Profile
-	profile.Name, profile.Usage = leafName, pki.Server
-	policy := pki.Policy{
-		Name: Name, AuthorityLifetime: options.Lifetimes.Authority, LeafLifetime: options.Lifetimes.Leaf,
-		Settle: options.Lifetimes.Settle, Backdate: options.Lifetimes.Backdate, Leaves: []pki.Profile{profile},
-	}
+	policy := policyOf(*options.Profile, *options.Lifetimes)
 	if err := policy.Check(); err != nil {
 		return nil, fmt.Errorf("check the lifetimes of the webhook: %w", err)
 	}
 	return &Server{options: options, keeper: &keeper{
 		client: options.Client, home: options.Home, policy: policy, now: options.Now, random: options.Random,
 	}}, nil
+}
+
+// Policy is what an installed webhook follows: which certificate it presents, and when it is replaced.
+func Policy(home string) pki.Policy { return policyOf(*serviceProfile(home), usualLifetimes) }
+
+// serviceProfile describes the certificate of the Service.
+func serviceProfile(home string) *pki.Profile {
+	host := Name + "." + home + ".svc"
+	return &pki.Profile{CommonName: host, DNSNames: []string{host}}
+}
+
+func policyOf(profile pki.Profile, lifetimes Lifetimes) pki.Policy {
+	profile.Name, profile.Usage = leafName, pki.Server
+	return pki.Policy{
+		Name: Name, AuthorityLifetime: lifetimes.Authority, LeafLifetime: lifetimes.Leaf,
+		Settle: lifetimes.Settle, Backdate: lifetimes.Backdate, Leaves: []pki.Profile{profile},
+	}
 }
 
 // NeedLeaderElection says that every replica answers.
