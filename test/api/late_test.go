@@ -1,0 +1,250 @@
+//go:build cluster
+
+package api_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"path"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllercluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	nouns "meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/act"
+	databaseloop "meridian.dev/meridian/internal/database/controller"
+	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/loop"
+)
+
+// process is one life of an operator on the real API server, with caches, memory and connections of its own. What its
+// caches hear of the API server comes late: the bytes of every watch are held back on their way. Nothing of
+// client-go, controller-runtime or the controllers is replaced.
+type process struct {
+	part controllercluster.Cluster
+	// tracker is the memory of own writes, nil where the test shows what becomes of a controller without one.
+	tracker *expect.Tracker
+	// survives is how many creates it lives to see, 0 for all.
+	survives atomic.Int64
+	lag      *lag
+	made     atomic.Int64
+}
+
+// startProcess starts the caches of a process and fills them; from then on they are late by the given time.
+func startProcess(t *testing.T, namespace string, late time.Duration, tracked bool, sent *creates) *process {
+	t.Helper()
+	started := &process{lag: &lag{}}
+	config := rest.CopyConfig(server.Config)
+	config.Wrap(sent.wrap)
+	config.Wrap(started.lag.wrap)
+	config.Wrap(started.die)
+	part, err := controllercluster.New(config, func(options *controllercluster.Options) {
+		options.Scheme = cluster.Scheme()
+		options.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+		options.Client.Cache = &client.CacheOptions{DisableFor: databaseloop.Live()}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started.part = part
+	caches := expect.NewCaches(cluster.Scheme())
+	if err := errors.Join(
+		caches.Watch(t.Context(), part.GetCache(), namespace, databaseloop.Cached()...),
+		caches.ReadLive(databaseloop.Live()...),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if tracked {
+		started.tracker = expect.New(caches, cluster.Scheme(), expect.Options{})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- part.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run the caches: %v", err)
+		}
+	})
+	if !part.GetCache().WaitForCacheSync(t.Context()) {
+		t.Fatal("the caches were not filled")
+	}
+	started.lag.set(late)
+	return started
+}
+
+// databases is the real loop of databases in this process. Without a tracker it reads from its caches at any time, as a
+// reconciler does that does not know of the problem; the operator itself always has one.
+func (p *process) databases(t *testing.T) *databaseloop.Loop {
+	t.Helper()
+	author := apply.Author{Scheme: cluster.Scheme(), Prefix: nouns.AnnotationPrefix, Manager: nouns.FieldManager}
+	made, err := databaseloop.New(loop.Config{
+		Name: "late", Client: p.part.GetClient(), Live: p.part.GetAPIReader(), Tracker: p.tracker,
+	}, observe.Observer{
+		Live: p.part.GetAPIReader(), Author: author, Now: time.Now,
+		Images: nouns.Images{Agent: "meridian:1", Server: "postgis"},
+		Ask: func(context.Context, observe.Agent) (wire.Report, error) {
+			return wire.Report{}, errors.New("there are no nodes here, so no agents")
+		},
+	}, act.Actor{
+		Client: p.part.GetClient(), Live: p.part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// die lets no request through after the last create that the process lives to see.
+func (p *process) die(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if p.dead() {
+			return nil, errors.New("this process is dead")
+		}
+		if request.Method == http.MethodPost {
+			defer p.made.Add(1)
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+func (p *process) dead() bool { return p.survives.Load() > 0 && p.made.Load() >= p.survives.Load() }
+
+// lag holds back what arrives on watches.
+type lag struct {
+	mutex sync.Mutex
+	late  time.Duration
+}
+
+func (l *lag) set(late time.Duration) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.late = late
+}
+
+func (l *lag) now() time.Duration {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.late
+}
+
+// wrap delays the watches of children. Those of the owners are on time: a process that does not know of an owner does
+// nothing, and would show nothing.
+func (l *lag) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		owners := path.Base(request.URL.Path) == "geodatabases"
+		if err != nil || request.URL.Query().Get("watch") != "true" || owners {
+			return response, err
+		}
+		response.Body = l.hold(response.Body)
+		return response, nil
+	})
+}
+
+// piece is what was read from a connection at once, and when it may be seen.
+type piece struct {
+	content []byte
+	err     error
+	due     time.Time
+}
+
+// heldBody hands on a stream, each piece when it is due.
+type heldBody struct {
+	from   io.ReadCloser
+	pieces chan piece
+	rest   piece
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *lag) hold(body io.ReadCloser) io.ReadCloser {
+	held := &heldBody{from: body, pieces: make(chan piece, 1<<16), closed: make(chan struct{})}
+	go func() {
+		for {
+			buffer := make([]byte, 4096)
+			count, err := body.Read(buffer)
+			held.pieces <- piece{buffer[:count], err, time.Now().Add(l.now())}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return held
+}
+
+func (h *heldBody) Read(into []byte) (int, error) {
+	for len(h.rest.content) == 0 {
+		if h.rest.err != nil {
+			return 0, h.rest.err
+		}
+		select {
+		case h.rest = <-h.pieces:
+		case <-h.closed:
+			return 0, io.ErrClosedPipe
+		}
+		select {
+		case <-time.After(time.Until(h.rest.due)):
+		case <-h.closed:
+			return 0, io.ErrClosedPipe
+		}
+	}
+	count := copy(into, h.rest.content)
+	h.rest.content = h.rest.content[count:]
+	return count, nil
+}
+
+func (h *heldBody) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return h.from.Close()
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// creates counts the requests that wanted to make an object, by the plural of its kind. It is shared by the processes
+// that follow each other.
+type creates struct {
+	mutex       sync.Mutex
+	sent, taken map[string]int
+}
+
+func newCreates() *creates { return &creates{sent: map[string]int{}, taken: map[string]int{}} }
+
+func (c *creates) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if request.Method != http.MethodPost {
+			return response, err
+		}
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		kind := path.Base(request.URL.Path)
+		c.sent[kind]++
+		if err == nil && response.StatusCode == http.StatusCreated {
+			c.taken[kind]++
+		}
+		return response, err
+	})
+}
+
+// counts returns how many were sent and how many of these were carried out.
+func (c *creates) counts() (sent, taken map[string]int) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return maps.Clone(c.sent), maps.Clone(c.taken)
+}
