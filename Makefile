@@ -24,6 +24,10 @@ TOOL_SANDBOX := go tool -modfile=../hack/tools/go.mod
 # Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
 MATRIX := 1.35
 
+# How often `make e2e-failover` does each fault, and which: all, short, or names with commas between.
+RUNS ?= 5
+FAULTS ?= all
+
 # $(call stage,title,verb) runs another verb of this file and prints what it does and how long it took.
 define stage
 @printf '\n==> %s (make %s)\n' '$(1)' '$(2)'; start=$$SECONDS; \
@@ -99,6 +103,12 @@ test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it i
 	MERIDIAN_TEST_KUBECTL="$$PWD/bin/sandbox kubectl" \
 	  go test -tags=cluster -count=1 -timeout 10m -v -run TestOnTheSandbox ./internal/agent/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
+
+.PHONY: e2e-failover
+e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
+	bin/sandbox up && bin/sandbox image build meridian --load
+	go test -tags=cluster -count=1 -timeout 3h -v -run TestFailover ./test/e2e/ -runs=$(RUNS) -faults='$(FAULTS)' | \
+	  grep --line-buffered -v '^=== '
 
 .PHONY: test-agent
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
