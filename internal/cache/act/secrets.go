@@ -1,0 +1,122 @@
+package act
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+// passwordBytes of randomness go into a password: more than anyone can guess, also from its hash.
+const passwordBytes = 24
+
+// createBinding makes the credentials. It is a plain create: when they exist already, they stay as they are.
+func (p *pass) createBinding(ctx context.Context) (cache.Result, error) {
+	leaf, err := p.secret(ctx, cache.LeafName(p.design.Name))
+	if err != nil {
+		return cache.Result{}, err
+	}
+	bundle := leaf.Data[wire.KeyAuthority]
+	if len(bundle) == 0 {
+		return cache.Result{}, errors.New("the authority that goes into it is not stored yet")
+	}
+	random := make([]byte, passwordBytes)
+	if _, err := io.ReadFull(p.Random, random); err != nil {
+		return cache.Result{}, fmt.Errorf("make a password: %w", err)
+	}
+	return p.write(ctx, render.Binding(p.design, base64.RawURLEncoding.EncodeToString(random), bundle), nil)
+}
+
+// storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,
+// then the leaf with the bundle, because an authority must be known before anyone presents a leaf of it. A crash
+// between the two loses a leaf that nobody has seen; the next pass issues another.
+func (p *pass) storeCertificates(ctx context.Context, action cache.Action) (cache.Result, error) {
+	authority, err := p.secret(ctx, cache.AuthorityName(p.design.Name))
+	if err != nil {
+		return cache.Result{}, err
+	}
+	leaf, err := p.secret(ctx, cache.LeafName(p.design.Name))
+	switch {
+	case err != nil:
+		return cache.Result{}, err
+	case string(leaf.UID) != action.UID || leaf.ResourceVersion != action.ResourceVersion:
+		return cache.Result{}, moved(action, "it was changed since")
+	}
+	wantedAuthority, wantedLeaf, err := p.renew(ctx, action, authority, leaf)
+	if err != nil {
+		return cache.Result{}, err
+	}
+	written, err := p.write(ctx, wantedAuthority, existing(authority))
+	switch {
+	case err != nil:
+		return cache.Result{}, err
+	case authority.UID == "" && !written.Wrote:
+		// Somebody was faster. A leaf of our authority, which nobody will ever trust, must not be stored.
+		return cache.Result{}, moved(action, "another authority was stored meanwhile")
+	}
+	return p.write(ctx, wantedLeaf, existing(leaf))
+}
+
+// renew makes what is to be stored. It refuses to make the first authority when somebody trusts one already.
+func (p *pass) renew(
+	ctx context.Context, action cache.Action, authority, leaf *corev1.Secret,
+) (wantedAuthority, wantedLeaf *corev1.Secret, err error) {
+	state, err := render.Material(authority, leaf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the stored authorities: %w", err)
+	}
+	if len(state.Authorities) == 0 {
+		binding, err := p.secret(ctx, cache.BindingName(p.design.Name))
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case leaf.UID != "" || binding.UID != "":
+			return nil, nil, moved(action, "the authority that is trusted is gone")
+		}
+	}
+	state, err = pki.Decide(state, p.Now(), render.Policy(p.design.Identity)).Apply(state, p.Random)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make certificates: %w", err)
+	}
+	encoded, err := pki.EncodeAuthorities(state.Authorities)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the authorities: %w", err)
+	}
+	issued, found := state.Leaf(render.LeafProfile)
+	if !found {
+		return nil, nil, errors.New("no leaf was issued")
+	}
+	certificate, key, err := issued.Encode()
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the leaf: %w", err)
+	}
+	return render.Authority(p.design, encoded), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+}
+
+// secret reads a Secret live. One that does not exist is blank.
+func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	found := &corev1.Secret{}
+	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, found)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read the Secret %s live: %w", name, err)
+	}
+	return found, nil
+}
+
+// existing is the live object that a write starts from, nothing for one that does not exist.
+func existing(secret *corev1.Secret) client.Object {
+	if secret.UID == "" {
+		return nil
+	}
+	return secret
+}

@@ -1,0 +1,220 @@
+package controller_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/cache/controller"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/kit/sim"
+)
+
+// limit is the memory of the server's container.
+func (w *world) limit() int64 {
+	var pod corev1.Pod
+	w.get("tiles-1-0", &pod)
+	return pod.Spec.Containers[0].Resources.Limits.Memory().Value()
+}
+
+// story is the life of a cache until it is as wished after its memory has grown and shrunk.
+func story(w *world) {
+	w.t.Helper()
+	w.create("64Mi")
+	w.settle("it is ready", w.ready("64Mi"))
+	w.remember("256Mi")
+	w.settle("it has grown", w.ready("256Mi"))
+	w.remember("64Mi")
+	w.settle("it has shrunk", func() bool { return w.ready("64Mi")() && w.limit() == wire.CacheLimit(64<<20) })
+}
+
+// checkStory judges the log of the server: what must never have happened in a story.
+func checkStory(w *world) {
+	w.t.Helper()
+	passwords, pods, bundles := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, kind := range w.server.Kinds() {
+		for _, event := range w.server.Events(kind, 0, w.server.Version()) {
+			var secret corev1.Secret
+			switch event.Kind.Kind {
+			case "Secret":
+				must(w.t, runtime.DefaultUnstructuredConverter.FromUnstructured(event.Object.Object, &secret))
+			case "Pod":
+				pods[string(event.Object.GetUID())] = true
+			}
+			if password, found := secret.Data["password"]; found {
+				passwords[string(password)] = true
+			}
+			if bundle, found := secret.Data["ca.crt"]; found {
+				bundles[string(bundle)] = true
+			}
+		}
+	}
+	if len(passwords) != 1 || len(pods) != 1 || len(bundles) != 1 {
+		w.t.Errorf("%d passwords, %d pods and %d authorities were ever shown, want one of each",
+			len(passwords), len(pods), len(bundles))
+	}
+	before := w.writes
+	for range 10 {
+		w.play()
+		w.pass()
+	}
+	if w.writes != before {
+		w.t.Errorf("%d writes for a cache that is as wished", w.writes-before)
+	}
+}
+
+func TestLife(t *testing.T) {
+	w := newWorld(t)
+	story(w)
+	checkStory(w)
+
+	t.Run("a route that somebody changed is repaired", func(t *testing.T) {
+		var service corev1.Service
+		w.get("tiles", &service)
+		service.Spec.Selector["meridian.dev/instance"] = "nobody"
+		must(t, w.admin.Update(t.Context(), &service))
+		w.settle("the route is repaired", func() bool {
+			return w.get("tiles", &service) && service.Spec.Selector["meridian.dev/instance"] == "tiles-1"
+		})
+	})
+	t.Run("the leaf is replaced in time and the authority stays", func(t *testing.T) {
+		var before, after corev1.Secret
+		w.get("tiles-tls", &before)
+		w.clock.Advance(61 * 24 * time.Hour)
+		w.settle("the leaf is replaced", func() bool {
+			return w.get("tiles-tls", &after) && !bytes.Equal(after.Data["tls.crt"], before.Data["tls.crt"])
+		})
+		if !bytes.Equal(after.Data["ca.crt"], before.Data["ca.crt"]) {
+			t.Error("the bundle has changed")
+		}
+	})
+	t.Run("nothing is left of a deleted cache", func(t *testing.T) {
+		must(t, w.admin.Delete(t.Context(), w.cache()))
+		w.pass()
+		for w.server.Collect() {
+		}
+		if w.get("tiles", &corev1.Service{}) || w.get("tiles", &corev1.Secret{}) || w.get("tiles-1-0", &corev1.Pod{}) {
+			t.Error("something is left")
+		}
+	})
+}
+
+// TestEveryWriteGoesWrong plays the story again and again. Each time another write goes wrong, in each way that there
+// is, and the operator that comes after a crash starts with caches of before.
+func TestEveryWriteGoesWrong(t *testing.T) {
+	whole := newWorld(t)
+	story(whole)
+	total := whole.writes
+	if total < 15 {
+		t.Fatalf("only %d writes: the story is too short to show anything", total)
+	}
+	for _, verdict := range []sim.Verdict{sim.Refused, sim.Applied, sim.Conflicted, sim.CrashBefore, sim.CrashAfter} {
+		for number := 1; number <= total; number++ {
+			t.Run(fmt.Sprintf("%s at %d", verdict, number), func(t *testing.T) {
+				w := newWorld(t)
+				w.past = uint64(number % 7)
+				count, hit := 0, false
+				w.hook = func(sim.Call) sim.Verdict {
+					if count++; count == number {
+						hit = true
+						return verdict
+					}
+					return sim.Done
+				}
+				story(w)
+				w.hook = nil
+				checkStory(w)
+				if !hit {
+					t.Error("nothing went wrong: the test shows nothing")
+				}
+			})
+		}
+	}
+}
+
+// TestStaleCaches moves the caches of the operator only now and then: it never makes anything twice, and gets there.
+func TestStaleCaches(t *testing.T) {
+	for _, every := range []int{2, 5, 9} {
+		w := newWorld(t)
+		w.lag = true
+		passes := 0
+		w.hook = func(sim.Call) sim.Verdict { return sim.Done }
+		w.create("64Mi")
+		follow := func(done func() bool) func() bool {
+			return func() bool {
+				if passes++; passes%every == 0 {
+					w.operator.Cache().CatchUp()
+				}
+				return done()
+			}
+		}
+		w.settle("it is ready", follow(w.ready("64Mi")))
+		w.remember("256Mi")
+		w.settle("it has grown", follow(w.ready("256Mi")))
+		w.lag = false
+		checkStory(w)
+	}
+}
+
+// TestHoles has a server that does not give all of its memory back: the container shrinks as far as it can, the cache
+// is as wished, and nothing is written over and over.
+func TestHoles(t *testing.T) {
+	w := newWorld(t)
+	w.create("256Mi")
+	w.settle("it is ready", w.ready("256Mi"))
+	w.holes = 80 << 20
+	w.remember("64Mi")
+	w.settle("it is as wished", func() bool { return w.ready("64Mi")() && w.limit() < wire.CacheLimit(256<<20) })
+	if pending := w.cache().Status.PendingChanges; len(pending) != 1 || !strings.Contains(pending[0], "holes") {
+		t.Errorf("pending: %v", pending)
+	}
+	checkStory(w)
+	w.holes = 0
+	w.settle("the rest follows", func() bool { return w.limit() == wire.CacheLimit(64<<20) })
+}
+
+// TestDatabaseComesLater makes nothing for a cache whose database does not exist, and everything as soon as it does.
+func TestDatabaseComesLater(t *testing.T) {
+	w := newWorld(t)
+	database := &v1alpha1.GeoDatabase{}
+	w.get("cities", database)
+	must(t, w.admin.Delete(t.Context(), database))
+	w.create("64Mi")
+	w.settle("the user is told", func() bool {
+		return strings.Contains(w.cache().Status.WaitingFor, "GeoDatabase cities does not exist")
+	})
+	if w.get("tiles", &corev1.Service{}) || w.get("tiles-tls", &corev1.Secret{}) {
+		t.Error("something was made")
+	}
+	database.ResourceVersion, database.UID = "", ""
+	must(t, w.admin.Create(t.Context(), database))
+	w.settle("it is ready", w.ready("64Mi"))
+}
+
+// TestForeignChild finds a Service of somebody else under the name of the cache: nothing is made.
+func TestForeignChild(t *testing.T) {
+	w := newWorld(t)
+	service := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	service.Namespace, service.Name = space, "tiles"
+	must(t, w.admin.Create(t.Context(), service))
+	w.create("64Mi")
+	w.settle("it is stalled", func() bool {
+		return condition.IsTrue(w.cache().Status.Conditions, condition.Stalled)
+	})
+	if w.get("tiles-ro", &corev1.Service{}) || w.get("tiles-tls", &corev1.Secret{}) {
+		t.Error("something was made around it")
+	}
+}
+
+func TestRightsAreWhole(t *testing.T) {
+	if err := controller.Rights().Check(); err != nil {
+		t.Error(err)
+	}
+}

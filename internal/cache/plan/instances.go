@@ -1,0 +1,194 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+const (
+	// soon is for what an agent can say and no event tells.
+	soon = 2 * time.Second
+	// often is for what an agent can say and nobody waits for.
+	often = 5 * time.Second
+	// later is for what an event should tell, in case it is something that has none.
+	later = 30 * time.Second
+)
+
+// resizePods changes the memory of running containers in place. Growing is harmless: the agents follow. Shrinking waits
+// until the server keeps no more than is wanted, and goes as far as the server has given back what it took for more, or
+// the kernel would end it. What then is left is only the price of the holes between keys: the cache is as wished.
+func resizePods(d *draft) {
+	wanted := wire.CacheLimit(d.plan.Design.Memory())
+	for _, instance := range d.Instances {
+		pod, report := instance.Pod, instance.Report
+		if d.invalid || pod == nil || pod.Deleting || pod.Stuck != "" {
+			continue
+		}
+		target := max(wanted, wire.CacheNeeds(report.Resident))
+		switch {
+		case pod.Limit == wanted:
+			waitForResize(d, instance)
+		case pod.Limit < wanted:
+			resizePod(d, instance, wanted)
+		case !report.Reachable || report.Allowed == 0 || report.Allowed > d.plan.Design.Memory():
+			d.hold(cache.Progressing, soon, "MemoryShrinking", fmt.Sprintf(
+				"the container of %s shrinks when its server has let go of what no longer fits", instance.Name))
+		case target == wanted || pod.Limit-target >= pod.Limit/worthwhile:
+			resizePod(d, instance, target)
+		}
+		if pod.Limit > wanted && target > wanted {
+			d.plan.Pending = append(d.plan.Pending, fmt.Sprintf(
+				"the container of %s shrinks to %s as its server closes the holes that evicted keys have left",
+				instance.Name, size(wanted)))
+			d.plan.Again = min(d.plan.Again, often)
+		}
+	}
+}
+
+// worthwhile is the part of a container that has to be won for a step on the way.
+const worthwhile = 8
+
+func resizePod(d *draft, instance cache.Instance, bytes int64) {
+	pod := instance.Pod
+	d.change(cache.Action{
+		Verb: cache.ResizePod, Kind: cache.KindPod, Name: cache.PodName(instance.Name),
+		UID: pod.UID, ResourceVersion: pod.ResourceVersion, Bytes: bytes,
+		Why: fmt.Sprintf("from %s to %s of memory", size(pod.Limit), size(bytes)),
+	})
+}
+
+// waitForResize says how far the kubelet has come.
+func waitForResize(d *draft, instance cache.Instance) {
+	pod := instance.Pod
+	switch {
+	case pod.Resize == cache.ResizeInfeasible:
+		d.hold(cache.Degraded, later, "ResizeInfeasible", fmt.Sprintf(
+			"the node of %s can never give it %s: %s; ask for less in spec.memory, or delete the pod %s to have it placed "+
+				"elsewhere, empty", instance.Name, size(pod.Limit), pod.Message, cache.PodName(instance.Name)))
+	case pod.Resize == cache.ResizeDeferred:
+		d.hold(cache.Degraded, later, "ResizeDeferred", fmt.Sprintf(
+			"the node of %s has no room for %s now: %s", instance.Name, size(pod.Limit), pod.Message))
+	case pod.Resize == cache.ResizeRunning || pod.Actual != 0 && pod.Actual != pod.Limit:
+		d.hold(cache.Progressing, later, "ContainerResizing", fmt.Sprintf(
+			"the container of %s gets %s", instance.Name, size(pod.Limit)))
+	}
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	const mebi = 1 << 20
+	if bytes%mebi == 0 {
+		return fmt.Sprintf("%dMi", bytes/mebi)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// replaceStuckPods deletes a pod whose containers never started when its StatefulSet has another template for it by
+// now, or another size: there is no server in it that could lose anything.
+func replaceStuckPods(d *draft) {
+	for _, instance := range d.Instances {
+		pod, set := instance.Pod, instance.Set
+		if pod == nil || set == nil || pod.Stuck == "" || pod.Deleting || !set.Observed {
+			continue
+		}
+		if pod.Template == set.Template && pod.Limit == wire.CacheLimit(d.plan.Design.Memory()) || d.changes(instance.Name) {
+			continue
+		}
+		d.change(cache.Action{
+			Verb: cache.DeletePod, Kind: cache.KindPod, Name: cache.PodName(instance.Name),
+			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Why: "it could not start (" + pod.Stuck + ") and its template has changed since",
+		})
+	}
+}
+
+// changes says that the StatefulSet of an instance is not written as wanted yet: a pod that is made again too early is
+// made from the old template.
+func (d *draft) changes(instance string) bool {
+	child, found := d.Child(cache.KindSet, instance)
+	return !found || child.State != cache.Same
+}
+
+// waitForInstances names, for each instance, the first thing that it waits for.
+func waitForInstances(d *draft) {
+	hash := render.Settings(d.plan.Design).Hash()
+	for _, name := range d.plan.Design.Instances {
+		instance, found := d.Instance(name)
+		if !found {
+			instance = cache.Instance{Name: name}
+		}
+		waitForInstance(d, instance, hash)
+	}
+}
+
+func waitForInstance(d *draft, instance cache.Instance, hash string) {
+	pod, report := instance.Pod, instance.Report
+	switch {
+	case pod == nil && (d.stopped || d.invalid):
+		// Nothing is made, so there is nothing to wait for but what has stopped us.
+	case pod == nil:
+		d.hold(cache.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
+	case pod.Deleting:
+		d.hold(cache.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
+	case pod.Stuck != "":
+		d.hold(cache.Progressing, 0, "InstanceStuck", fmt.Sprintf("%s cannot start: %s", instance.Name, pod.Stuck))
+	case !pod.Ready && report.Reachable:
+		d.hold(cache.Progressing, soon, "InstanceStarting",
+			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
+	case !pod.Ready:
+		d.hold(cache.Progressing, later, "InstanceStarting", instance.Name+" is not ready")
+	case !report.Reachable:
+		d.hold(cache.Progressing, soon, "AgentUnreachable",
+			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))
+	case report.Reason == string(wire.ReasonMemoryLimited) &&
+		(pod.Resize == cache.ResizeDeferred || pod.Resize == cache.ResizeInfeasible):
+		// waitForResize has said why the settings cannot be in force.
+	case report.SettingsHash != hash && !d.stopped && !d.invalid:
+		d.hold(cache.Progressing, soon, "SettingsNotInForce",
+			instance.Name+" has not put the latest memory and settings in force yet")
+	case report.Reason != "":
+		d.hold(cache.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
+	}
+}
+
+// tellPendingRestarts lists what is written and takes effect when the pod starts again. A restart empties a cache, so
+// it is left to the user until replicas can take over; saying that all is well would not be true.
+func tellPendingRestarts(d *draft) {
+	for _, instance := range d.Instances {
+		pod, set := instance.Pod, instance.Set
+		if pod == nil || set == nil {
+			continue
+		}
+		var pending []string
+		outdated := pod.Template != set.Template && pod.Stuck == ""
+		if outdated && pod.Wish == render.Wish(d.Spec) {
+			message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
+			d.plan.Pending = append(d.plan.Pending, message)
+			d.plan.Restarts = append(d.plan.Restarts, message)
+		} else if outdated {
+			pending = append(pending, "its new pod template")
+		}
+		if pending = append(pending, instance.Report.PendingRestart...); len(pending) == 0 {
+			continue
+		}
+		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, strings.Join(pending, ", "))
+		d.plan.Pending = append(d.plan.Pending, message)
+		d.hold(cache.Degraded, 0, "RestartPending", fmt.Sprintf(
+			"%s, which empties the cache; restarts are not carried out yet: delete the pod %s when it suits you",
+			message, cache.PodName(instance.Name)))
+	}
+}
+
+// waitForReplicas says honestly that replicas are not carried out yet.
+func waitForReplicas(d *draft) {
+	if d.Spec.Replicas > 1 {
+		d.hold(cache.Degraded, 0, "ReplicasNotCarriedOut", fmt.Sprintf(
+			"spec.replicas asks for %d, but replicas are not carried out yet: the cache has one instance; "+
+				"set spec.replicas to 1", d.Spec.Replicas))
+	}
+}

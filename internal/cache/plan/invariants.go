@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Violation is an invariant that a plan would break.
+type Violation struct {
+	Rule, Detail string
+}
+
+// invariants are written from what must never happen, not from the rules. They see a plan as a stranger would.
+var invariants = []struct {
+	id    string
+	holds func(cache.Snapshot, cache.Action) bool
+	never string
+}{
+	{"GC1", buildsNothingForTheDead, "nothing is written for a cache that is being deleted"},
+	{"GC2", touchesNothingInvalid, "nothing that comes from an invalid spec is written"},
+	{"GC3", respectsPause, "while the cache is paused nothing but safety is written"},
+	{"GC4", touchesNothingForeign, "an object of another owner is never touched"},
+	{"GC5", replacesNoAuthority, "no new authority takes the place of one that is trusted"},
+	{"GC6", makesCredentialsOnce, "credentials that exist are never rewritten"},
+	{"GC7", squeezesNoServer, "no container gets smaller than what its server takes"},
+	{"GC8", deletesOnlyStuckPods, "a pod in which a server may run is not deleted"},
+	{"GC9", isConditional, "a write names the version that it was decided on, a create names none"},
+}
+
+// Check says which invariants the plan would break. It is asked before every write.
+func Check(snapshot cache.Snapshot, plan cache.Plan) []Violation {
+	var violations []Violation
+	for index, action := range plan.Actions {
+		broken := func(id, never string) {
+			violations = append(violations, Violation{id, fmt.Sprintf(
+				"%s %s %s: %s", action.Verb, action.Kind, action.Name, never)})
+		}
+		for _, invariant := range invariants {
+			if !invariant.holds(snapshot, action) {
+				broken(invariant.id, invariant.never)
+			}
+		}
+		if slices.ContainsFunc(plan.Actions[:index], func(earlier cache.Action) bool {
+			return earlier.Kind == action.Kind && earlier.Name == action.Name
+		}) {
+			broken("GC9", "an object is written once in a plan: the second write rests on what the first one ends")
+		}
+	}
+	return violations
+}
+
+func buildsNothingForTheDead(s cache.Snapshot, _ cache.Action) bool { return !s.Deleting }
+
+// touchesNothingInvalid lists what does not come from the spec.
+func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
+	if len(Problems(s)) == 0 {
+		return true
+	}
+	switch action.Verb {
+	case cache.StoreCertificates:
+		return s.Certificates.Leaf.Exists
+	case cache.Create, cache.Update:
+		return action.Kind == cache.KindService && len(s.Instances) > 0
+	default:
+		return false
+	}
+}
+
+func respectsPause(s cache.Snapshot, action cache.Action) bool {
+	return !s.Spec.Paused || action.Verb == cache.StoreCertificates && s.Certificates.Leaf.Exists
+}
+
+func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
+	child, found := s.Child(action.Kind, action.Name)
+	if found && (child.State == cache.Foreign || child.State == cache.Unreadable) {
+		return false
+	}
+	switch action.Verb {
+	case cache.CreateBinding:
+		return s.Binding.Foreign == ""
+	case cache.StoreCertificates:
+		return s.Certificates.Authority.Foreign == "" && s.Certificates.Leaf.Foreign == "" && s.Certificates.Problem == ""
+	default:
+		return true
+	}
+}
+
+func replacesNoAuthority(s cache.Snapshot, action cache.Action) bool {
+	trusted := s.Certificates.Leaf.Exists || s.Binding.Exists
+	return action.Verb != cache.StoreCertificates || s.Certificates.Authorities > 0 || !trusted
+}
+
+func makesCredentialsOnce(s cache.Snapshot, action cache.Action) bool {
+	if action.Kind != cache.KindSecret || action.Name != cache.BindingName(s.Name) {
+		return true
+	}
+	return action.Verb == cache.CreateBinding && !s.Binding.Exists
+}
+
+// squeezesNoServer looks for the pod by its UID. A container that gets smaller must carry what its server may keep, by
+// the server's own word, and what it takes now.
+func squeezesNoServer(s cache.Snapshot, action cache.Action) bool {
+	if action.Verb != cache.ResizePod {
+		return true
+	}
+	for _, instance := range s.Instances {
+		if instance.Pod == nil || instance.Pod.UID != action.UID {
+			continue
+		}
+		report := instance.Report
+		grows := action.Bytes >= instance.Pod.Limit
+		return action.Bytes > 0 && (grows || report.Reachable && report.Allowed > 0 &&
+			wire.CacheLimit(report.Allowed) <= action.Bytes && report.Resident < action.Bytes)
+	}
+	return false
+}
+
+func deletesOnlyStuckPods(s cache.Snapshot, action cache.Action) bool {
+	if action.Verb != cache.DeletePod {
+		return true
+	}
+	return slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
+		pod := instance.Pod
+		return pod != nil && pod.UID == action.UID && pod.Stuck != "" && !pod.Ready
+	})
+}
+
+func isConditional(_ cache.Snapshot, action cache.Action) bool {
+	switch action.Verb {
+	case cache.Update, cache.ResizePod, cache.DeletePod:
+		return action.UID != "" && action.ResourceVersion != ""
+	case cache.Create, cache.CreateBinding:
+		return action.UID == "" && action.ResourceVersion == ""
+	default:
+		// Certificates take both forms.
+		return action.Verb == cache.StoreCertificates
+	}
+}

@@ -1,0 +1,111 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/plan"
+)
+
+// TestInvariantsBite shows for each invariant a plan that it refuses.
+func TestInvariantsBite(t *testing.T) {
+	create := cache.Action{Verb: cache.Create, Kind: cache.KindService, Name: "tiles"}
+	update := cache.Action{
+		Verb: cache.Update, Kind: cache.KindService, Name: "tiles", UID: "uid-tiles", ResourceVersion: "5",
+	}
+	settings := cache.Action{
+		Verb: cache.Update, Kind: cache.KindSettings, Name: "tiles-settings", UID: "uid", ResourceVersion: "5",
+	}
+	certificates := cache.Action{Verb: cache.StoreCertificates, Kind: cache.KindSecret, Name: "tiles-tls"}
+	resize := func(bytes int64) cache.Action {
+		return cache.Action{
+			Verb: cache.ResizePod, Kind: cache.KindPod, Name: "tiles-1-0", UID: "uid-pod", ResourceVersion: "6", Bytes: bytes,
+		}
+	}
+	remove := resize(0)
+	remove.Verb = cache.DeletePod
+	stranger, blind := resize(500<<20), resize(500<<20)
+	stranger.UID, blind.ResourceVersion = "uid-other", ""
+	invalid := func(s *cache.Snapshot) { s.Spec.Parameters = map[string]v1alpha1.Setting{"import-mode": "yes"} }
+	tests := map[string]struct {
+		world  func(*cache.Snapshot)
+		action cache.Action
+		want   string
+	}{
+		"a child of a deleted cache": {
+			world: func(s *cache.Snapshot) { s.Deleting = true }, action: create, want: "GC1",
+		},
+		"settings of an invalid spec":   {world: invalid, action: settings, want: "GC2"},
+		"a resize for an invalid spec":  {world: invalid, action: resize(500 << 20), want: "GC2"},
+		"a replaced pod for an invalid": {world: invalid, action: remove, want: "GC2"},
+		"an address before there is an instance": {
+			world: func(s *cache.Snapshot) { invalid(s); s.Instances = nil }, action: create, want: "GC2",
+		},
+		"a change while paused": {
+			world: func(s *cache.Snapshot) { s.Spec.Paused = true }, action: update, want: "GC3",
+		},
+		"a foreign child is overwritten": {
+			world: func(s *cache.Snapshot) {
+				s.Children = []cache.Child{{Kind: cache.KindService, Name: "tiles", State: cache.Foreign}}
+			},
+			action: update, want: "GC4",
+		},
+		"foreign certificates are overwritten": {
+			world: func(s *cache.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" }, action: certificates, want: "GC4",
+		},
+		"an unreadable authority is replaced": {
+			world: func(s *cache.Snapshot) { s.Certificates.Problem = "garbage" }, action: certificates, want: "GC4",
+		},
+		"a lost authority is replaced": {
+			world: func(s *cache.Snapshot) { s.Certificates.Authorities = 0 }, action: certificates, want: "GC5",
+		},
+		"credentials are rewritten": {
+			action: cache.Action{Verb: cache.CreateBinding, Kind: cache.KindSecret, Name: "tiles"}, want: "GC6",
+		},
+		"credentials are updated": {
+			action: cache.Action{Verb: cache.Update, Kind: cache.KindSecret, Name: "tiles", UID: "u", ResourceVersion: "1"},
+			want:   "GC6",
+		},
+		"a container becomes smaller than what its server may keep": {action: resize(100 << 20), want: "GC7"},
+		"a container becomes smaller than what its server takes": {
+			world: func(s *cache.Snapshot) {
+				s.Instances[0].Pod.Limit, s.Instances[0].Report.Resident = 448<<20, 300<<20
+			},
+			action: resize(208 << 20), want: "GC7",
+		},
+		"a container shrinks without a word of its server": {
+			world: func(s *cache.Snapshot) {
+				s.Instances[0].Pod.Limit, s.Instances[0].Report = 448<<20, cache.Report{}
+			},
+			action: resize(208 << 20), want: "GC7",
+		},
+		"a container without memory":        {action: resize(0), want: "GC7"},
+		"the pod of somebody else":          {action: stranger, want: "GC7"},
+		"a running pod is deleted":          {action: remove, want: "GC8"},
+		"a resize without a version":        {action: blind, want: "GC9"},
+		"a create over something":           {action: cache.Action{Verb: cache.Create, Name: "x", UID: "u"}, want: "GC9"},
+		"a verb that nobody has thought of": {action: cache.Action{Verb: "Explode"}, want: "GC9"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot, before := base(), base()
+			run(&snapshot, &before)
+			if test.world != nil {
+				test.world(&snapshot)
+			}
+			var broken []string
+			for _, violation := range plan.Check(snapshot, cache.Plan{Actions: []cache.Action{test.action}}) {
+				broken = append(broken, violation.Rule)
+			}
+			if !slices.Contains(broken, test.want) {
+				t.Errorf("broken: %v, want %s among them", broken, test.want)
+			}
+		})
+	}
+	twice := plan.Check(base(), cache.Plan{Actions: []cache.Action{create, create}})
+	if len(twice) != 1 || twice[0].Rule != "GC9" {
+		t.Errorf("an object that is written twice: %v, want GC9", twice)
+	}
+}

@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/admit"
+	"meridian.dev/meridian/internal/cache"
+)
+
+func leaveTheDead(d *draft) { d.ended = d.Deleting }
+
+// refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
+// What comes from the spec stays as it is; what keeps a running cache alive goes on.
+func refuseInvalid(d *draft) {
+	if problems := Problems(d.Snapshot); len(problems) > 0 {
+		d.hold(cache.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
+		d.invalid = true
+	}
+}
+
+// Problems says what is wrong with the spec.
+func Problems(snapshot cache.Snapshot) []string {
+	var problems []string
+	object := &v1alpha1.GeoCache{
+		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.Namespace, Name: snapshot.Name}, Spec: snapshot.Spec,
+	}
+	for _, problem := range admit.Cache(object, nil, admit.Facts{}) {
+		problems = append(problems, problem.String())
+	}
+	if snapshot.Problem != "" && len(problems) == 0 {
+		problems = append(problems, snapshot.Problem)
+	}
+	return problems
+}
+
+func stopWhilePaused(d *draft) {
+	if d.Spec.Paused {
+		d.stopped = true
+		d.hold(cache.Paused, 0, "Paused", "spec.paused is true; set it to false to have pending changes carried out")
+	}
+}
+
+// stopAtForeign stops changes altogether: a cache that is half there under names of others would look alive.
+func stopAtForeign(d *draft) {
+	var problems []string
+	for _, child := range d.Children {
+		if child.State == cache.Foreign || child.State == cache.Unreadable {
+			problems = append(problems, child.Problem)
+		}
+	}
+	for _, secret := range []cache.Secret{d.Binding, d.Certificates.Authority, d.Certificates.Leaf} {
+		if secret.Foreign != "" {
+			problems = append(problems, secret.Foreign)
+		}
+	}
+	for _, problem := range problems {
+		d.hold(cache.Stalled, 0, "ForeignChild", problem+
+			"; delete or rename that object, or make the cache under another name")
+		d.stopped = true
+	}
+}
+
+// waitForTheDatabase lets both be applied in any order. A cache that was built outlives the loss of its database: what
+// it holds is the application's.
+func waitForTheDatabase(d *draft) {
+	name := d.Spec.DatabaseRef.Name
+	switch {
+	case d.Database.Exists:
+	case d.Built():
+		d.hold(cache.Degraded, 0, "DatabaseMissing", fmt.Sprintf(
+			"the GeoDatabase %s does not exist; the cache goes on without it: delete the cache if it is of no use any more",
+			name))
+	default:
+		d.stopped = true
+		d.hold(cache.Progressing, 0, "DatabaseMissing", fmt.Sprintf(
+			"the GeoDatabase %s does not exist; the cache is made as soon as it does", name))
+	}
+}

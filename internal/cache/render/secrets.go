@@ -1,0 +1,109 @@
+package render
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+const (
+	day = 24 * time.Hour
+	// LeafProfile is the name of the one leaf of a cache.
+	LeafProfile = "instance"
+)
+
+// Policy says which certificates a cache has. All instances present the same leaf, and the operator too when it calls
+// an agent. An authority lives long, because applications keep a copy of it in the Secret for applications, which is
+// never rewritten.
+func Policy(identity cache.Identity) pki.Policy {
+	var hosts []string
+	for _, service := range []string{cache.WriteName(identity.Name), cache.ReadName(identity.Name)} {
+		host := cache.HostOf(service, identity.Namespace)
+		hosts = append(hosts, service, service+"."+identity.Namespace, host, host+".cluster.local")
+	}
+	return pki.Policy{
+		Name:              "Meridian cache " + identity.Namespace + "/" + identity.Name,
+		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
+		Leaves: []pki.Profile{{
+			Name: LeafProfile, CommonName: identity.Name, DNSNames: hosts, Usage: pki.Server | pki.Client,
+		}},
+	}
+}
+
+// AgentHost is the name in the leaf that the operator asks for when it calls an agent by its address.
+func AgentHost(identity cache.Identity) string {
+	return cache.HostOf(cache.WriteName(identity.Name), identity.Namespace)
+}
+
+// Authority renders the Secret of the authority.
+func Authority(design cache.Design, authorities []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: meta(design, cache.AuthorityName(design.Name), "certificates"), Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{cache.AuthoritiesKey: authorities},
+	}
+}
+
+// Leaf renders the Secret that is mounted into the pods.
+func Leaf(design cache.Design, certificate, key, bundle []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: meta(design, cache.LeafName(design.Name), "certificates"), Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			wire.KeyCertificate: certificate, wire.KeyPrivateKey: key, wire.KeyAuthority: bundle,
+		},
+	}
+}
+
+// Binding renders the Secret for applications, with the keys of the Service Binding specification.
+func Binding(design cache.Design, password string, bundle []byte) *corev1.Secret {
+	write := cache.HostOf(cache.WriteName(design.Name), design.Namespace)
+	read := cache.HostOf(cache.ReadName(design.Name), design.Namespace)
+	return &corev1.Secret{
+		ObjectMeta: meta(design, cache.BindingName(design.Name), "binding"),
+		Type:       "servicebinding.io/redis",
+		Data: map[string][]byte{
+			"type":            []byte("redis"),
+			"provider":        []byte("meridian"),
+			"host":            []byte(write),
+			"ro-host":         []byte(read),
+			"port":            []byte(strconv.Itoa(wire.PortCache)),
+			wire.KeyUsername:  []byte(wire.CacheUser),
+			wire.KeyPassword:  []byte(password),
+			"uri":             []byte(uri(write, password)),
+			"ro-uri":          []byte(uri(read, password)),
+			wire.KeyAuthority: bundle,
+		},
+	}
+}
+
+// uri has the scheme that demands TLS.
+func uri(host, password string) string {
+	address := url.URL{
+		Scheme: "rediss", User: url.UserPassword(wire.CacheUser, password),
+		Host: host + ":" + strconv.Itoa(wire.PortCache), Path: "/0",
+	}
+	return address.String()
+}
+
+// Material decodes what is stored. A leaf that cannot be read counts as missing, because another is issued at no cost;
+// authorities that cannot be read are an error, because others would interrupt everyone.
+func Material(authority, leaf *corev1.Secret) (pki.State, error) {
+	var state pki.State
+	if encoded, found := authority.Data[cache.AuthoritiesKey]; found {
+		authorities, err := pki.DecodeAuthorities(encoded)
+		if err != nil {
+			return state, err
+		}
+		state.Authorities = authorities
+	}
+	decoded, err := pki.DecodeLeaf(LeafProfile, leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey])
+	if err == nil {
+		state.Leaves = []pki.Leaf{decoded}
+	}
+	return state, nil
+}

@@ -1,0 +1,220 @@
+package cache
+
+import (
+	"time"
+
+	"meridian.dev/meridian/api/v1alpha1"
+)
+
+// Snapshot is everything that one pass knows. What could not be reached is a fact in it.
+type Snapshot struct {
+	Now      time.Time `json:"now"`
+	Identity `json:",inline"`
+	// Deleting says that somebody has deleted the cache.
+	Deleting bool                  `json:"deleting,omitempty"`
+	Spec     v1alpha1.GeoCacheSpec `json:"spec"`
+	// Images are what this operator starts instances with.
+	Images Images `json:"images"`
+	// Database is the one that the cache serves.
+	Database Database `json:"database,omitzero"`
+	// Routed is the instance that the write Service selects now, empty if there is no such Service.
+	Routed string `json:"routed,omitempty"`
+	// Instances that exist in part or in whole, by serial number.
+	Instances []Instance `json:"instances,omitempty"`
+	// Children are the objects that the spec asks for, each compared with what is there, by kind and name.
+	Children []Child `json:"children,omitempty"`
+	// Problem is why some children cannot be told from the spec, such as a pod template that does not merge. They are not
+	// among the Children then.
+	Problem string `json:"problem,omitempty"`
+	// Binding is the Secret for applications.
+	Binding      Secret       `json:"binding,omitzero"`
+	Certificates Certificates `json:"certificates,omitzero"`
+}
+
+// Identity says which cache it is. A cache that was deleted and made again has another UID.
+type Identity struct {
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation"`
+}
+
+// Images are the images that instances are started with.
+type Images struct {
+	// Agent is Meridian's own image, from which the agent is copied into the pod.
+	Agent string `json:"agent"`
+	// Redis and Valkey are the images with the servers.
+	Redis  string `json:"redis"`
+	Valkey string `json:"valkey"`
+}
+
+// Database is what a cache knows of its database. Whether that is well is not the cache's business.
+type Database struct {
+	Exists   bool `json:"exists,omitempty"`
+	Deleting bool `json:"deleting,omitempty"`
+}
+
+// Child is one object that the spec asks for.
+type Child struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// UID and ResourceVersion are those of the live object, empty if there is none.
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Changes are the fields that differ, readable.
+	Changes []string `json:"changes,omitempty"`
+	// Problem says who has the name, or why the object cannot be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// State is how a live object relates to what is wanted. The words are those of kit/apply.
+type State string
+
+// The states of a child.
+const (
+	Same        State = "Same"
+	Absent      State = "Absent"
+	Changed     State = "Changed"
+	Drifted     State = "Drifted"
+	Terminating State = "Terminating"
+	Foreign     State = "Foreign"
+	Unreadable  State = "Unreadable"
+)
+
+// The kinds of children.
+const (
+	KindSettings = "ConfigMap"
+	KindService  = "Service"
+	KindSet      = "StatefulSet"
+	KindSecret   = "Secret"
+	KindPod      = "Pod"
+)
+
+// Instance is a server with its pod, as far as it exists.
+type Instance struct {
+	Serial int    `json:"serial"`
+	Name   string `json:"name"`
+	// Set and Pod are nil if there is none of ours.
+	Set    *Set   `json:"set,omitempty"`
+	Pod    *Pod   `json:"pod,omitempty"`
+	Report Report `json:"report,omitzero"`
+}
+
+// Set is the StatefulSet of an instance.
+type Set struct {
+	UID string `json:"uid"`
+	// Observed says that the StatefulSet controller has seen its latest generation.
+	Observed bool `json:"observed,omitempty"`
+	// Wish and Template are the marks of its template, see AnnotationWish and AnnotationTemplate.
+	Wish     string `json:"wish,omitempty"`
+	Template string `json:"template,omitempty"`
+}
+
+// Pod is the pod of an instance.
+type Pod struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+	Wish            string `json:"wish,omitempty"`
+	Template        string `json:"template,omitempty"`
+	Ready           bool   `json:"ready,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
+	Node            string `json:"node,omitempty"`
+	// Stuck is why its containers cannot start, empty if they can: no server runs in such a pod.
+	Stuck string `json:"stuck,omitempty"`
+	// Limit is the memory that the server's container shall have, Actual what the kubelet has carried out of it, both in
+	// bytes; 0 if not known.
+	Limit  int64 `json:"limit,omitempty"`
+	Actual int64 `json:"actual,omitempty"`
+	// Resize is how far a change of it has come, empty if none is under way, and Message what the kubelet says.
+	Resize  Resize `json:"resize,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Resize is how far a change of the resources of a pod has come.
+type Resize string
+
+// The stages of a change.
+const (
+	ResizeRunning Resize = "Running"
+	// ResizeDeferred waits for room on the node; ResizeInfeasible never fits there.
+	ResizeDeferred   Resize = "Deferred"
+	ResizeInfeasible Resize = "Infeasible"
+)
+
+// Report is what the agent of an instance says.
+type Report struct {
+	// Reachable is false when there was no answer; Problem says why, and nothing else is known.
+	Reachable bool   `json:"reachable,omitempty"`
+	Problem   string `json:"problem,omitempty"`
+
+	State         string `json:"state,omitempty"`
+	Role          string `json:"role,omitempty"`
+	ServerVersion string `json:"serverVersion,omitempty"`
+	SettingsHash  string `json:"settingsHash,omitempty"`
+	// Allowed is the memory for data in force, Resident what the server takes from its container, both in bytes.
+	Allowed        int64    `json:"allowed,omitempty"`
+	Resident       int64    `json:"resident,omitempty"`
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+	Reason         string   `json:"reason,omitempty"`
+	Message        string   `json:"message,omitempty"`
+}
+
+// Secret is what is known of a Secret: never its values.
+type Secret struct {
+	Exists          bool   `json:"exists,omitempty"`
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Foreign is who has the name, if it is not this cache.
+	Foreign string `json:"foreign,omitempty"`
+}
+
+// Certificates is the state of the cache's authority and of the certificate that it has issued.
+type Certificates struct {
+	Authority Secret `json:"authority,omitzero"`
+	Leaf      Secret `json:"leaf,omitzero"`
+	// Authorities is how many are stored.
+	Authorities int `json:"authorities,omitempty"`
+	// Steps are what kit/pki says is to be done now, in words.
+	Steps []string `json:"steps,omitempty"`
+	// Problem is why the stored authorities cannot be read. They are never replaced without a human.
+	Problem string `json:"problem,omitempty"`
+	// Again is when to look again.
+	Again time.Time `json:"again,omitzero"`
+}
+
+// AuthorityLost says that there is no authority any more, although somebody trusts one: a leaf of it was issued, or
+// applications were given its certificate.
+func (s Snapshot) AuthorityLost() bool {
+	return s.Certificates.Authorities == 0 && (s.Certificates.Leaf.Exists || s.Binding.Exists && s.Binding.Foreign == "")
+}
+
+// Child returns the child of that kind and name.
+func (s Snapshot) Child(kind, name string) (Child, bool) {
+	for _, child := range s.Children {
+		if child.Kind == kind && child.Name == name {
+			return child, true
+		}
+	}
+	return Child{}, false
+}
+
+// Instance returns the instance of that name.
+func (s Snapshot) Instance(name string) (Instance, bool) {
+	for _, instance := range s.Instances {
+		if instance.Name == name {
+			return instance, true
+		}
+	}
+	return Instance{}, false
+}
+
+// Built says that there is an instance already.
+func (s Snapshot) Built() bool {
+	for _, instance := range s.Instances {
+		if instance.Set != nil {
+			return true
+		}
+	}
+	return false
+}

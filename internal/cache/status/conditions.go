@@ -1,0 +1,114 @@
+package status
+
+import (
+	"strings"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// claims states everything that is claimed about a cache, anew in each pass.
+func claims(pass Pass) []condition.Claim {
+	stalled := stalledClaim(pass)
+	progressing := progressingClaim(pass, stalled)
+	degraded := condition.False(v1alpha1.ConditionDegraded, reasonNothingMissing, "nothing that was promised is missing")
+	if hold, found := first(pass.Plan, cache.Degraded); found {
+		degraded = condition.True(v1alpha1.ConditionDegraded, condition.Reason(hold.Name), hold.Message)
+	}
+	serving := servingClaim(pass.Snapshot)
+	return []condition.Claim{
+		readyClaim(pass, serving, stalled, progressing, degraded), serving, progressing, degraded, stalled,
+	}
+}
+
+// readyClaim is True only when nothing else has anything to say: whatever is wrong, Ready repeats its reason.
+func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) condition.Claim {
+	const typ = v1alpha1.ConditionReady
+	for _, other := range others {
+		if other.Status == "True" {
+			return condition.False(typ, other.Reason, other.Message)
+		}
+	}
+	hold, paused := first(pass.Plan, cache.Paused)
+	switch {
+	case pass.Snapshot.Deleting:
+		return condition.False(typ, reasonDeleting, "the cache is being deleted")
+	case paused && len(pass.Plan.Pending) > 0:
+		return condition.False(typ, condition.Reason(hold.Name), hold.Message)
+	case serving.Status != "True":
+		return condition.False(typ, serving.Reason, serving.Message)
+	}
+	return condition.True(typ, reasonAsWished, "everything that the spec asks for is there and well")
+}
+
+// servingClaim rests on what the primary itself says now. No answer means that nobody knows.
+func servingClaim(snapshot cache.Snapshot) condition.Claim {
+	const typ = v1alpha1.ConditionServing
+	for _, instance := range snapshot.Instances {
+		switch {
+		case leads(instance) && well(instance) && snapshot.Routed == instance.Name:
+			return condition.True(typ, reasonAccepting, instance.Name+" accepts writes")
+		case instance.Pod != nil && instance.Pod.Ready && !instance.Report.Reachable:
+			return condition.Unknown(typ, "AgentUnreachable", "the agent of "+instance.Name+" gives no report")
+		}
+	}
+	return condition.False(typ, reasonNoPrimary, "no instance accepts writes")
+}
+
+func stalledClaim(pass Pass) condition.Claim {
+	const typ = v1alpha1.ConditionStalled
+	hold, found := first(pass.Plan, cache.Stalled)
+	switch {
+	case len(pass.Violations) > 0:
+		return condition.True(typ, reasonPlanRefused, strings.Join(pass.Violations, "; "))
+	case found:
+		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
+	case pass.Refused != "":
+		return condition.True(typ, reasonWriteRefused, pass.Refused)
+	}
+	return condition.False(typ, reasonNotStalled, "no human is needed")
+}
+
+// progressingClaim is False while stalled: tools could not tell which of the two to believe.
+func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
+	const typ = v1alpha1.ConditionProgressing
+	hold, found := first(pass.Plan, cache.Progressing)
+	switch {
+	case stalled.Status == "True":
+		return condition.False(typ, stalled.Reason, stalled.Message)
+	case pass.Problem != "":
+		return condition.True(typ, reasonWriteFailed, "a write failed and is tried again: "+pass.Problem)
+	case found:
+		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
+	}
+	for _, action := range pass.Plan.Actions {
+		if visible(action, pass.Snapshot) {
+			return condition.True(typ, reasonChanging, string(action.Verb)+" "+action.Name+": "+action.Why)
+		}
+	}
+	return condition.False(typ, reasonNothingToDo, "no change is under way")
+}
+
+// visible tells changes from upkeep: a certificate that is replaced in time does not make a cache less ready, nor does
+// a template that only a new version of Meridian has changed.
+func visible(action cache.Action, snapshot cache.Snapshot) bool {
+	switch {
+	case action.Verb == cache.StoreCertificates:
+		return !snapshot.Certificates.Leaf.Exists
+	case action.Verb == cache.Update && action.Kind == cache.KindSet:
+		instance, _ := snapshot.Instance(action.Name)
+		return instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)
+	}
+	return true
+}
+
+func first(plan cache.Plan, weight cache.Weight) (cache.Hold, bool) {
+	for _, hold := range plan.Holds {
+		if hold.Weight == weight {
+			return hold, true
+		}
+	}
+	return cache.Hold{}, false
+}

@@ -1,0 +1,90 @@
+package status
+
+import (
+	"slices"
+	"strings"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// events tells what was done in this pass and what has changed in the conditions. A state that lasts is told once.
+func events(before, after v1alpha1.GeoCacheStatus, pass Pass) []Event {
+	var told []Event
+	for _, result := range pass.Outcome.Results {
+		if result.Wrote {
+			told = tell(told, doneEvent(result.Action))
+		}
+		if len(result.Unheld) > 0 {
+			told = tell(told, Event{Warning: true, Reason: "NotTakenOver", Action: "Write",
+				Note: "the API server accepted but did not take over: " + strings.Join(result.Unheld, ", ")})
+		}
+	}
+	if pass.CacheBehind != "" {
+		told = append(told, Event{Warning: true, Reason: "CacheBehind", Action: "Read", Note: pass.CacheBehind})
+	}
+	for _, restart := range pass.Plan.Restarts {
+		if !slices.Contains(before.PendingChanges, restart) {
+			told = tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
+		}
+	}
+	told = append(told, turns(before, after)...)
+	for i := range told {
+		told[i].Note = cut(told[i].Note)
+	}
+	return told
+}
+
+// cut keeps a note within what the API server accepts; a longer one would be lost as a whole.
+func cut(note string) string {
+	const most = 1000
+	if len(note) <= most {
+		return note
+	}
+	return strings.ToValidUTF8(note[:most], "") + "…"
+}
+
+// tell adds an event to those of the same kind in this pass. Several at once that differ in their note alone would be
+// taken for a series, and the notes of all but the first would be lost.
+func tell(told []Event, event Event) []Event {
+	for i := range told {
+		if told[i].Reason == event.Reason && told[i].Action == event.Action && told[i].Warning == event.Warning {
+			told[i].Note += "; " + event.Note
+			return told
+		}
+	}
+	return append(told, event)
+}
+
+var doneReasons = map[cache.Verb]string{
+	cache.Create: "Created", cache.Update: "Updated", cache.ResizePod: "Resized",
+	cache.CreateBinding: "CredentialsCreated", cache.StoreCertificates: "CertificatesStored",
+	cache.DeletePod: "PodReplaced",
+}
+
+func doneEvent(action cache.Action) Event {
+	event := Event{
+		Reason: doneReasons[action.Verb], Action: string(action.Verb),
+		Note: action.Kind + " " + action.Name + ": " + action.Why,
+	}
+	if action.Repair {
+		event.Warning, event.Reason = true, "DriftRepaired"
+	}
+	return event
+}
+
+// turns are the conditions worth an event when they change.
+func turns(before, after v1alpha1.GeoCacheStatus) []Event {
+	var told []Event
+	for _, typ := range []string{v1alpha1.ConditionStalled, v1alpha1.ConditionDegraded, v1alpha1.ConditionReady} {
+		now, was := condition.Find(after.Conditions, typ), condition.Find(before.Conditions, typ)
+		lasts := was != nil && now != nil && was.Status == now.Status && was.Reason == now.Reason
+		if now != nil && now.Status == "True" && !lasts {
+			told = append(told, Event{
+				Warning: typ != v1alpha1.ConditionReady, Reason: now.Reason, Action: typ, Note: now.Message,
+			})
+		}
+	}
+	return told
+}

@@ -1,0 +1,67 @@
+package status
+
+import (
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// Reasons that conditions have when nothing holds.
+const (
+	reasonAsWished       condition.Reason = "AsWished"
+	reasonAccepting      condition.Reason = "AcceptingWrites"
+	reasonNoPrimary      condition.Reason = "NoPrimary"
+	reasonNotStalled     condition.Reason = "NotStalled"
+	reasonNothingToDo    condition.Reason = "NothingToDo"
+	reasonNothingMissing condition.Reason = "NothingMissing"
+	reasonChanging       condition.Reason = "Changing"
+	reasonDeleting       condition.Reason = "Deleting"
+	reasonPlanRefused    condition.Reason = "PlanRefused"
+	reasonWriteFailed    condition.Reason = "WriteFailed"
+	reasonWriteRefused   condition.Reason = "WriteRefused"
+)
+
+// Reasons is every reason that a condition of a cache can have, with what it means.
+var Reasons = condition.MustCatalogue(
+	condition.Entry{Reason: reasonAsWished, Means: "everything that the spec asks for is there and well"},
+	condition.Entry{Reason: reasonAccepting, Means: "the primary accepts writes"},
+	condition.Entry{Reason: reasonNoPrimary, Means: "no instance accepts writes"},
+	condition.Entry{Reason: reasonNotStalled, Means: "no human is needed"},
+	condition.Entry{Reason: reasonNothingToDo, Means: "no change is under way"},
+	condition.Entry{Reason: reasonNothingMissing, Means: "nothing that was promised is missing"},
+	condition.Entry{Reason: reasonChanging, Means: "children of the cache are being written"},
+	condition.Entry{Reason: reasonDeleting, Means: "the cache is being deleted"},
+	condition.Entry{Reason: reasonPlanRefused, Means: "a plan would have broken a rule of safety and was not carried out"},
+	condition.Entry{Reason: reasonWriteFailed, Means: "the API server refused a write, which is tried again"},
+	condition.Entry{Reason: reasonWriteRefused, Means: "the API server refuses a write for good until something changes"},
+	condition.Entry{Reason: "InvalidSpec", Means: "the spec cannot be carried out, and nothing of it is written"},
+	condition.Entry{Reason: "Paused", Means: "spec.paused holds changes back"},
+	condition.Entry{Reason: "ForeignChild", Means: "the name of a child is taken by an object of another owner"},
+	condition.Entry{Reason: "DatabaseMissing", Means: "the database that the cache serves does not exist"},
+	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
+	condition.Entry{Reason: "AuthorityLost", Means: "the stored certificate authority is gone, and it is trusted"},
+	condition.Entry{Reason: "ChildTerminating", Means: "a child is being deleted and will be made again"},
+	condition.Entry{Reason: "MemoryShrinking", Means: "a server has not let go of enough memory yet"},
+	condition.Entry{Reason: "ContainerResizing", Means: "the kubelet changes the memory of a container"},
+	condition.Entry{Reason: "ResizeDeferred", Means: "the node has no room for a larger container now"},
+	condition.Entry{Reason: "ResizeInfeasible", Means: "the node can never have room for a larger container"},
+	condition.Entry{Reason: "InstanceStarting", Means: "an instance is not ready yet"},
+	condition.Entry{Reason: "InstanceStopping", Means: "the pod of an instance is being deleted"},
+	condition.Entry{Reason: "InstanceStuck", Means: "the containers of an instance cannot start"},
+	condition.Entry{Reason: "AgentUnreachable", Means: "the agent of an instance gives no report"},
+	condition.Entry{Reason: "SettingsNotInForce", Means: "an instance has not taken over the latest settings yet"},
+	condition.Entry{Reason: "ReplicasNotCarriedOut", Means: "replicas are asked for and not carried out yet"},
+	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
+	agentEntry(wire.ReasonMemoryLimited, "the container has no room for the wanted memory yet"),
+	agentEntry(wire.ReasonParametersRefused, "the server does not accept the value of a parameter"),
+	agentEntry(wire.ReasonPasswordMissing, "the mounted password of the application cannot be used"),
+	agentEntry(wire.ReasonSettingsUnreadable, "the mounted settings cannot be understood"),
+	agentEntry(wire.ReasonCertificateMissing, "the mounted certificate is not there or cannot be read"),
+	agentEntry(wire.ReasonServerFailing, "the server ends again and again"),
+	agentEntry(wire.ReasonServerRecovering, "the server does not answer yet"),
+	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
+)
+
+// agentEntry documents a reason that comes from an agent.
+func agentEntry(reason wire.Reason, means string) condition.Entry {
+	return condition.Entry{Reason: condition.Reason(reason), Means: means}
+}

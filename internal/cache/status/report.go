@@ -1,0 +1,160 @@
+// Package status derives what people and tools get to see of a cache, in one place: status, conditions and events from
+// the Snapshot, the Plan and the Outcome of a pass. It is pure, and nothing here is ever read back to decide anything.
+//
+// Start reading at Report; the conditions are in conditions.go, and what each reason means is in reasons.go.
+package status
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/condition"
+)
+
+// Pass is what a pass has come to.
+type Pass struct {
+	Snapshot cache.Snapshot
+	Plan     cache.Plan
+	Outcome  cache.Outcome
+	// Violations are why the plan was refused, one sentence each.
+	Violations []string
+	// Problem is the error of a pass that is tried again, Refused that of one for which this is of no use. A conflict
+	// is neither.
+	Problem, Refused string
+	// CacheBehind is why the pass had to read live although nothing was new, empty otherwise.
+	CacheBehind string
+}
+
+// Event is something that happened to a cache.
+type Event struct {
+	Warning bool
+	// Reason and Action are CamelCase words, Note is one sentence.
+	Reason, Action, Note string
+}
+
+// Report returns the status that follows from a pass, and what is worth telling as events. Figures that change by the
+// second are not part of it: a cache that nobody changes has a status that nobody writes.
+func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus, []Event) {
+	snapshot := pass.Snapshot
+	after := v1alpha1.GeoCacheStatus{
+		ObservedGeneration: snapshot.Generation,
+		PendingChanges:     slices.Clone(pass.Plan.Pending),
+		Selector:           cache.SelectorOf(snapshot.Name),
+		Primary:            primary(snapshot),
+		Memory:             memory(snapshot),
+		Members:            members(snapshot),
+		Term:               before.Term,
+	}
+	for _, instance := range snapshot.Instances {
+		if after.Version == "" {
+			after.Version = instance.Report.ServerVersion
+		}
+	}
+	for _, member := range after.Members {
+		after.Replicas++
+		if member.Ready {
+			after.ReadyReplicas++
+		}
+	}
+	if len(pass.Plan.Holds) > 0 {
+		after.WaitingFor = pass.Plan.Holds[0].Message
+	}
+	if snapshot.Routed != "" {
+		after.Service = cache.WriteName(snapshot.Name)
+	}
+	if snapshot.Binding.Exists && snapshot.Binding.Foreign == "" {
+		after.Binding = &v1alpha1.Binding{Name: cache.BindingName(snapshot.Name)}
+	}
+	after.Conditions = condition.Merge(before.Conditions,
+		condition.At{Generation: snapshot.Generation, Now: snapshot.Now}, claims(pass)...)
+	return after, events(before, after, pass)
+}
+
+// primary is the instance that takes writes now, by its own word.
+func primary(snapshot cache.Snapshot) string {
+	for _, instance := range snapshot.Instances {
+		if leads(instance) {
+			return instance.Name
+		}
+	}
+	return ""
+}
+
+func leads(instance cache.Instance) bool {
+	return instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary)
+}
+
+// memory is what is in force everywhere, nil while that is not known of every instance.
+func memory(snapshot cache.Snapshot) *resource.Quantity {
+	var least int64
+	for _, instance := range snapshot.Instances {
+		allowed := instance.Report.Allowed
+		if !instance.Report.Reachable || allowed == 0 {
+			return nil
+		}
+		if least == 0 || allowed < least {
+			least = allowed
+		}
+	}
+	if least == 0 {
+		return nil
+	}
+	return resource.NewQuantity(least, resource.BinarySI)
+}
+
+// well says that an instance runs, is ready and says so itself.
+func well(instance cache.Instance) bool {
+	return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting &&
+		instance.Report.Reachable && instance.Report.State == string(wire.StateRunning)
+}
+
+func members(snapshot cache.Snapshot) []v1alpha1.InstanceStatus {
+	var list []v1alpha1.InstanceStatus
+	for _, instance := range snapshot.Instances {
+		member := v1alpha1.InstanceStatus{
+			Name: instance.Name, Role: role(instance), Ready: well(instance), Message: trouble(instance),
+		}
+		if instance.Pod != nil {
+			member.Node = instance.Pod.Node
+		}
+		list = append(list, member)
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.InstanceStatus) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+func role(instance cache.Instance) v1alpha1.InstanceRole {
+	switch {
+	case leads(instance):
+		return v1alpha1.RolePrimary
+	case instance.Report.Reachable && instance.Report.Role == string(wire.RoleReplica):
+		return v1alpha1.RoleReplica
+	}
+	return v1alpha1.RoleUnknown
+}
+
+// trouble says in one sentence why an instance is not well. The words of a network error are left out: they differ from
+// call to call, and the status would be written for nothing.
+func trouble(instance cache.Instance) string {
+	pod, report := instance.Pod, instance.Report
+	switch {
+	case well(instance):
+		return ""
+	case pod == nil:
+		return "it has no pod"
+	case pod.Deleting:
+		return "its pod is being deleted"
+	case pod.Stuck != "":
+		return pod.Stuck
+	case !report.Reachable:
+		return "its agent gives no report"
+	case report.Message != "":
+		return report.Message
+	}
+	return "it is " + report.State
+}

@@ -1,0 +1,103 @@
+// Package observe reads once per pass everything that the plan needs, and interprets it. What cannot be read is a fact
+// of the Snapshot, not a failed pass. It writes nothing. Start reading at Observer.Look.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// calm is how long a certificate that was seen counts as the one that is presented, when nothing gives cause to doubt
+// it: looking costs a handshake.
+const calm = 30 * time.Second
+
+// Observer reads for one instance. It is for one goroutine.
+type Observer struct {
+	Instance string
+	// Cache is the name of the GeoCache that this pod was made for.
+	Cache  string
+	Clock  redis.Clock
+	Mounts redis.Mounts
+	Room   redis.Room
+	Runner redis.Runner
+	Link   redis.Link
+
+	// wanted are the last settings that could be read.
+	wanted    *wire.CacheSettings
+	presented string
+	looked    time.Time
+}
+
+// Doubt makes the next pass look at the certificate again.
+func (o *Observer) Doubt() { o.looked = time.Time{} }
+
+// Look makes the snapshot of a pass.
+func (o *Observer) Look(ctx context.Context, stopping bool) redis.Snapshot {
+	snapshot := redis.Snapshot{Now: o.Clock.Now(), Instance: o.Instance, Stopping: stopping, Process: o.Runner.Look()}
+	if stopping {
+		// Nothing may hold up a pod that ends.
+		snapshot.Settings.Wanted = o.wanted
+		return snapshot
+	}
+	snapshot.Settings = o.settings()
+	snapshot.Certificate = o.Mounts.Certificate()
+	snapshot.Container.Limit = o.Room.Limit()
+	password, err := o.Mounts.Password()
+	if err != nil {
+		snapshot.NoPassword = err.Error()
+	}
+	if snapshot.Process.Running {
+		snapshot.Server = o.Link.Server(ctx, names(snapshot), password)
+	}
+	snapshot.Fixed = o.Link.Fixed()
+	if snapshot.Server.Reachable {
+		snapshot.Server.Presented = o.certificate(ctx, snapshot.Now)
+	} else {
+		o.Doubt()
+	}
+	return snapshot
+}
+
+// names are the parameters that the settings speak of.
+func names(snapshot redis.Snapshot) []string {
+	if snapshot.Settings.Wanted == nil {
+		return nil
+	}
+	var list []string
+	for _, parameter := range snapshot.Parameters() {
+		list = append(list, parameter.Name)
+	}
+	return slices.Compact(list)
+}
+
+// settings refuses those of another cache by name: the wrong object is mounted then.
+func (o *Observer) settings() redis.Settings {
+	settings, err := o.Mounts.Settings()
+	switch {
+	case err != nil:
+		return redis.Settings{Wanted: o.wanted, Problem: err.Error()}
+	case settings.Cache != o.Cache:
+		return redis.Settings{Wanted: o.wanted, Problem: fmt.Sprintf("they are of the cache %q, and this pod belongs to %q",
+			settings.Cache, o.Cache)}
+	}
+	o.wanted = &settings
+	return redis.Settings{Wanted: &settings}
+}
+
+// certificate goes without an answer when the handshake fails: the server may be busy, and nothing follows from that.
+func (o *Observer) certificate(ctx context.Context, now time.Time) string {
+	if age := now.Sub(o.looked); o.presented != "" && age >= 0 && age < calm {
+		return o.presented
+	}
+	presented, err := o.Link.Presented(ctx)
+	if err != nil {
+		return ""
+	}
+	o.presented, o.looked = presented, now
+	return presented
+}

@@ -1,0 +1,77 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/redis/plan"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// TestInvariantsBite shows for each invariant a plan that it refuses.
+func TestInvariantsBite(t *testing.T) {
+	start := redis.StartServer{Engine: "redis", Memory: 64 << 20, Policy: "allkeys-lru", Certificate: "c1"}
+	unbounded, bare, other := start, start, start
+	unbounded.Memory, bare.Certificate, other.Engine = 0, "", "valkey"
+	stopped := func(s *redis.Snapshot) { s.Process, s.Server = redis.Process{}, redis.Server{} }
+	closed := func(s *redis.Snapshot) { s.Server.Open, s.Server.Matches = false, false }
+	tests := map[string]struct {
+		world  func(*redis.Snapshot)
+		action redis.Action
+		want   string
+	}{
+		"a server is started in a pod that ends": {
+			world: func(s *redis.Snapshot) { stopped(s); s.Stopping = true }, action: start, want: "R1",
+		},
+		"a server is started beside another": {action: start, want: "R2"},
+		"a server is started beside a child of the last one": {
+			world: func(s *redis.Snapshot) { stopped(s); s.Process.Leftover = 1 }, action: start, want: "R2",
+		},
+		"a server is started without a bound":                {world: stopped, action: unbounded, want: "R3"},
+		"a server is started without a certificate":          {world: stopped, action: bare, want: "R3"},
+		"another server is started than was asked for":       {world: stopped, action: other, want: "R3"},
+		"more memory than is wanted":                         {action: redis.SetMemory{Bytes: 65 << 20}, want: "R4"},
+		"no bound at all":                                    {action: redis.SetMemory{}, want: "R4"},
+		"a server that is in use is stopped for a parameter": {action: redis.StopServer{}, want: "R5"},
+		"a server that nobody has looked into is stopped": {
+			world: func(s *redis.Snapshot) { s.Server = redis.Server{} }, action: redis.StopServer{}, want: "R5",
+		},
+		"more memory than the container has": {
+			world:  func(s *redis.Snapshot) { s.Container.Limit = wire.CacheLimit(32 << 20) },
+			action: redis.SetMemory{Bytes: 64 << 20}, want: "R4",
+		},
+		"a server is started with more memory than the container has": {
+			world: func(s *redis.Snapshot) { stopped(s); s.Container.Limit = wire.CacheLimit(32 << 20) }, action: start,
+			want: "R4",
+		},
+		"the door is opened before the memory is bounded": {
+			world: func(s *redis.Snapshot) { closed(s); s.Server.MaxMemory = 0 }, action: redis.OpenDoor{}, want: "R6",
+		},
+		"the door is opened under another policy": {
+			world: func(s *redis.Snapshot) { closed(s); s.Server.Policy = "noeviction" }, action: redis.OpenDoor{},
+			want: "R6",
+		},
+		"the door is opened without a password": {
+			world: func(s *redis.Snapshot) { closed(s); s.NoPassword = "empty" }, action: redis.OpenDoor{}, want: "R6",
+		},
+		"a word to a server that does not answer": {
+			world: func(s *redis.Snapshot) { s.Server.Reachable = false }, action: redis.SetPolicy{}, want: "R7",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot := base()
+			if test.world != nil {
+				test.world(&snapshot)
+			}
+			var broken []string
+			for _, violation := range plan.Check(snapshot, redis.Plan{Actions: []redis.Action{test.action}}) {
+				broken = append(broken, violation.Rule)
+			}
+			if !slices.Contains(broken, test.want) {
+				t.Errorf("broken: %v, want %s among them", broken, test.want)
+			}
+		})
+	}
+}

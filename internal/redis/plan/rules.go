@@ -1,0 +1,54 @@
+// Package plan decides what the agent does about its instance of a cache: Decide is a function from a Snapshot to a
+// Plan and nothing else. The rules below are the table of contents; the invariants in invariants.go are written
+// independently of them and are checked before every act. Neither may read a clock, a file or the network.
+//
+// Start reading at rules.
+package plan
+
+import "meridian.dev/meridian/internal/redis"
+
+// rules is every rule, safety first. A rule that ends the plan leaves the later ones for a pass that sees its effect.
+var rules = []rule{
+	// What must never happen.
+	stopWhenTold,          // R1: a pod that ends stops its server and does nothing else.
+	killWhatTheServerLeft, // R2: no old process takes memory beside a new server.
+	waitForSettings,       // Without settings nothing begins; what runs goes on with those of before.
+
+	// Running it.
+	installTheCertificate,
+	startTheServer, // R3: it is born closed, and within its memory.
+	waitForTheServer,
+	loadTheCertificate, // Without a restart; what is presented is looked at.
+	setTheMemory,       // R4: never more than the container can carry.
+	setThePolicy,
+	setParameters,
+	resetParameters,
+	restartAClosedServer, // R5: only a server that never let anybody in is stopped for a parameter.
+	openTheDoor,          // R6: applications come in when all of the above is in force.
+	returnMemory,         // What was evicted goes back to the container, so that it can shrink.
+
+	// What a user should know.
+	tellOfMissingRoom,
+	tellOfRefusals,
+}
+
+// rule adds actions and holds to the draft. It reports whether the plan ends with it.
+type rule func(redis.Snapshot, *draft) (end bool)
+
+// Decide makes the plan.
+func Decide(snapshot redis.Snapshot) redis.Plan {
+	var plan draft
+	for _, rule := range rules {
+		if rule(snapshot, &plan) {
+			break
+		}
+	}
+	return plan.Plan
+}
+
+// draft is a plan in the making.
+type draft struct{ redis.Plan }
+
+func (d *draft) do(action redis.Action) { d.Actions = append(d.Actions, action) }
+
+func (d *draft) wait(hold redis.Hold) { d.Holds = append(d.Holds, hold) }

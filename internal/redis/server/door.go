@@ -1,0 +1,63 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	client "github.com/redis/go-redis/v9"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// applicationRules are what an application may do: everything with the data, and nothing with the server. Of what the
+// server calls dangerous, what concerns only the data of the application itself is given back.
+var applicationRules = strings.Fields("~* &* +@all -@admin -@dangerous" +
+	" +flushall +flushdb +info +keys +role +sort +sort_ro")
+
+// door tells whether the application can log in, and whether with this password and no other.
+func (l *Link) door(ctx context.Context, password string) (open, matches bool, err error) {
+	answer, err := l.open().Do(ctx, "acl", "getuser", wire.CacheUser).Slice()
+	switch {
+	case errors.Is(err, client.Nil):
+		return false, false, nil
+	case err != nil:
+		return false, false, err
+	}
+	var hashes []string
+	for i := 0; i+1 < len(answer); i += 2 {
+		switch answer[i] {
+		case "flags":
+			open = slices.Contains(texts(answer[i+1]), "on")
+		case "passwords":
+			hashes = texts(answer[i+1])
+		}
+	}
+	return open, slices.Equal(hashes, []string{hashOf(password)}), nil
+}
+
+func texts(list any) []string {
+	items, _ := list.([]any)
+	var found []string
+	for _, item := range items {
+		if text, ok := item.(string); ok {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// OpenDoor implements redis.Link. Who is connected stays connected. The server gets to see the hash alone, which its
+// errors could repeat.
+func (l *Link) OpenDoor(ctx context.Context, password string) error {
+	words := []any{"acl", "setuser", wire.CacheUser, "reset", "on", "#" + hashOf(password)}
+	for _, rule := range applicationRules {
+		words = append(words, rule)
+	}
+	if err := l.open().Do(ctx, words...).Err(); err != nil {
+		return fmt.Errorf("let the application in: %w", err)
+	}
+	return nil
+}

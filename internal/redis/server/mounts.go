@@ -1,0 +1,140 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+// Mounts are the folders that objects of the operator are mounted at.
+type Mounts struct {
+	SettingsFolder, AppFolder, TLSFolder string
+	// Installed is where the server reads the certificate. A mount is replaced as a whole at any moment, between two
+	// reads of the server; the copy is not.
+	Installed string
+}
+
+// Settings implements redis.Mounts.
+func (m *Mounts) Settings() (wire.CacheSettings, error) {
+	document, err := os.ReadFile(filepath.Join(m.SettingsFolder, wire.KeySettings))
+	if err != nil {
+		return wire.CacheSettings{}, err
+	}
+	return wire.DecodeCacheSettings(document)
+}
+
+// Password implements redis.Mounts. Its errors tell nothing of what was read.
+func (m *Mounts) Password() (string, error) {
+	content, err := os.ReadFile(filepath.Join(m.AppFolder, wire.KeyPassword))
+	if err != nil {
+		return "", fmt.Errorf("read the application's password: %w", err)
+	}
+	if len(content) == 0 || bytes.ContainsAny(content, "\x00\r\n") {
+		return "", errors.New("read the application's password: it must be one line, and not empty")
+	}
+	return string(content), nil
+}
+
+// pair is a certificate with its key and the authorities, as files.
+type pair [3][]byte
+
+var pairFiles = [...]string{wire.KeyCertificate, wire.KeyPrivateKey, wire.KeyAuthority}
+
+func readPair(folder string) (pair, error) {
+	var content pair
+	for i, name := range pairFiles {
+		var err error
+		if content[i], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
+			return pair{}, err
+		}
+	}
+	return content, nil
+}
+
+func (p pair) material() (pki.Material, error) { return pki.DecodeMaterial(p[0], p[1], p[2]) }
+
+// identity is a short name for all three.
+func (p pair) identity() string {
+	sum := sha256.Sum256(bytes.Join(p[:], []byte{0}))
+	return hex.EncodeToString(sum[:8])
+}
+
+// leaf is the identity of what clients get to see.
+func (p pair) leaf() string {
+	block, _ := pem.Decode(p[0])
+	if block == nil {
+		return ""
+	}
+	return leafIdentity(block.Bytes)
+}
+
+func leafIdentity(certificate []byte) string {
+	sum := sha256.Sum256(certificate)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Material reads what is mounted, for the agent's own server. It fails while certificate and key do not fit.
+func (m *Mounts) Material() (pki.Material, error) {
+	content, err := readPair(m.TLSFolder)
+	if err != nil {
+		return pki.Material{}, err
+	}
+	return content.material()
+}
+
+// Certificate implements redis.Mounts.
+func (m *Mounts) Certificate() redis.Certificate {
+	var facts redis.Certificate
+	content, err := readPair(m.TLSFolder)
+	if err == nil {
+		_, err = content.material()
+	}
+	if err != nil {
+		facts.Problem = err.Error()
+	} else {
+		facts.Mounted = content.identity()
+	}
+	if installed, err := readPair(m.Installed); err == nil {
+		facts.Installed, facts.Leaf = installed.identity(), installed.leaf()
+	}
+	return facts
+}
+
+// InstallCertificate implements redis.Mounts. The server reads only when it is told to, after the last of the writes.
+func (m *Mounts) InstallCertificate(identity string) error {
+	content, err := readPair(m.TLSFolder)
+	switch {
+	case err != nil:
+		return fmt.Errorf("install the certificate: %w", err)
+	case content.identity() != identity:
+		return errors.New("install the certificate: it has changed in the meantime")
+	}
+	if err := os.Mkdir(m.Installed, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("install the certificate: %w", err)
+	}
+	for i, name := range pairFiles {
+		if err := replaceFile(filepath.Join(m.Installed, name), content[i]); err != nil {
+			return fmt.Errorf("install the certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file that nobody else may read, as a whole. It need not outlive the pod.
+func replaceFile(path string, content []byte) error {
+	draft := path + ".new"
+	if err := os.WriteFile(draft, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(draft, path)
+}

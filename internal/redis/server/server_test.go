@@ -1,0 +1,164 @@
+package server_test
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/internal/redis/render"
+	"meridian.dev/meridian/internal/redis/server"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/pki"
+)
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, content string
+		want          int64
+	}{
+		"the newer generation":           {"memory.max", "218103808\n", 218103808},
+		"the newer one without a limit":  {"memory.max", "max\n", 0},
+		"the older generation":           {"memory/memory.limit_in_bytes", "218103808\n", 218103808},
+		"the older one without a limit":  {"memory/memory.limit_in_bytes", "9223372036854771712\n", 0},
+		"neither":                        {"other", "1\n", 0},
+		"something that is not a number": {"memory.max", "many\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			write(t, filepath.Join(folder, test.file), test.content)
+			if got := (&server.Room{Folder: folder}).Limit(); got != test.want {
+				t.Errorf("limit %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestParseLogLine(t *testing.T) {
+	for line, want := range map[string]server.LogLine{
+		"14:M 15 Nov 2026 20:47:17.283 * Server initialized": {
+			Time: time.Date(2026, 11, 15, 20, 47, 17, 283e6, time.UTC), Level: slog.LevelInfo, Message: "Server initialized",
+		},
+		"14:C 05 Nov 2026 20:47:17.280 # WARNING Memory overcommit": {
+			Time: time.Date(2026, 11, 5, 20, 47, 17, 280e6, time.UTC), Level: slog.LevelWarn,
+			Message: "WARNING Memory overcommit",
+		},
+		"*** FATAL CONFIG FILE ERROR (Redis 8.0.2) ***": {Message: "*** FATAL CONFIG FILE ERROR (Redis 8.0.2) ***"},
+	} {
+		if got := server.ParseLogLine([]byte(line)); got != want {
+			t.Errorf("%q is %+v, want %+v", line, got, want)
+		}
+	}
+}
+
+func TestPassword(t *testing.T) {
+	mounts := &server.Mounts{AppFolder: t.TempDir()}
+	for content, fine := range map[string]bool{"s3cret": true, "": false, "two\nlines": false} {
+		write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), content)
+		got, err := mounts.Password()
+		if fine != (err == nil) || fine && got != content {
+			t.Errorf("%q: %q, %v", content, got, err)
+		}
+		if err != nil && content != "" && strings.Contains(err.Error(), content) {
+			t.Errorf("the error tells what was read: %v", err)
+		}
+	}
+}
+
+// TestCertificate takes a mounted certificate through a renewal, and through a moment in which it cannot be used.
+func TestCertificate(t *testing.T) {
+	mounts := &server.Mounts{TLSFolder: t.TempDir(), Installed: filepath.Join(t.TempDir(), "tls")}
+	if facts := mounts.Certificate(); facts.Mounted != "" || facts.Problem == "" || facts.Installed != "" {
+		t.Errorf("without anything: %+v", facts)
+	}
+	mount(t, mounts.TLSFolder)
+	first := mounts.Certificate()
+	if first.Mounted == "" || first.Installed != "" {
+		t.Fatalf("mounted: %+v", first)
+	}
+	if err := mounts.InstallCertificate("another"); err == nil {
+		t.Error("another certificate than the decided one was installed")
+	}
+	if err := mounts.InstallCertificate(first.Mounted); err != nil {
+		t.Fatal(err)
+	}
+	installed := mounts.Certificate()
+	if installed.Installed != first.Mounted || installed.Leaf == "" {
+		t.Errorf("installed: %+v", installed)
+	}
+	mount(t, mounts.TLSFolder)
+	if facts := mounts.Certificate(); facts.Mounted == first.Mounted || facts.Installed != first.Mounted {
+		t.Errorf("renewed: %+v", facts)
+	}
+	write(t, filepath.Join(mounts.TLSFolder, wire.KeyCertificate), "garbage")
+	facts := mounts.Certificate()
+	if facts.Mounted != "" || facts.Installed != first.Mounted || facts.Leaf != installed.Leaf {
+		t.Errorf("spoilt: %+v", facts)
+	}
+}
+
+// mount makes what the operator would.
+func mount(t *testing.T, folder string) {
+	t.Helper()
+	policy := pki.Policy{
+		Name: "test", AuthorityLifetime: 24 * time.Hour, LeafLifetime: time.Hour, Settle: time.Minute, Backdate: time.Minute,
+		Leaves: []pki.Profile{{Name: "instance", CommonName: "tiles", DNSNames: []string{"tiles"}, Usage: pki.Server}},
+	}
+	state, err := pki.Decide(pki.State{}, time.Now(), policy).Apply(pki.State{}, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, _ := state.Leaf("instance")
+	certificate, key, err := leaf.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, wire.KeyCertificate), string(certificate))
+	write(t, filepath.Join(folder, wire.KeyPrivateKey), string(key))
+	write(t, filepath.Join(folder, wire.KeyAuthority), string(state.Bundle()))
+}
+
+// TestLinkTriesAtOnce has a server that is not there for some calls and then is: the very next call reaches it. A
+// client that stands back after failures would keep the cache closed for that long after every start.
+func TestLinkTriesAtOnce(t *testing.T) {
+	folder := t.TempDir()
+	link := &server.Link{Runtime: folder, Secret: &server.Secret{}, Runner: &server.Runner{}}
+	defer link.Close()
+	for range 10 {
+		if facts := link.Server(t.Context(), nil, ""); facts.Reachable || facts.Problem == "" {
+			t.Fatalf("without a server: %+v", facts)
+		}
+	}
+	listener, err := net.Listen("unix", filepath.Join(folder, render.SocketFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	reached := make(chan struct{})
+	go func() {
+		if connection, err := listener.Accept(); err == nil {
+			_ = connection.Close()
+			close(reached)
+		}
+	}()
+	link.Server(t.Context(), nil, "")
+	select {
+	case <-reached:
+	case <-time.After(100 * time.Millisecond):
+		t.Error("the server was not tried")
+	}
+}
