@@ -2,6 +2,7 @@ package tenure
 
 import (
 	"fmt"
+	"time"
 
 	"meridian.dev/meridian/internal/wire"
 )
@@ -38,6 +39,8 @@ type WriteLease struct {
 	Version string
 	Holder  wire.Member
 	Record  wire.LeaseRecord
+	// Duration is how long the lease lasts from then on.
+	Duration time.Duration
 }
 
 // Send begins a request to a peer. The reply goes into the memory when it comes.

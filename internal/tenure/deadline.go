@@ -60,7 +60,7 @@ func (s Snapshot) Records() []wire.LeaseRecord {
 // be in force.
 func (s Snapshot) Deadline() (term int64, until Instant) {
 	if s.Right.Term > 0 {
-		term, until = s.Right.Term, s.Right.Renewed.Add(s.Policy.Duration-s.Policy.Margin)
+		term, until = s.Right.Term, s.Right.Renewed.Add(s.Right.Duration-s.Policy.Margin)
 	}
 	if s.Lease.Failing == nil && s.Lost() == "" {
 		return term, until
@@ -80,6 +80,10 @@ func (s Snapshot) promisedUntil(term int64) Instant {
 	}
 	until := s.Now.Add(s.Policy.Duration - s.Policy.Margin)
 	for _, record := range records {
+		// The lease may have been given away by a write that nobody knows the outcome of.
+		if record.Term > term {
+			return 0
+		}
 		until = min(until, s.promisedUnder(record, term))
 	}
 	return until
@@ -87,26 +91,28 @@ func (s Snapshot) promisedUntil(term int64) Instant {
 
 func (s Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
 	needed := record.W - 1
-	if s.Policy.Durability == Async {
+	if record.W == 1 {
+		// One answer may do for an election in the mode Async, and another agent may know of that mode already: so all
+		// must promise.
 		needed = len(record.Members) - 1
 	}
 	if !record.Has(s.Self()) {
 		return 0
 	}
-	var sent []Instant
+	var ends []Instant
 	for _, promise := range s.Promises {
 		if promise.Term == term && promise.Member != s.Self() && record.Has(promise.Member) {
-			sent = append(sent, promise.Sent)
+			ends = append(ends, promise.Sent.Add(promise.Duration-s.Policy.Margin))
 		}
 	}
-	if len(sent) < needed {
+	if len(ends) < needed {
 		return 0
 	}
 	if needed == 0 {
 		return s.Now.Add(s.Policy.Duration - s.Policy.Margin)
 	}
-	slices.Sort(sent)
-	return sent[len(sent)-needed].Add(s.Policy.Duration - s.Policy.Margin)
+	slices.Sort(ends)
+	return ends[len(ends)-needed]
 }
 
 // MayLead says whether the right to lead holds now, for which term.

@@ -37,15 +37,15 @@ type LeaseWritten struct {
 // PeerAsked is a request of a peer.
 type PeerAsked struct{ Request Request }
 
-// PeerReplied is the reply to a request that was sent at that moment, PeerLost a request that got none.
-type (
-	PeerReplied struct {
-		Request wire.PeerRequest
-		Reply   wire.PeerReply
-		Sent    Instant
-	}
-	PeerLost struct{ Request wire.PeerRequest }
-)
+// PeerReplied is the reply to a request that was sent at that moment.
+type PeerReplied struct {
+	Request wire.PeerRequest
+	Reply   wire.PeerReply
+	Sent    Instant
+}
+
+// PeerLost is a request that got no reply.
+type PeerLost struct{ Request wire.PeerRequest }
 
 // SwitchoverAsked is somebody's wish for another primary.
 type SwitchoverAsked struct{ Switchover wire.Switchover }

@@ -3,6 +3,7 @@ package tenure
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"meridian.dev/meridian/internal/wire"
 )
@@ -41,6 +42,10 @@ type Memory struct {
 	Rest Instant `json:"rest,omitempty"`
 	// Lacking is since when the holder has too few replicas for its quorum, nil if it has enough.
 	Lacking *Instant `json:"lacking,omitempty"`
+	// Stopped is since when a server that was told to yield has ended, 0 if it has not.
+	Stopped Instant `json:"stopped,omitempty"`
+	// Incarnation is the copy that was last seen here.
+	Incarnation string `json:"incarnation,omitempty"`
 	// Sent are the last requests of each kind to each peer, so that none is sent twice at once.
 	Sent []Sent `json:"sent,omitempty"`
 }
@@ -58,7 +63,9 @@ type View struct {
 	Holder       wire.Member
 	Term         int64
 	Record       *wire.LeaseRecord
-	Problem      string
+	// Duration is how long the lease lasts.
+	Duration time.Duration
+	Problem  string
 }
 
 // Verdict is how a write of the lease ended.
@@ -74,6 +81,22 @@ const (
 	// WriteUnknown: nobody knows, and it may still be done.
 	WriteUnknown Verdict = "unknown"
 )
+
+// Look keeps in mind which copy is here, and puts it into facts that could not tell: one look at the volume that failed
+// does not make it another copy. It also notes when a server has ended that was told to yield.
+func (m *Memory) Look(engine Engine, now Instant) Engine {
+	switch {
+	case engine.Final == nil || engine.Processes:
+		m.Stopped = 0
+	case m.Stopped == 0:
+		m.Stopped = now
+	}
+	if engine.Data == DataUnknown && engine.Incarnation == "" {
+		engine.Incarnation = m.Incarnation
+	}
+	m.Incarnation = engine.Incarnation
+	return engine
+}
 
 // Watched is a change that the API server told of by itself. It may be old.
 func (m *Memory) Watched(view View, now Instant) { m.see(view, now) }
@@ -169,7 +192,7 @@ func (m *Memory) grant(self wire.Member, write Write) {
 	case write.Holder != self:
 		m.Right = Right{}
 	case m.Right.Term != write.Record.Term || m.Right.Renewed < write.Started:
-		m.Right = Right{Term: write.Record.Term, Renewed: write.Started}
+		m.Right = Right{Term: write.Record.Term, Renewed: write.Started, Duration: write.Duration}
 	}
 }
 
@@ -180,7 +203,7 @@ func (m *Memory) see(view View, now Instant) {
 	}
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,
-		Record: view.Record, Problem: view.Problem, Changed: now, Failing: before.Failing, Stale: before.Stale,
+		Record: view.Record, Duration: view.Duration, Problem: view.Problem, Changed: now, Failing: before.Failing, Stale: before.Stale,
 	}
 }
 
@@ -246,7 +269,9 @@ func (m *Memory) Replied(request wire.PeerRequest, reply wire.PeerReply, sent, n
 	case wire.PeerPromise:
 		m.Promises = slices.DeleteFunc(slices.Clone(m.Promises), func(p Promised) bool { return p.Member == reply.From })
 		// The promise counts from when it was asked for: the reply may have been long on its way.
-		m.Promises = append(m.Promises, Promised{Member: reply.From, Term: request.Term, Sent: sent})
+		m.Promises = append(m.Promises, Promised{
+			Member: reply.From, Term: request.Term, Sent: sent, Duration: request.Duration,
+		})
 	case wire.PeerPlace:
 		m.Places = slices.DeleteFunc(slices.Clone(m.Places), func(p Place) bool { return p.Member == reply.From })
 		m.Places = append(m.Places, Place{

@@ -28,7 +28,7 @@ func view(version string, holder wire.Member, term int64) tenure.View {
 }
 
 func renewal(version string, started tenure.Instant) tenure.Write {
-	return tenure.Write{Kind: tenure.WriteRenew, Version: version, Holder: a, Record: record(3), Started: started}
+	return tenure.Write{Kind: tenure.WriteRenew, Version: version, Holder: a, Record: record(3), Started: started, Duration: time.Second}
 }
 
 func TestTheRightCountsFromTheBeginOfTheWrite(t *testing.T) {
@@ -36,7 +36,7 @@ func TestTheRightCountsFromTheBeginOfTheWrite(t *testing.T) {
 	memory.ReadDone(view("700", a, 3), 1*second, 1*second)
 	memory.WriteBegun(renewal("700", 2*second))
 	memory.WriteEnded(a, tenure.WriteDone, view("701", a, 3), 4*second)
-	if diff := cmp.Diff(tenure.Right{Term: 3, Renewed: 2 * second}, memory.Right); diff != "" {
+	if diff := cmp.Diff(tenure.Right{Term: 3, Renewed: 2 * second, Duration: time.Second}, memory.Right); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}
 }
@@ -151,15 +151,21 @@ func TestPromises(t *testing.T) {
 		"both records have c": {
 			func(s *tenure.Snapshot) {
 				s.Stored.NextRecord = &shrunk
-				s.Promises = append(s.Promises, tenure.Promised{Member: c, Term: 3, Sent: 19 * second})
+				s.Promises = append(s.Promises, tenure.Promised{Member: c, Term: 3, Sent: 19 * second, Duration: 10 * time.Second})
 			}, 27 * second,
 		},
 		"behind a fence the own promise is none": {
 			func(s *tenure.Snapshot) { s.Stored.Fence = &tenure.Fence{} }, 18 * second,
 		},
 		"a later term was seen": {func(s *tenure.Snapshot) { s.Stored.MaxTerm = 4 }, 18 * second},
-		"Async: all must promise": {
-			func(s *tenure.Snapshot) { s.Policy.Durability = tenure.Async }, 18 * second,
+		"one copy is promised: all must promise, because one answer may do": {
+			func(s *tenure.Snapshot) { s.Stored.LastRecord.W = 1 }, 18 * second,
+		},
+		"the lease may have been given away": {
+			func(s *tenure.Snapshot) {
+				given := record(4)
+				s.Stored.NextRecord = &given
+			}, 18 * second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,9 +175,9 @@ func TestPromises(t *testing.T) {
 				Policy: tenure.Policy{Durability: tenure.Strict, Duration: 10 * time.Second, Margin: 2 * time.Second},
 				Stored: tenure.Stored{LastRecord: &last, MaxTerm: 3, HeldTerm: 3},
 			}
-			snapshot.Right = tenure.Right{Term: 3, Renewed: 10 * second}
+			snapshot.Right = tenure.Right{Term: 3, Renewed: 10 * second, Duration: 10 * time.Second}
 			snapshot.Lease.Failing = &failing
-			snapshot.Promises = []tenure.Promised{{Member: b, Term: 3, Sent: 20 * second}}
+			snapshot.Promises = []tenure.Promised{{Member: b, Term: 3, Sent: 20 * second, Duration: 10 * time.Second}}
 			test.change(&snapshot)
 			if term, until := snapshot.Deadline(); term != 3 || until != test.want {
 				t.Errorf("term %d until %s, want %s", term, until, test.want)

@@ -110,6 +110,8 @@ type Lease struct {
 	Record *wire.LeaseRecord `json:"record,omitempty"`
 	// Problem says why the record cannot be understood.
 	Problem string `json:"problem,omitempty"`
+	// Duration is how long the lease lasts without a renewal, as its holder has written.
+	Duration time.Duration `json:"duration,omitempty"`
 	// Changed is when this version was seen first.
 	Changed Instant `json:"changed,omitempty"`
 	// Read is when the last consistent read began that returned this version. Zero: none did.
@@ -124,8 +126,9 @@ type Lease struct {
 type Right struct {
 	// Term is for which term, 0 if there is none.
 	Term int64 `json:"term,omitempty"`
-	// Renewed is when the last successful write of the lease began.
-	Renewed Instant `json:"renewed,omitempty"`
+	// Renewed is when the last successful write of the lease began, Duration how long the lease lasts by that write.
+	Renewed  Instant       `json:"renewed,omitempty"`
+	Duration time.Duration `json:"duration,omitempty"`
 }
 
 // Write is a write of the lease that was begun.
@@ -135,7 +138,9 @@ type Write struct {
 	Version string           `json:"version"`
 	Holder  wire.Member      `json:"holder,omitzero"`
 	Record  wire.LeaseRecord `json:"record"`
-	Started Instant          `json:"started"`
+	// Duration is how long the lease lasts by it.
+	Duration time.Duration `json:"duration"`
+	Started  Instant       `json:"started"`
 	// Ended is when it was given up without an answer: it may have been done or not, or may still be done. It is in
 	// doubt until the lease has another version.
 	Ended Instant `json:"ended,omitempty"`
@@ -219,8 +224,9 @@ type Answer struct {
 type Promised struct {
 	Member wire.Member `json:"member"`
 	Term   int64       `json:"term"`
-	// Sent is when it was asked for: the promise counts from then (C1).
-	Sent Instant `json:"sent"`
+	// Sent is when it was asked for: the promise counts from then (C1). Duration is how long it was asked for.
+	Sent     Instant       `json:"sent"`
+	Duration time.Duration `json:"duration"`
 }
 
 // Place is where a member is, told without a fence, for a switchover.

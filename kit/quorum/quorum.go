@@ -1,7 +1,7 @@
-// Package quorum keeps two things in step that cannot be changed at once: a record of which copies count and how many of
-// them have each acknowledged write, and the setting by which a writer waits for copies. As long as [Intersects] holds
-// between the setting in force and the record, any [Record.Answers] members of the record include one that has every
-// acknowledged write, so that whoever hears that many answers loses nothing.
+// Package quorum keeps two things in step that cannot be changed at once: a record of which copies count and how many
+// of them have each acknowledged write, and the setting by which a writer waits for copies. As long as [Intersects]
+// holds between the setting in force and the record, any [Record.Answers] members of the record include one that has
+// every acknowledged write, so that whoever hears that many answers loses nothing.
 //
 // The package is pure: it knows neither clocks nor networks, and calls a copy by a string. Start reading at [Next].
 package quorum
@@ -168,7 +168,8 @@ func raise(facts Facts, wish Wish) (Step, bool) {
 func having(facts Facts, members []string) int {
 	count := 0
 	for _, id := range members {
-		if id == facts.Self || copyOf(facts, id).Flushed >= facts.Barrier {
+		known := copyOf(facts, id)
+		if id == facts.Self || known.ID == id && known.Flushed >= facts.Barrier {
 			count++
 		}
 	}

@@ -143,9 +143,9 @@ func (w world) copy() world {
 	return w
 }
 
-// TestEveryPathKeepsWhatWasAcknowledged walks through every order of steps, reloads, writes, acknowledgements and copies
-// between every pair of wishes, and asks after each: does any set of answers that an election may rely on have all that
-// was acknowledged?
+// TestEveryPathKeepsWhatWasAcknowledged walks through every order of steps, reloads, writes, acknowledgements and
+// copies between every pair of wishes, and asks after each: does any set of answers that an election may rely on have
+// all that was acknowledged?
 func TestEveryPathKeepsWhatWasAcknowledged(t *testing.T) {
 	wishes := [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "d"}, {"a", "d"}}
 	states := 0

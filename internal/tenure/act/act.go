@@ -180,7 +180,7 @@ func (a *Actor) write(action tenure.WriteLease, state *tenure.State) error {
 	}
 	write := tenure.Write{
 		Kind: action.Kind, Version: action.Version, Holder: action.Holder, Record: action.Record,
-		Started: a.Ports.Clock.Now(),
+		Duration: action.Duration, Started: a.Ports.Clock.Now(),
 	}
 	state.Memory.WriteBegun(write)
 	a.Ports.Leases.Write(write)

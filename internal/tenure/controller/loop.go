@@ -108,7 +108,8 @@ func (l *Loop) drain(events <-chan tenure.Event) {
 
 // Take takes an event.
 func (l *Loop) Take(event tenure.Event) {
-	self := tenure.Snapshot{Name: l.observer.Name, Engine: l.ports.Server.Facts(), Stored: l.state.Stored}.Self()
+	engine := l.state.Memory.Look(l.ports.Server.Facts(), l.ports.Clock.Now())
+	self := tenure.Snapshot{Name: l.observer.Name, Engine: engine, Stored: l.state.Stored}.Self()
 	event.Apply(&l.state, self, l.ports.Clock.Now())
 }
 

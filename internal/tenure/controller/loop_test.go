@@ -251,6 +251,10 @@ func TestAuthority(t *testing.T) {
 		"a jump of the clock":  {func(w *world) { w.jumped = w.now }, "C1"},
 		"the watchdog is gone": {func(w *world) { w.guard.Alive = false }, "C2"},
 		"an older standing":    {func(w *world) { w.standing.Serial-- }, "replaced"},
+		"a watchdog that knows of an earlier deadline": {func(w *world) {
+			w.deaf, w.guard.Until = true, w.now
+			w.loop.Pass(context.Background(), false)
+		}, "C1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := begun(t)

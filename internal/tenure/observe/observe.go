@@ -20,7 +20,8 @@ func (o *Observer) Look(state *tenure.State, stopping bool) tenure.Snapshot {
 	problem := o.load(state)
 	snapshot := tenure.Snapshot{
 		Boot: o.Ports.Clock.Boot(), Name: o.Name, Address: o.Address, Fresh: o.Ports.Fresh(), Stopping: stopping,
-		Problem: problem, Engine: o.Ports.Server.Facts(), Guard: o.Ports.Watchdog.Look(), Stored: state.Stored,
+		Problem: problem, Guard: o.Ports.Watchdog.Look(), Stored: state.Stored,
+		Engine: state.Memory.Look(o.Ports.Server.Facts(), o.Ports.Clock.Now()),
 	}
 	snapshot.DatabaseUID, snapshot.Policy = o.Ports.Wishes.Look()
 	if snapshot.DatabaseUID == "" {

@@ -41,10 +41,10 @@ func beginADatabase(d *draft) bool {
 	}
 	if !d.expired() || d.recently(d.Lease.Changed, time.Duration(turn)*firstTurn) {
 		d.obey("another instance begins", d.idle())
-		d.again(d.Lease.Changed.Add(d.Policy.Duration).Since(d.Now))
+		d.again(d.Lease.Changed.Add(d.lasts()).Since(d.Now))
 		return true
 	}
-	if d.Lease.Read == 0 || d.Lease.Holder != (wire.Member{}) && d.Lease.Read.Since(d.Lease.Changed) < d.Policy.Duration {
+	if d.Lease.Read == 0 || d.Lease.Holder != (wire.Member{}) && d.Lease.Read.Since(d.Lease.Changed) < d.lasts() {
 		if d.Reading == nil {
 			d.read("E2: a consistent read must return the same version")
 		}

@@ -16,7 +16,8 @@ func renewTheLease(d *draft) bool {
 	if !d.holder() || d.Write != nil || d.Stopping && d.Standing.Role == tenure.RoleIdle && d.Yielding == nil {
 		return false
 	}
-	if d.Engine.Data == tenure.DataChanging {
+	// Whoever gives the lease back does not renew it.
+	if d.Engine.Data == tenure.DataChanging || d.Now < d.Rest && len(d.Lease.Record.Members) > 1 {
 		return false
 	}
 	due := d.Right.Renewed.Add(d.Policy.Renew)
@@ -45,9 +46,13 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 			}
 		})
 	}
-	action := tenure.WriteLease{Why: why, Kind: kind, Version: d.Lease.Version, Holder: holder, Record: record}
+	action := tenure.WriteLease{
+		Why: why, Kind: kind, Version: d.Lease.Version, Holder: holder, Record: record, Duration: d.Policy.Duration,
+	}
 	d.do(action)
-	d.Write = &tenure.Write{Kind: kind, Version: action.Version, Holder: holder, Record: record, Started: d.Now}
+	d.Write = &tenure.Write{
+		Kind: kind, Version: action.Version, Holder: holder, Record: record, Duration: action.Duration, Started: d.Now,
+	}
 }
 
 // askForPromises begins with the first renewal that failed.
@@ -219,7 +224,11 @@ func (d *draft) arm() bool {
 	return true
 }
 
-// giveBack ends the server and releases the lease. The others elect.
+// killPatience is how long a server may take to die. One that hangs in the kernel dies when that lets go of it.
+const killPatience = 2 * time.Second
+
+// giveBack ends the server and releases the lease. The others elect. Without a quorum it is released only when no process
+// is left.
 func (d *draft) giveBack(why tenure.Why) {
 	if d.Now >= d.Rest {
 		d.Rest = d.Now.Add(d.Policy.Duration)
@@ -227,12 +236,16 @@ func (d *draft) giveBack(why tenure.Why) {
 	}
 	standing := d.idle()
 	standing.OpenReads = false
+	told := same(standing, d.Standing)
 	d.obey(why, standing)
-	if d.Engine.Processes {
+	begun := d.Rest.Add(-d.Policy.Duration)
+	gone := told && d.Engine.Obeyed == d.Standing.Serial && !d.Engine.Processes
+	stuck := d.Lease.Record.W > 1 && d.Now.Since(begun) >= killPatience
+	if !gone {
 		d.do(tenure.Kill{Why: why})
-		return
+		d.again(killPatience / 4)
 	}
-	if d.Write == nil && d.holder() {
+	if (gone || stuck) && d.Write == nil && d.holder() {
 		d.write(tenure.WriteRelease, why, wire.Member{}, *d.Lease.Record)
 	}
 }

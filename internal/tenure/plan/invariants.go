@@ -189,7 +189,7 @@ func takeOnlyWithAnswers(m moment, action tenure.Action) string {
 		}
 	}
 	needed := len(m.Lease.Record.Members) - m.Lease.Record.W + 1
-	if m.Policy.Durability == tenure.Async {
+	if m.Policy.Durability == tenure.Async && m.Lease.Record.W == 1 {
 		needed = 1
 	}
 	for _, answer := range m.Ballot.Answers {
@@ -304,7 +304,9 @@ func transferOnlyAfterTheEnd(m moment, action tenure.Action) string {
 	if !ok || write.Kind != tenure.WriteTransfer && write.Kind != tenure.WriteRelease {
 		return ""
 	}
-	if m.Engine.Processes || m.Engine.Leading != nil {
+	// With a quorum, one that hangs and cannot be killed acknowledges nothing: whoever elects cuts its replicas off.
+	alive := m.Engine.Processes || m.Engine.Leading != nil
+	if alive && (write.Kind == tenure.WriteTransfer || write.Record.W == 1) {
 		return "the server still lives"
 	}
 	if write.Kind == tenure.WriteRelease {

@@ -40,15 +40,18 @@ func stopLeadingInTime(d *draft) bool {
 		d.again(until.Since(d.Now))
 		return false
 	}
-	if d.Engine.Processes || d.Engine.Leading != nil || d.Guard.Until > 0 {
+	ends := d.Engine.Processes || d.Engine.Leading != nil || d.Guard.Until > 0
+	if ends {
 		d.do(tenure.Arm{Why: why})
-		d.do(tenure.Kill{Why: why})
 		d.Guard.Until = 0
 	}
-	// The server itself is told to be idle at once: after the kill it must not come back as a primary.
+	// The server is told to be idle before it is killed: whatever was about to start it as a primary is refused then.
 	standing := d.idle()
 	standing.OpenReads = false
 	d.obey(why, standing)
+	if ends {
+		d.do(tenure.Kill{Why: why})
+	}
 	d.Engine.Leading = nil
 	if d.Yielding != nil {
 		d.do(tenure.Yield{Why: why, Stop: true})
@@ -72,8 +75,21 @@ func waitForFacts(d *draft) bool {
 		return false
 	}
 	refuseAll(d, "this instance does not know its own state yet")
-	d.plan.Finished = d.Stopping && !d.Engine.Processes
+	d.stopAnyway()
 	return true
+}
+
+// stopAnyway ends a pod that was told to end although nothing is known of the lease: a primary stops in good order, and
+// gives nothing away.
+func (d *draft) stopAnyway() {
+	switch {
+	case !d.Stopping:
+	case d.leads():
+		d.obey("the pod ends", d.yielding())
+		d.plan.Finished = !d.Engine.Processes
+	default:
+		d.plan.Finished = true
+	}
 }
 
 func keepPromisesAfterBoot(d *draft) bool {
@@ -118,7 +134,7 @@ func refuseALostLease(d *draft) bool {
 		d.arm()
 	}
 	refuseAll(d, "the lease is lost")
-	d.plan.Finished = d.Stopping && !d.Engine.Processes
+	d.stopAnyway()
 	return true
 }
 

@@ -96,7 +96,7 @@ func wished(name string, record wire.LeaseRecord, leading tenure.Leading) (wire.
 
 func (d *draft) quorumFacts(record wire.LeaseRecord, leading tenure.Leading) quorum.Facts {
 	facts := quorum.Facts{Self: d.Self().String(), Record: recordOf(record), Barrier: leading.Barrier}
-	if leading.Setting != nil && d.Engine.Obeyed == d.Standing.Serial {
+	if leading.Setting != nil && leading.Barrier > 0 && d.Engine.Obeyed == d.Standing.Serial {
 		setting := quorum.Setting{K: leading.Setting.K}
 		for _, member := range leading.Setting.Names {
 			setting.Names = append(setting.Names, member.String())

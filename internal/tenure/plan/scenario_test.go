@@ -77,7 +77,7 @@ func begin(from string) (tenure.Snapshot, error) {
 
 func lead(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
 	snapshot.Lease.Holder, snapshot.Lease.Term, snapshot.Lease.Record = a, 3, &record
-	snapshot.Right = tenure.Right{Term: 3, Renewed: 99 * second}
+	snapshot.Right = tenure.Right{Term: 3, Renewed: 99 * second, Duration: 10 * time.Second}
 	snapshot.Guard.Until = 107 * second
 	snapshot.Stored = tenure.Stored{
 		Version: 1, DatabaseUID: "u1", LeaseUID: "l1", MaxTerm: 3, HeldTerm: 3, LastRecord: &record,
@@ -90,7 +90,7 @@ func lead(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
 	snapshot.Engine = tenure.Engine{
 		Known: true, Obeyed: 8, Data: tenure.DataWhole, Incarnation: "i1", SystemIdentifier: "7401", Processes: true,
 		Leading: &tenure.Leading{
-			Term: 3, Timeline: 5, Start: "s1", Recovered: 900, Flushed: 1000, Setting: &setting, Open: true,
+			Term: 3, Timeline: 5, Start: "s1", Recovered: 900, Flushed: 1000, Setting: &setting, Barrier: 950, Open: true,
 			Replicas: []tenure.Replica{{Member: b, Flushed: 1000, Near: true}, {Member: c, Flushed: 1000, Near: true}},
 		},
 	}

@@ -58,7 +58,7 @@ func (d *draft) mayStand() bool {
 		return false
 	}
 	if !d.expired() {
-		d.again(d.Lease.Changed.Add(d.Policy.Duration).Since(d.Now))
+		d.again(d.Lease.Changed.Add(d.lasts()).Since(d.Now))
 		return false
 	}
 	if d.Policy.Durability == tenure.Async && d.Engine.Lag > d.Policy.MaxFailoverLag {
@@ -73,7 +73,7 @@ func (d *draft) mayStand() bool {
 func (d *draft) tooEarly() bool {
 	ended := d.Lease.Changed
 	if d.Lease.Holder != (wire.Member{}) {
-		ended = ended.Add(d.Policy.Duration)
+		ended = ended.Add(d.lasts())
 	}
 	turn := 0
 	for _, member := range d.Lease.Record.Members {
@@ -102,7 +102,8 @@ func (d *draft) tooEarly() bool {
 
 // answersNeeded is how many members must answer.
 func (d *draft) answersNeeded() int {
-	if d.Policy.Durability == tenure.Async {
+	// The record says what was promised; the own settings may be ahead of it, or behind.
+	if d.Policy.Durability == tenure.Async && d.Lease.Record.W == 1 {
 		return 1
 	}
 	return recordOf(*d.Lease.Record).Answers()

@@ -45,11 +45,18 @@ func (d *draft) beginToYield() bool {
 	if !d.Stopping && d.Asked == nil {
 		return false
 	}
-	if d.Standing.Role != tenure.RoleLead {
-		if d.Stopping && !d.Engine.Processes && d.Write == nil && len(d.Lease.Record.Members) > 1 {
-			d.write(tenure.WriteRelease, "the pod ends before its server has led", wire.Member{}, *d.Lease.Record)
+	// A candidate between the lease and the promotion gives the lease back at once.
+	if d.Standing.Role != tenure.RoleLead || d.Engine.Leading == nil && d.Standing.OpenStart == "" {
+		if !d.Stopping {
+			return false
 		}
-		return d.Stopping
+		// Nobody else could take it, or nobody can be told: there is nothing to wait for.
+		if len(d.Lease.Record.Members) == 1 || d.Lease.Failing != nil {
+			d.plan.Finished = d.Engine.Leading == nil && d.Write == nil
+			return true
+		}
+		d.giveBack("the pod ends before its server has led")
+		return true
 	}
 	if !d.Stopping {
 		if why := d.cannotYield(); why != "" {
@@ -130,7 +137,7 @@ func (d *draft) passOn() bool {
 	case found && len(d.Doubts) == 0:
 		record.Term, record.Timeline = record.Term+1, record.Timeline+1
 		d.write(tenure.WriteTransfer, "the target has everything that was acknowledged", target, record)
-	case waited > stopPatience+transferPatience || waited > transferPatience && d.Stopping:
+	case d.Now.Since(d.Stopped) > transferPatience:
 		if d.Stopping {
 			d.write(tenure.WriteRelease, "no member has taken over, and the pod ends", wire.Member{}, record)
 			return true
