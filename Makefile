@@ -99,9 +99,7 @@ test-api: bin/sandbox ## Test rules and rights on an API server without nodes
 .PHONY: test-e2e
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status >/dev/null 2>&1 && up=yes || up=no; \
-	bin/sandbox up && go test -tags=cluster -count=1 -timeout 20m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
-	MERIDIAN_TEST_KUBECTL="$$PWD/bin/sandbox kubectl" \
-	  go test -tags=cluster -count=1 -timeout 10m -v -run TestOnTheSandbox ./internal/agent/ | grep --line-buffered -v '^=== '; \
+	bin/sandbox up && go test -tags=cluster -count=1 -timeout 30m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
 
 .PHONY: e2e-failover

@@ -11,32 +11,52 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
+// agentCommand is the same for every engine, so that a pod differs in one word.
 func agentCommand() *cobra.Command {
-	options := agent.Options{
-		Database: os.Getenv(wire.EnvDatabase), Instance: os.Getenv(wire.EnvInstance), Path: os.Getenv("PATH"),
+	engine := ""
+	database := agent.Options{}
+	database.Environment(os.Getenv)
+	cache := agent.CacheOptions{
+		Cache: os.Getenv(wire.EnvCache), Instance: os.Getenv(wire.EnvInstance), Path: os.Getenv("PATH"),
+		Groups: "/sys/fs/cgroup",
 	}
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Run one PostgreSQL server; the first process of a database container",
+		Short: "Run one server; the first process of the container of a database or a cache",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Log = cmd.OutOrStdout()
-			return agent.Run(cmd.Context(), options)
+			switch engine {
+			case "postgres":
+				database.Log = cmd.OutOrStdout()
+				return agent.Run(cmd.Context(), database)
+			case "redis":
+				cache.Runtime, cache.Settings, cache.App, cache.TLS =
+					database.Runtime, database.Settings, database.App, database.TLS
+				cache.ReportAddress, cache.ProbeAddress = database.ReportAddress, database.ProbeAddress
+				cache.Log = cmd.OutOrStdout()
+				return agent.RunCache(cmd.Context(), cache)
+			default:
+				return fmt.Errorf("--engine: %q is unknown; use postgres or redis", engine)
+			}
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&options.Volume, "volume", wire.FolderVolume, "folder of the volume")
-	flags.StringVar(&options.Runtime, "run", wire.FolderRun, "folder of the socket")
-	flags.StringVar(&options.Settings, "settings", wire.FolderSettings, "folder of the settings")
-	flags.StringVar(&options.App, "app", wire.FolderApp, "folder of the application's Secret")
-	flags.StringVar(&options.TLS, "tls", wire.FolderTLS, "folder of the certificate")
-	flags.StringVar(&options.ReportAddress, "report-address", fmt.Sprintf(":%d", wire.PortAgent),
+	flags.StringVar(&engine, "engine", "postgres", "what runs beside the agent: postgres, or redis, which is also Valkey")
+	flags.StringVar(&database.Volume, "volume", wire.FolderVolume, "folder of the volume of a database")
+	flags.StringVar(&database.Runtime, "run", wire.FolderRun, "folder of the socket")
+	flags.StringVar(&database.Settings, "settings", wire.FolderSettings, "folder of the settings")
+	flags.StringVar(&database.App, "app", wire.FolderApp, "folder of the application's Secret")
+	flags.StringVar(&database.TLS, "tls", wire.FolderTLS, "folder of the certificate")
+	flags.StringVar(&database.ReportAddress, "report-address", fmt.Sprintf(":%d", wire.PortAgent),
 		"address of the report, with mutual TLS")
-	flags.StringVar(&options.ProbeAddress, "probe-address", fmt.Sprintf(":%d", wire.PortProbe), "address of the probes")
-	flags.DurationVar(&options.Fast, "stop-fast", 20*time.Second,
+	flags.StringVar(&database.ProbeAddress, "probe-address", fmt.Sprintf(":%d", wire.PortProbe), "address of the probes")
+	flags.DurationVar(&database.Fast, "stop-fast", 20*time.Second,
 		"how long PostgreSQL may take to end sessions and write a checkpoint when the pod ends")
-	flags.DurationVar(&options.Immediate, "stop-immediate", 5*time.Second,
+	flags.DurationVar(&database.Immediate, "stop-immediate", 5*time.Second,
 		"how long PostgreSQL may take to end without a checkpoint, after that, before it is killed")
+	flags.DurationVar(&cache.Stop, "stop-cache", 10*time.Second,
+		"how long the server of a cache may take to end when the pod ends, before it is killed")
+	flags.IntVar(&cache.Port, "cache-port", wire.PortCache, "port of the server of a cache")
 	return cmd
 }
 

@@ -16,6 +16,9 @@ func main() {
 
 // run is main without the process around it, so that a test can call it.
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == watchdogWord {
+		return runWatchdog(args[1:], stderr)
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -13,7 +13,7 @@ func operatorCommand() *cobra.Command {
 	options := operator.Defaults()
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Run the operator: turn GeoDatabases into instances that answer",
+		Short: "Run the operator: turn GeoDatabases and GeoCaches into instances that answer",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Home = operator.HomeFromEnvironment()
@@ -29,8 +29,12 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&options.Images.Agent, "agent-image", options.Images.Agent, "image that the agent is copied from")
 	flags.StringVar(&options.Images.Server, "server-image", options.Images.Server,
 		"image with PostgreSQL and PostGIS, without its tag, which is the major version")
+	flags.StringVar(&options.CacheImages.Redis, "redis-image", options.CacheImages.Redis, "image with Redis")
+	flags.StringVar(&options.CacheImages.Valkey, "valkey-image", options.CacheImages.Valkey, "image with Valkey")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", options.MetricsAddress,
 		"where metrics are served; 0: nowhere")
+	flags.DurationVar(&options.LostAfter, "node-lost-after", options.LostAfter,
+		"how long a node may be away before its instances are replaced")
 	flags.BoolVar(&options.Webhook, "webhook", options.Webhook,
 		"answer the API server about objects before they are stored")
 	flags.StringVar(&options.ProbeAddress, "probe-address", options.ProbeAddress, "where /healthz and /readyz are served")

@@ -1,5 +1,6 @@
-// Package agent puts together the process that runs as the first one of a database container: the instance loop of
-// package postgres, PostgreSQL below it, and the two servers that tell about it. It decides nothing about the
+// Package agent puts together the process that runs as the first one of a database container: the loop of package
+// tenure, which decides who the instance is, the loop of package postgres, which makes the server that, the watchdog
+// that ends the server in time, and the servers that tell about it and let peers in. It decides nothing about the
 // instance. Start reading at Run.
 package agent
 
@@ -9,40 +10,41 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"meridian.dev/meridian/internal/postgres"
-	"meridian.dev/meridian/internal/postgres/act"
-	"meridian.dev/meridian/internal/postgres/controller"
-	"meridian.dev/meridian/internal/postgres/observe"
-	"meridian.dev/meridian/internal/postgres/render"
-	"meridian.dev/meridian/internal/postgres/server"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
 )
 
 // Options are what the pod tells the agent.
 type Options struct {
-	// Database and Instance are names.
-	Database, Instance string
+	// Database and Instance are names, Namespace and Pod where they are.
+	Database, Instance, Namespace, Pod string
+	// Address is where other instances and applications reach this one.
+	Address string
 	// Volume, Runtime, Settings, App and TLS are folders.
 	Volume, Runtime, Settings, App, TLS string
-	// ReportAddress and ProbeAddress are where the servers listen.
-	ReportAddress, ProbeAddress string
+	// ReportAddress and ProbeAddress are where the servers of the agent listen. All agents of a database have the same
+	// port. Listen is where PostgreSQL does, empty for everywhere.
+	ReportAddress, ProbeAddress, Listen string
+	// API is the API server.
+	API APIOptions
+	// Peers are addresses of instances that are known beforehand, by name. Others are resolved.
+	Peers map[string]string
 	// Fast and Immediate bound the two ways to stop PostgreSQL. Their sum, and a little, must fit into the grace period
 	// of the pod.
 	Fast, Immediate time.Duration
 	// Path is where PostgreSQL's programs are looked for.
 	Path string
 	// Log gets structured lines.
-	Log io.Writer
+	Log io.Writer `json:"-"`
 }
 
 // Check finds what is missing.
@@ -51,10 +53,25 @@ func (o Options) Check() error {
 		return fmt.Errorf("the environment must name the database (%s) and the instance (%s)",
 			wire.EnvDatabase, wire.EnvInstance)
 	}
+	if o.Namespace == "" || o.Pod == "" || o.Address == "" {
+		return fmt.Errorf("the environment must name the pod (%s), its namespace (%s) and its address (%s)",
+			wire.EnvPodName, wire.EnvPodNamespace, wire.EnvPodIP)
+	}
+	if _, _, err := net.SplitHostPort(o.ReportAddress); err != nil {
+		return fmt.Errorf("the address of the report: %w", err)
+	}
 	if o.Fast <= 0 || o.Immediate <= 0 {
 		return errors.New("the bounds of a stop must be longer than nothing")
 	}
 	return nil
+}
+
+// slim gives back what only the start has needed: the agent shares its memory with a server that can use it. Collecting
+// garbage twice as often costs an agent next to nothing.
+func slim() {
+	debug.SetGCPercent(50)
+	debug.FreeOSMemory()
+	_ = supervise.Shed() // Without it the agent is larger, and not worse.
 }
 
 // Run is the life of the agent. It returns when the pod was told to end and PostgreSQL has stopped.
@@ -71,75 +88,26 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	defer supervisor.Close()
-
 	lines := newServerLog(handler.WithAttrs([]slog.Attr{slog.String("instance", options.Instance)}))
 	defer lines.flush()
-	wake := make(chan struct{}, 1)
-	world := connect(options, supervisor, lines.add, wake)
-	defer world.link.Close()
-	loop := world.loop(options, log, wake)
 
-	shown := &servers{state: loop.State, now: time.Now, log: log}
-	if err := shown.listen(options, world.mounts.Material); err != nil {
+	// The life of everything below outlasts the signal: what is told to end has something to do first.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	world, err := connect(life, options, supervisor, lines.add, log)
+	if err != nil {
+		return err
+	}
+	defer world.close()
+	shown := world.servers(log)
+	if err := shown.listen(options, world.real.Mounts.Material); err != nil {
 		return err
 	}
 	defer shown.close()
+	slim()
 
 	log.Info("starting the agent", "database", options.Database, "pid", os.Getpid())
-	// The loop outlives the signal: it is what stops the server.
-	err = loop.Run(context.WithoutCancel(ctx), told.Done())
+	err = world.run(life, told.Done())
 	log.Info("ending the agent")
 	return err
 }
-
-// world is everything real that the loop stands on.
-type world struct {
-	disk   *server.Disk
-	mounts *server.Mounts
-	runner *server.Runner
-	link   *server.Link
-}
-
-func connect(options Options, supervisor *supervise.Supervisor, lines func([]byte), wake chan<- struct{}) world {
-	// Nothing of the pod's environment reaches PostgreSQL by chance.
-	env := []string{"PATH=" + options.Path, "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/tmp"}
-	disk := &server.Disk{Folder: options.Volume, Supervisor: supervisor, Env: env}
-	return world{
-		disk: disk,
-		mounts: &server.Mounts{
-			SettingsFolder: options.Settings, AppFolder: options.App, TLSFolder: options.TLS,
-			Installed: filepath.Join(options.Runtime, render.TLSFolder),
-		},
-		runner: &server.Runner{
-			Supervisor: supervisor, Disk: disk, Env: env, Lines: lines, Fast: options.Fast, Immediate: options.Immediate,
-			Ended: func() {
-				select {
-				case wake <- struct{}{}:
-				default: // A pass is due already.
-				}
-			},
-		},
-		link: &server.Link{Folder: options.Runtime, Port: wire.PortPostgres},
-	}
-}
-
-func (w world) loop(options Options, log logr.Logger, wake <-chan struct{}) *controller.Loop {
-	return &controller.Loop{
-		Observer: &observe.Observer{
-			Instance: options.Instance, Database: options.Database, Runtime: options.Runtime, Clock: clock{},
-			Mounts: w.mounts, Disk: w.disk, Runner: w.runner, SQL: w.link,
-		},
-		Actor: &act.Actor{
-			Disk: w.disk, Mounts: w.mounts, Runner: w.runner, SQL: w.link,
-			Incarnation: func() string { return string(uuid.NewUUID()) },
-			Before: func(action postgres.Action) {
-				log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
-			},
-		},
-		Log: log, Wake: wake,
-	}
-}
-
-type clock struct{}
-
-func (clock) Now() time.Time { return time.Now() }

@@ -41,12 +41,21 @@ func TestInstall(t *testing.T) {
 }
 
 func TestOptionsNameWhatIsMissing(t *testing.T) {
-	options := agent.Options{Database: "cities", Instance: "cities-1", Fast: time.Second, Immediate: time.Second}
+	options := agent.Options{
+		Database: "cities", Instance: "cities-1", Namespace: "here", Pod: "cities-1-0", Address: "10.0.0.1",
+		ReportAddress: ":8700", Fast: time.Second, Immediate: time.Second,
+	}
 	if err := options.Check(); err != nil {
 		t.Error(err)
 	}
-	nameless, boundless := options, options
-	nameless.Database, boundless.Fast = "", 0
+	nameless, placeless, deaf, boundless := options, options, options, options
+	nameless.Database, placeless.Address, deaf.ReportAddress, boundless.Fast = "", "", "8700", 0
+	if err := placeless.Check(); err == nil || !strings.Contains(err.Error(), "POD_IP") {
+		t.Errorf("error %v", err)
+	}
+	if err := deaf.Check(); err == nil {
+		t.Error("an address without a port is accepted")
+	}
 	if err := nameless.Check(); err == nil || !strings.Contains(err.Error(), "MERIDIAN_DATABASE") {
 		t.Errorf("error %v", err)
 	}
@@ -97,17 +106,19 @@ func TestProbes(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for name, test := range map[string]struct {
 		shown       *agent.Shown
+		ago         time.Duration
 		live, ready int
 	}{
-		"before the first pass":     {nil, 200, 503},
-		"ready":                     {&agent.Shown{Ready: true, At: now.Add(-time.Second)}, 200, 200},
-		"not ready":                 {&agent.Shown{At: now.Add(-time.Second)}, 200, 503},
-		"in a long step":            {&agent.Shown{Ready: true, At: now.Add(-time.Minute)}, 200, 200},
-		"the loop stands still":     {&agent.Shown{Ready: true, At: now.Add(-time.Hour)}, 503, 503},
-		"the clock was set forward": {&agent.Shown{Ready: true, At: now.Add(time.Hour)}, 200, 200},
+		"before the first pass":       {nil, 0, 200, 503},
+		"ready":                       {&agent.Shown{Ready: true, At: now.Add(-time.Second)}, 0, 200, 200},
+		"not ready":                   {&agent.Shown{At: now.Add(-time.Second)}, 0, 200, 503},
+		"in a long step":              {&agent.Shown{Ready: true, At: now.Add(-time.Minute)}, 0, 200, 200},
+		"the loop stands still":       {&agent.Shown{Ready: true, At: now.Add(-time.Hour)}, 0, 503, 503},
+		"the other loop stands still": {&agent.Shown{Ready: true, At: now}, time.Hour, 503, 503},
+		"the clock was set forward":   {&agent.Shown{Ready: true, At: now.Add(time.Hour)}, 0, 200, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if live, ready := agent.Probe(test.shown, now); live != test.live || ready != test.ready {
+			if live, ready := agent.Probe(test.shown, now, test.ago); live != test.live || ready != test.ready {
 				t.Errorf("live %d, ready %d; want %d, %d", live, ready, test.live, test.ready)
 			}
 		})

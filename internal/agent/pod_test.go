@@ -4,15 +4,14 @@ package agent_test
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -29,6 +28,7 @@ import (
 	"meridian.dev/meridian/internal/agent"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
+	"meridian.dev/meridian/kit/watchdog"
 )
 
 // agentVariable makes this test binary be an agent: PostgreSQL does not run as root, so the agent needs a process of
@@ -36,9 +36,27 @@ import (
 const agentVariable = "MERIDIAN_TEST_AGENT"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "watchdog" {
+		pid, err := watchdog.ParseArguments(os.Args[2:])
+		if err == nil {
+			err = watchdog.Serve(pid)
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	text := os.Getenv(agentVariable)
 	if text == "" {
-		os.Exit(m.Run())
+		if os.Getuid() == 0 && os.Getenv(networkVariable) == "" {
+			os.Exit(inNetwork())
+		}
+		code := m.Run()
+		if apiReal != nil {
+			_ = apiReal.Stop()
+		}
+		os.Exit(code)
 	}
 	var options agent.Options
 	if err := json.Unmarshal([]byte(text), &options); err != nil {
@@ -46,27 +64,65 @@ func TestMain(m *testing.M) {
 	}
 	options.Log = os.Stdout
 	if err := agent.Run(context.Background(), options); err != nil {
-		fmt.Println(err)
+		fmt.Printf("{%q: %q}\n", "error", err.Error())
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
+// networkVariable says that this process has a network of its own.
+const networkVariable = "MERIDIAN_TEST_NETWORK"
+
+// inNetwork runs the tests once more in a network of their own: each instance has an address there that an
+// EndpointSlice accepts, which it does not of loopback, and the usual ports are free.
+func inNetwork() int {
+	command := exec.Command("/proc/self/exe", os.Args[1:]...)
+	command.Args[0] = os.Args[0]
+	command.Env = append(os.Environ(), networkVariable+"=own")
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	err := command.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return ended.ExitCode()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// furnish gives the network its addresses.
+func furnish(t *testing.T) {
+	t.Helper()
+	if os.Getenv(networkVariable) == "" {
+		t.Skip("the network of the instances can only be made by root")
+	}
+	for _, words := range []string{
+		"link set lo up", "addr replace 10.77.0.100/24 dev lo", "route replace default dev lo src 10.77.0.100",
+	} {
+		if output, err := exec.Command("ip", strings.Fields(words)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", words, err, output)
+		}
+	}
+}
+
 const (
-	reportPort = 18700
-	probePort  = 18701
+	agentPort = "18700"
+	probePort = "18701"
 )
 
 // pod is the folders of a pod and the process in it.
 type pod struct {
-	t        *testing.T
+	*rig
+	name     string
+	address  string
 	folder   string
 	binary   string
-	path     string
+	programs string // Where PostgreSQL's programs are looked for.
 	uid, gid int
-	settings wire.Settings
-	password string
-	state    pki.State
+	gate     *gate
 	command  *exec.Cmd
 	exited   chan error
 
@@ -74,55 +130,62 @@ type pod struct {
 	log   []string
 }
 
-func newPod(t *testing.T) *pod {
-	t.Helper()
-	folder, err := os.MkdirTemp("", "meridian-agent-")
-	if err != nil {
-		t.Fatal(err)
+func (r *rig) newPod(number int, name string) *pod {
+	r.t.Helper()
+	p := &pod{
+		rig: r, name: name, address: fmt.Sprintf("10.77.0.%d", number), folder: filepath.Join(r.folder, name),
+		uid: os.Getuid(), gid: os.Getgid(), programs: os.Getenv("PATH"), gate: newGate(r.t, r.api.Config.Host),
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	p := &pod{t: t, folder: folder, uid: os.Getuid(), gid: os.Getgid(), password: "first-secret", path: os.Getenv("PATH")}
 	if p.uid == 0 {
 		account, err := user.Lookup("postgres")
 		if err != nil {
-			t.Fatalf("PostgreSQL does not run as root, and there is no user postgres: %v", err)
+			r.t.Fatalf("PostgreSQL does not run as root, and there is no user postgres: %v", err)
 		}
 		p.uid, _ = strconv.Atoi(account.Uid)
 		p.gid, _ = strconv.Atoi(account.Gid)
 	}
 	p.findPrograms()
-	for _, name := range []string{"volume", "run", "settings", "app", "tls"} {
-		must(t, os.Mkdir(filepath.Join(folder, name), 0o755))
+	must(r.t, os.Mkdir(p.folder, 0o755))
+	for _, name := range []string{"volume", "run", "settings", "app", "tls", "api"} {
+		must(r.t, os.Mkdir(filepath.Join(p.folder, name), 0o755))
 	}
-	p.binary = filepath.Join(folder, "agent")
+	p.binary = filepath.Join(p.folder, "agent")
 	own, err := os.Executable()
-	must(t, err)
-	must(t, agent.Install(own, p.binary))
-	p.settings = wire.Settings{
-		Version: 1, DatabaseUID: "uid-1", Database: "cities", Major: p.major(),
-		Application: wire.Application{Database: "geo", Owner: "geo"},
-		Extensions:  []string{"cube", "earthdistance"},
-		Parameters:  []wire.Parameter{{Name: "work_mem", Value: "5MB"}},
+	must(r.t, err)
+	must(r.t, os.Link(own, p.binary))
+	p.write("app", wire.KeyPassword, r.password)
+	p.write("api", "token", r.api.Config.BearerToken)
+	p.write("api", "ca.crt", string(r.api.Config.CAData))
+	p.writeTLS()
+	r.t.Cleanup(p.kill)
+	if folder := os.Getenv("MERIDIAN_TEST_LOGS"); folder != "" {
+		r.t.Cleanup(func() {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			_ = os.WriteFile(filepath.Join(folder, p.name+".log"), []byte(strings.Join(p.log, "\n")), 0o600)
+		})
 	}
-	p.writeSettings()
-	p.write("app", wire.KeyPassword, p.password)
-	p.rotate("first")
-	p.own()
-	t.Cleanup(p.kill)
 	return p
+}
+
+// trust is what clients of the API server verify it against.
+func (r *rig) trust() (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(r.api.Config.CAData)
+	return pool, nil
 }
 
 // findPrograms looks where Debian keeps them, if they are not in the path.
 func (p *pod) findPrograms() {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_controldata")
 	if len(found) > 0 {
-		p.path = filepath.Dir(found[len(found)-1]) + ":" + p.path
+		p.programs = filepath.Dir(found[len(found)-1]) + ":" + p.programs
 	}
 }
 
 func (p *pod) major() int {
 	command := exec.Command("postgres", "--version")
-	for _, folder := range filepath.SplitList(p.path) {
+	for _, folder := range filepath.SplitList(p.programs) {
 		if candidate := filepath.Join(folder, "postgres"); exists(candidate) {
 			command.Path = candidate
 			break
@@ -152,48 +215,40 @@ func (p *pod) write(folder, name, content string) {
 	must(p.t, os.Rename(draft, p.at(folder, name)))
 }
 
-func (p *pod) writeSettings() {
+func (p *pod) writeTLS() {
 	p.t.Helper()
-	document, err := p.settings.Encode()
-	must(p.t, err)
-	p.write("settings", wire.KeySettings, string(document))
-}
-
-// rotate issues new leaves, named by the common name.
-func (p *pod) rotate(name string) {
-	p.t.Helper()
-	policy := pki.Policy{
-		Name: "cities", AuthorityLifetime: 1000 * time.Hour, LeafLifetime: 100 * time.Hour, Settle: time.Minute,
-		Leaves: []pki.Profile{{
-			Name: "instance", CommonName: name, DNSNames: []string{"cities-rw"},
-			Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Usage: pki.Server | pki.Client,
-		}},
-	}
-	state, err := pki.Decide(p.state, time.Now(), policy).Apply(p.state, rand.Reader)
-	must(p.t, err)
-	p.state = state
-	leaf, _ := state.Leaf("instance")
+	leaf, _ := p.state.Leaf("instance")
 	certificate, key, err := leaf.Encode()
 	must(p.t, err)
 	p.write("tls", wire.KeyCertificate, string(certificate))
 	p.write("tls", wire.KeyPrivateKey, string(key))
-	p.write("tls", wire.KeyAuthority, string(state.Bundle()))
+	p.write("tls", wire.KeyAuthority, string(p.state.Bundle()))
 }
 
 func (p *pod) own() {
 	p.t.Helper()
 	must(p.t, filepath.Walk(p.folder, func(path string, _ os.FileInfo, err error) error {
+		if path == p.binary {
+			return err
+		}
 		return errors.Join(err, os.Lchown(path, p.uid, p.gid))
 	}))
 }
 
 func (p *pod) start() {
 	p.t.Helper()
+	peers := map[string]string{}
+	for _, other := range p.pods {
+		peers[other.name] = other.address
+	}
+	host, port, err := net.SplitHostPort(p.gate.listener.Addr().String())
+	must(p.t, err)
 	options, err := json.Marshal(agent.Options{
-		Database: "cities", Instance: "cities-1",
+		Database: "cities", Instance: p.name, Namespace: p.namespace, Pod: p.name + "-0", Address: p.address,
 		Volume: p.at("volume"), Runtime: p.at("run"), Settings: p.at("settings"), App: p.at("app"), TLS: p.at("tls"),
-		ReportAddress: fmt.Sprintf("127.0.0.1:%d", reportPort), ProbeAddress: fmt.Sprintf("127.0.0.1:%d", probePort),
-		Fast: 10 * time.Second, Immediate: 5 * time.Second, Path: p.path,
+		ReportAddress: net.JoinHostPort(p.address, agentPort), ProbeAddress: net.JoinHostPort(p.address, probePort),
+		Listen: p.address, API: agent.APIOptions{Host: host, Port: port, Folder: p.at("api")}, Peers: peers,
+		Fast: 10 * time.Second, Immediate: 5 * time.Second, Path: p.programs,
 	})
 	must(p.t, err)
 	p.command = exec.Command(p.binary)
@@ -235,6 +290,12 @@ func (p *pod) logged(text string) int {
 	return count
 }
 
+func (p *pod) tail() string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return strings.Join(p.log[max(0, len(p.log)-40):], "\n")
+}
+
 // stop is what the kubelet does. It returns how long the agent took.
 func (p *pod) stop() time.Duration {
 	p.t.Helper()
@@ -242,29 +303,44 @@ func (p *pod) stop() time.Duration {
 	must(p.t, p.command.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-p.exited:
+		p.command = nil
 		must(p.t, err)
-	case <-time.After(30 * time.Second):
-		p.fail("the agent does not end")
+	case <-time.After(60 * time.Second):
+		p.t.Fatalf("the agent does not end\n%s", p.tail())
 	}
+	return time.Since(begin).Round(time.Millisecond)
+}
+
+// crash is kill -9 of the agent. The watchdog leaves nothing behind.
+func (p *pod) crash() {
+	p.t.Helper()
+	must(p.t, p.command.Process.Kill())
+	<-p.exited
 	p.command = nil
-	return time.Since(begin)
+	begin := time.Now()
+	for p.postmaster() != 0 {
+		if time.Since(begin) > 5*time.Second {
+			p.t.Fatalf("the server outlives its agent")
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // kill leaves nothing behind, also when the test has failed.
 func (p *pod) kill() {
 	if p.command != nil {
+		_ = p.command.Process.Signal(syscall.SIGCONT)
 		_ = p.command.Process.Kill()
 		<-p.exited
 		p.command = nil
 	}
-	if pid := p.postmaster(); pid > 0 {
-		_ = syscall.Kill(pid, syscall.SIGQUIT)
-		for range 200 {
-			if syscall.Kill(pid, 0) != nil {
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
+	for range 500 {
+		if p.postmaster() == 0 {
+			return
 		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if pid := p.postmaster(); pid > 0 {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
@@ -283,40 +359,23 @@ func (p *pod) postmaster() int {
 	return pid
 }
 
-func (p *pod) fail(format string, args ...any) {
-	p.t.Helper()
-	p.mutex.Lock()
-	tail := p.log[max(0, len(p.log)-40):]
-	p.mutex.Unlock()
-	p.t.Fatalf("%s\nend of the log:\n%s", fmt.Sprintf(format, args...), strings.Join(tail, "\n"))
-}
-
-func (p *pod) await(what string, seen func() bool) time.Duration {
-	p.t.Helper()
-	begin := time.Now()
-	for time.Since(begin) < 30*time.Second {
-		if seen() {
-			return time.Since(begin)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	report, err := p.report()
-	p.fail("waited in vain for %s; report %+v, %v", what, report, err)
-	return 0
-}
-
-func (p *pod) client(material bool) *http.Client {
-	source := func() (pki.Material, error) { return p.state.Material("instance") }
-	config := pki.ClientConfig(&tls.Config{ServerName: "127.0.0.1"}, source)
-	if !material {
+func (p *pod) client(leaf string) *http.Client {
+	source := func() (pki.Material, error) { return p.state.Material(leaf) }
+	config := pki.ClientConfig(&tls.Config{ServerName: "cities-rw"}, source)
+	if leaf == "" {
 		config.GetClientCertificate = nil
+		config.VerifyConnection = nil
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
 	return &http.Client{Timeout: 3 * time.Second, Transport: transport}
 }
 
+func (p *pod) url(path string) string {
+	return "https://" + net.JoinHostPort(p.address, agentPort) + path
+}
+
 func (p *pod) report() (wire.Report, error) {
-	response, err := p.client(true).Get(fmt.Sprintf("https://127.0.0.1:%d%s", reportPort, wire.PathReport))
+	response, err := p.client("operator").Get(p.url(wire.PathReport))
 	if err != nil {
 		return wire.Report{}, err
 	}
@@ -329,7 +388,7 @@ func (p *pod) report() (wire.Report, error) {
 }
 
 func (p *pod) probe(path string) int {
-	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", probePort, path))
+	response, err := http.Get("http://" + net.JoinHostPort(p.address, probePort) + path)
 	if err != nil {
 		return 0
 	}
@@ -337,66 +396,32 @@ func (p *pod) probe(path string) int {
 	return response.StatusCode
 }
 
-func (p *pod) awaitReport(what string, seen func(wire.Report) bool) time.Duration {
-	p.t.Helper()
-	return p.await(what, func() bool {
-		report, err := p.report()
-		return err == nil && seen(report)
-	})
-}
-
-// record is the operator's part: it stores whose data this is, once that is reported.
-func (p *pod) record() {
-	p.t.Helper()
-	p.awaitReport("the identity of the data", func(r wire.Report) bool {
-		p.settings.SystemIdentifier = r.SystemIdentifier
-		return r.SystemIdentifier != ""
-	})
-	p.settings.Initialised = true
-	p.writeSettings()
-}
-
-func (p *pod) awaitReady() time.Duration {
-	p.t.Helper()
-	if !p.settings.Initialised {
-		p.record()
-	}
-	return p.await("readiness", func() bool { return p.probe(wire.PathReady) == http.StatusOK })
-}
-
 // dial is an application: TLS with the name and the authority verified.
-func (p *pod) dial(name, password, database string) (*pgx.Conn, error) {
+func (p *pod) dial() (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(fmt.Sprintf(
-		"host=127.0.0.1 port=%d user=%s dbname=%s sslmode=require connect_timeout=3", wire.PortPostgres, name, database))
+		"host=%s port=%d user=geo dbname=geo sslmode=require connect_timeout=3", p.address, wire.PortPostgres))
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.state.Bundle())
-	config.Password, config.Fallbacks = password, nil
+	config.Password, config.Fallbacks = p.password, nil
 	config.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "cities-rw"}
 	return pgx.ConnectConfig(context.Background(), config)
 }
 
-func (p *pod) query(statement string) string {
-	p.t.Helper()
-	connection, err := p.dial("geo", p.password, "geo")
+// query runs a statement as the application does, and returns its one text.
+func (p *pod) query(statement string) (string, error) {
+	connection, err := p.dial()
 	if err != nil {
-		p.fail("connect: %v", err)
+		return "", err
 	}
 	defer func() { _ = connection.Close(context.Background()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
 	var text string
-	if err := connection.QueryRow(context.Background(), statement).Scan(&text); err != nil {
-		p.fail("%s: %v", statement, err)
-	}
-	return text
-}
-
-// superuser is somebody inside the container.
-func (p *pod) superuser(statement string) error {
-	command := exec.Command("psql", "-h", p.at("run"), "-U", "postgres", "-d", "postgres", "-c", statement)
-	command.SysProcAttr, command.Dir = p.credential(), p.folder
-	return command.Run()
+	err = connection.QueryRow(ctx, statement).Scan(&text)
+	return text, err
 }
 
 // credential is the user that the agent runs as.
@@ -407,16 +432,14 @@ func (p *pod) credential() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)}}
 }
 
-func (p *pod) execute(statement string) {
-	p.t.Helper()
-	connection, err := p.dial("geo", p.password, "geo")
-	if err != nil {
-		p.fail("connect: %v", err)
+// resident is the memory of a process in KiB: all of it, and the part that is its own.
+func resident(pid int) (all, own int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &all)
+		_, _ = fmt.Sscanf(line, "RssAnon: %d kB", &own)
 	}
-	defer func() { _ = connection.Close(context.Background()) }()
-	if _, err := connection.Exec(context.Background(), statement); err != nil {
-		p.fail("%s: %v", statement, err)
-	}
+	return all, own
 }
 
 func must(t *testing.T, err error) {

@@ -4,11 +4,13 @@ package agent_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,328 +20,337 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
-// These tests run the agent with a real PostgreSQL of this machine. They need its programs and, as root, a user named
-// postgres. They do not run side by side: PostgreSQL's port is fixed.
+// These tests run agents with a real API server and real PostgreSQL servers of this machine, each on an address of its
+// own on loopback. They need its programs and, as root, a user named postgres.
 
-func running(r wire.Report) bool { return r.State == wire.StateRunning && r.Reason == "" }
-
-func TestALife(t *testing.T) {
-	p := newPod(t)
-	begin := time.Now()
-	p.start()
-	p.awaitReport("a wait for the record", func(r wire.Report) bool { return r.Reason == wire.ReasonWaitingForRecord })
-	if got := p.probe(wire.PathReady); got != http.StatusServiceUnavailable {
-		t.Errorf("readiness %d before anybody has stored whose data it is", got)
-	}
-	p.awaitReady()
-	p.awaitReport("a running primary", func(r wire.Report) bool { return running(r) && len(r.Extensions) == 3 })
-	t.Logf("empty volume to ready with extensions: %s", time.Since(begin).Round(time.Millisecond))
-	report, err := p.report()
-	must(t, err)
-	if report.Role != wire.RolePrimary || report.Incarnation == "" || report.SystemIdentifier == "" ||
-		report.Timeline != 1 || report.LSN == "" || report.SettingsHash != p.settings.Hash() || report.ServerVersion == "" {
-		t.Errorf("report %+v", report)
-	}
-	p.execute("create table kept (text text)")
-	p.query("insert into kept values ('one') returning text")
-	t.Run("doors", func(t *testing.T) { testDoors(t, p) })
-	t.Run("settings", func(t *testing.T) { testSettings(t, p) })
-	t.Run("password", func(t *testing.T) { testPassword(t, p) })
-	t.Run("certificate", func(t *testing.T) { testCertificate(t, p) })
-	t.Run("crash", func(t *testing.T) { testCrash(t, p) })
-	t.Run("stop", func(t *testing.T) { testStop(t, p) })
-	t.Run("orphaned server", func(t *testing.T) { testOrphan(t, p) })
-	t.Run("renamed database", func(*testing.T) { testRenamed(p) })
-
-	after, err := p.report()
-	must(t, err)
-	if after.Incarnation != report.Incarnation || after.SystemIdentifier != report.SystemIdentifier {
-		t.Errorf("identity changed from %+v to %+v", report, after)
-	}
-	if got := p.query("select string_agg(text, ',' order by text) from kept"); got != "one" {
-		t.Errorf("kept %q", got)
-	}
+// traffic writes one row after the other to whoever leads, and knows which were acknowledged.
+type traffic struct {
+	r     *rig
+	stop  chan struct{}
+	done  sync.WaitGroup
+	mutex sync.Mutex
+	acked []int
+	times []time.Time
 }
 
-// testDoors: who gets in, and who does not.
-func testDoors(t *testing.T, p *pod) {
-	if _, err := p.dial("postgres", "", "postgres"); err == nil || !strings.Contains(err.Error(), "rejects") {
-		t.Errorf("superuser over the network: %v", err)
-	}
-	if _, err := p.dial("geo", "wrong", "geo"); err == nil || !strings.Contains(err.Error(), "password") {
-		t.Errorf("wrong password: %v", err)
-	}
-	plain := fmt.Sprintf("host=127.0.0.1 port=5432 user=geo password=%s dbname=geo sslmode=disable", p.password)
-	if _, err := pgx.Connect(context.Background(), plain); err == nil || !strings.Contains(err.Error(), "rejects") {
-		t.Errorf("without TLS: %v", err)
-	}
-	local := fmt.Sprintf("host=%s user=postgres dbname=postgres", p.at("run"))
-	if _, err := pgx.Connect(context.Background(), local); err == nil {
-		t.Error("another user of the operating system got in over the socket")
-	}
-	if _, err := p.client(false).Get(fmt.Sprintf("https://127.0.0.1:%d%s", reportPort, wire.PathReport)); err == nil {
-		t.Error("the report is told to a caller without a certificate")
-	}
-	if got := p.probe(wire.PathLive); got != http.StatusOK {
-		t.Errorf("liveness %d", got)
-	}
-	got := p.query("select concat(rolsuper, rolcreaterole, rolcreatedb) from pg_roles where rolname = current_user")
-	if got != "fff" {
-		t.Errorf("rights of the application's role: %s", got)
-	}
+func (r *rig) begin() *traffic {
+	t := &traffic{r: r, stop: make(chan struct{})}
+	t.done.Add(1)
+	go func() {
+		defer t.done.Done()
+		t.run()
+	}()
+	return t
 }
 
-func testSettings(t *testing.T, p *pod) {
-	pid := p.postmaster()
-	p.settings.Parameters = []wire.Parameter{{Name: "shared_buffers", Value: "64MB"}, {Name: "work_mem", Value: "7MB"}}
-	p.writeSettings()
-	took := p.awaitReport("the new settings", func(r wire.Report) bool { return r.SettingsHash == p.settings.Hash() })
-	t.Logf("changed settings to in force: %s", took.Round(time.Millisecond))
-	if got := p.query("show work_mem"); got != "7MB" {
-		t.Errorf("work_mem %s", got)
-	}
-	report, err := p.report()
-	must(t, err)
-	if strings.Join(report.PendingRestart, ",") != "shared_buffers" || report.Reason != "" {
-		t.Errorf("pending %v, reason %s: %s", report.PendingRestart, report.Reason, report.Message)
-	}
-	p.write("settings", wire.KeySettings, `{"version": 99}`)
-	p.awaitReport("a complaint", func(r wire.Report) bool { return r.Reason == wire.ReasonSettingsUnreadable })
-	if got := p.query("show work_mem"); got != "7MB" {
-		t.Errorf("work_mem %s", got)
-	}
-	p.settings.Extensions = append(p.settings.Extensions, "no_such_thing", "citext")
-	p.settings.Parameters[1].Value = "wrong"
-	p.writeSettings()
-	p.awaitReport("a complaint about the value", func(r wire.Report) bool {
-		return r.Reason == wire.ReasonParametersRefused && strings.Contains(r.Message, "work_mem")
-	})
-	if p.postmaster() != pid {
-		t.Error("the server was restarted")
-	}
-	// The server would not start with this value; the agent leaves it out.
-	must(t, syscall.Kill(pid, syscall.SIGKILL))
-	p.await("the server to come back", func() bool { return p.postmaster() != 0 && p.postmaster() != pid })
-	p.awaitReady()
-	pid = p.postmaster()
-	p.settings.Parameters[1].Value = "8MB"
-	p.writeSettings()
-	p.awaitReport("the extension beside one that is missing", func(r wire.Report) bool {
-		return r.Reason == wire.ReasonExtensionMissing && len(r.Extensions) == 4
-	})
-	p.settings.Extensions = []string{"cube", "earthdistance", "citext"}
-	p.writeSettings()
-	p.awaitReport("peace", running)
-	if p.postmaster() != pid {
-		p.fail("the server was restarted")
-	}
-}
-
-func testPassword(t *testing.T, p *pod) {
-	if got := p.logged("SetPassword"); got != 0 {
-		t.Errorf("an unchanged password was set %d times", got)
-	}
-	p.password = "second'secret\\"
-	p.write("app", wire.KeyPassword, p.password)
-	took := p.await("the new password", func() bool {
-		connection, err := p.dial("geo", p.password, "geo")
-		if err == nil {
-			_ = connection.Close(context.Background())
+func (t *traffic) run() {
+	var connection *pgx.Conn
+	for number := 1; ; number++ {
+		select {
+		case <-t.stop:
+			return
+		default:
 		}
+		if connection == nil {
+			connection = t.connect()
+		}
+		if connection == nil {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		_, err := connection.Exec(ctx, fmt.Sprintf("insert into rows values (%d)", number))
+		cancel()
+		if err != nil {
+			_ = connection.Close(context.Background())
+			connection = nil
+			continue
+		}
+		t.mutex.Lock()
+		t.acked, t.times = append(t.acked, number), append(t.times, time.Now())
+		t.mutex.Unlock()
+	}
+}
+
+// connect finds whoever lets itself be written to, as an application with all addresses would.
+func (t *traffic) connect() *pgx.Conn {
+	for _, p := range t.r.pods {
+		connection, err := p.dial()
+		if err != nil {
+			continue
+		}
+		var replica bool
+		err = connection.QueryRow(context.Background(), "select pg_is_in_recovery()").Scan(&replica)
+		if err == nil && !replica {
+			return connection
+		}
+		_ = connection.Close(context.Background())
+	}
+	return nil
+}
+
+func (t *traffic) count() int {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return len(t.acked)
+}
+
+// gap is the longest time between two acknowledged writes since a moment.
+func (t *traffic) gap(since time.Time) time.Duration {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	longest, last := time.Duration(0), since
+	for _, at := range t.times {
+		if at.After(since) {
+			longest, last = max(longest, at.Sub(last)), at
+		}
+	}
+	return longest.Round(time.Millisecond)
+}
+
+// check ends the traffic and looks for every acknowledged row.
+func (t *traffic) check() {
+	t.r.t.Helper()
+	close(t.stop)
+	t.done.Wait()
+	if len(t.acked) < 10 {
+		t.r.t.Fatalf("only %d rows were written", len(t.acked))
+	}
+	var present string
+	t.r.await("the rows", func() bool {
+		p := t.r.primary()
+		if p == nil {
+			return false
+		}
+		var err error
+		present, err = p.query("select coalesce(string_agg(number::text, ','), '') from rows")
 		return err == nil
 	})
-	t.Logf("changed password to in force: %s", took.Round(time.Millisecond))
-	if p.logged("secret") != 0 {
-		t.Error("a password is in the log")
+	found := map[string]bool{}
+	for number := range strings.SplitSeq(present, ",") {
+		found[number] = true
+	}
+	lost := 0
+	for _, number := range t.acked {
+		if !found[fmt.Sprint(number)] {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.r.t.Errorf("%d of %d acknowledged rows are lost", lost, len(t.acked))
 	}
 }
 
-func testCertificate(t *testing.T, p *pod) {
-	p.rotate("second")
-	took := p.await("the new certificate", func() bool {
-		connection, err := p.dial("geo", p.password, "geo")
+func (r *rig) makeTable() {
+	r.t.Helper()
+	r.await("a table", func() bool {
+		p := r.primary()
+		if p == nil {
+			return false
+		}
+		connection, err := p.dial()
 		if err != nil {
 			return false
 		}
 		defer func() { _ = connection.Close(context.Background()) }()
-		secured := connection.PgConn().Conn().(*tls.Conn)
-		return secured.ConnectionState().PeerCertificates[0].Subject.CommonName == "second"
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, err = connection.Exec(ctx, "create table if not exists rows (number int)")
+		return err == nil
 	})
-	t.Logf("changed certificate to in force: %s", took.Round(time.Millisecond))
 }
 
-func testCrash(t *testing.T, p *pod) {
-	pid := p.postmaster()
-	must(t, syscall.Kill(pid, syscall.SIGKILL))
-	begin := time.Now()
-	p.await("an answer after the crash", func() bool {
-		connection, err := p.dial("geo", p.password, "geo")
+// awaitOther waits for another primary than this one, and for traffic.
+func (r *rig) awaitOther(than *pod, rows *traffic) *pod {
+	r.t.Helper()
+	var next *pod
+	r.await("another primary than "+than.name, func() bool {
+		next = r.primary()
+		return next != nil && next != than
+	})
+	before := rows.count()
+	r.await("writes on "+next.name, func() bool { return rows.count() > before+5 })
+	return next
+}
+
+func TestThree(t *testing.T) {
+	r := newRig(t, 3)
+	began := time.Now()
+	r.start()
+	r.await("a primary", func() bool { return r.primary() != nil })
+	t.Logf("nothing to a primary that serves: %s", time.Since(began).Round(time.Millisecond))
+	r.awaitAll()
+	t.Logf("nothing to three members: %s", time.Since(began).Round(time.Millisecond))
+	for _, p := range r.pods {
+		all, own := resident(p.command.Process.Pid)
+		t.Logf("%s: agent %d KiB, of its own %d KiB", p.name, all, own)
+	}
+	r.makeTable()
+	rows := r.begin()
+	r.await("traffic", func() bool { return rows.count() > 20 })
+
+	t.Run("doors", func(t *testing.T) { testPeerDoors(t, r) })
+	t.Run("switchover by SIGTERM", func(t *testing.T) {
+		old := r.primary()
+		since := time.Now()
+		took := old.stop()
+		r.awaitOther(old, rows)
+		t.Logf("the agent ended within %s; write gap %s", took, rows.gap(since))
+		old.start()
+		t.Logf("back after %s", r.awaitAll())
+	})
+	t.Run("kill -9 of the agent", func(t *testing.T) {
+		old := r.primary()
+		since := time.Now()
+		old.crash()
+		old.start()
+		before := rows.count()
+		r.await("traffic again", func() bool { return rows.count() > before+5 })
+		r.awaitAll()
+		t.Logf("write gap %s", rows.gap(since))
+	})
+	t.Run("the pod is gone", func(t *testing.T) {
+		old := r.primary()
+		since := time.Now()
+		old.crash()
+		r.awaitOther(old, rows)
+		t.Logf("write gap %s with a lease of %d ms", rows.gap(since), r.settings.LeaseMilliseconds)
+		old.start()
+		t.Logf("back after %s", r.awaitAll())
+	})
+	t.Run("kill -9 of the server", func(t *testing.T) {
+		since := time.Now()
+		must(t, syscall.Kill(r.primary().postmaster(), syscall.SIGKILL))
+		time.Sleep(100 * time.Millisecond)
+		r.awaitAll()
+		before := rows.count()
+		r.await("traffic again", func() bool { return rows.count() > before+5 })
+		t.Logf("write gap %s", rows.gap(since))
+	})
+	t.Run("the agent is frozen", func(t *testing.T) { testFrozen(t, r, rows) })
+	t.Run("the watchdog is killed", func(t *testing.T) { testWatchdog(t, r, rows) })
+	t.Run("the API server is away", func(t *testing.T) { testAway(t, r, rows) })
+	rows.check()
+}
+
+// C2: a frozen agent's server is dead before anybody else leads.
+func testFrozen(t *testing.T, r *rig, rows *traffic) {
+	old := r.primary()
+	since := time.Now()
+	must(t, old.command.Process.Signal(syscall.SIGSTOP))
+	defer func() { _ = old.command.Process.Signal(syscall.SIGCONT) }()
+	var dead time.Duration
+	for dead == 0 {
+		if old.postmaster() == 0 {
+			dead = time.Since(since)
+		}
+		if time.Since(since) > time.Duration(r.settings.LeaseMilliseconds)*time.Millisecond {
+			t.Fatalf("the server of a frozen agent outlives the lease")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	var next *pod
+	r.await("another primary", func() bool {
+		holder, _ := r.record()
+		for _, p := range r.others(old) {
+			if p.name == holder.Name {
+				next = p
+			}
+		}
+		return next != nil
+	})
+	before := rows.count()
+	r.await("writes", func() bool { return rows.count() > before+5 })
+	t.Logf("its server was dead after %s; write gap %s", dead.Round(time.Millisecond), rows.gap(since))
+	must(t, old.command.Process.Signal(syscall.SIGCONT))
+	t.Logf("back after %s", r.awaitAll())
+}
+
+// watchdog is the process that watches the agent, or 0.
+func (p *pod) watchdog() int {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join(folder, "stat"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		words := strings.Fields(rest)
+		if len(words) > 1 && words[1] == strconv.Itoa(p.command.Process.Pid) && strings.Contains(string(line), "watchdog") {
+			pid, _ := strconv.Atoi(filepath.Base(folder))
+			return pid
+		}
+	}
+	return 0
+}
+
+func testWatchdog(t *testing.T, r *rig, rows *traffic) {
+	old := r.primary()
+	dog := old.watchdog()
+	if dog == 0 {
+		t.Fatal("there is no watchdog")
+	}
+	all, own := resident(dog)
+	t.Logf("watchdog %d KiB, of its own %d KiB", all, own)
+	server := old.postmaster()
+	since := time.Now()
+	must(t, syscall.Kill(dog, syscall.SIGKILL))
+	r.await("the end of the server", func() bool { return old.postmaster() != server })
+	r.awaitAll()
+	before := rows.count()
+	r.await("traffic again", func() bool { return rows.count() > before+5 })
+	t.Logf("write gap %s", rows.gap(since))
+}
+
+// While the API server is away and the peers are not, nothing happens.
+func testAway(t *testing.T, r *rig, rows *traffic) {
+	old := r.primary()
+	server := old.postmaster()
+	for _, p := range r.pods {
+		p.gate.cut()
+	}
+	since := time.Now()
+	time.Sleep(3 * time.Duration(r.settings.LeaseMilliseconds) * time.Millisecond)
+	gap := rows.gap(since)
+	for _, p := range r.pods {
+		p.gate.mend()
+	}
+	if gap > time.Second || old.postmaster() != server {
+		t.Errorf("write gap %s, server %d then %d\n%s", gap, server, old.postmaster(), old.tail())
+	}
+	t.Logf("write gap %s", gap)
+	r.awaitAll()
+	if r.primary() != old {
+		t.Errorf("the primary is another one")
+	}
+}
+
+// testPeerDoors: each path of the agent is open to those whom it is for.
+func testPeerDoors(t *testing.T, r *rig) {
+	p := r.pods[0]
+	for name, test := range map[string]struct {
+		leaf, method, path string
+		want               int
+	}{
+		"a report for the operator":         {"operator", http.MethodGet, wire.PathReport, http.StatusOK},
+		"a report for an instance":          {"instance", http.MethodGet, wire.PathReport, http.StatusOK},
+		"a message of the operator":         {"operator", http.MethodPost, wire.PathPeer, http.StatusForbidden},
+		"a message without sense":           {"instance", http.MethodPost, wire.PathPeer, http.StatusBadRequest},
+		"a switchover for an instance":      {"instance", http.MethodPost, wire.PathSwitchover, http.StatusForbidden},
+		"a switchover without sense":        {"operator", http.MethodPost, wire.PathSwitchover, http.StatusBadRequest},
+		"a report for nobody in particular": {"", http.MethodGet, wire.PathReport, 0},
+	} {
+		request, err := http.NewRequest(test.method, p.url(test.path), strings.NewReader("{}"))
+		must(t, err)
+		response, err := p.client(test.leaf).Do(request)
+		got := 0
 		if err == nil {
-			_ = connection.Close(context.Background())
+			got = response.StatusCode
+			_ = response.Body.Close()
 		}
-		return err == nil && p.postmaster() != pid
-	})
-	t.Logf("kill -9 of the server to an answer: %s", time.Since(begin).Round(time.Millisecond))
-	p.awaitReport("peace", running)
-	// A start is a restart too.
-	if report, err := p.report(); err != nil || len(report.PendingRestart) != 0 {
-		t.Errorf("pending %v, %v", report.PendingRestart, err)
+		if got != test.want {
+			t.Errorf("%s: %d, want %d (%v)", name, got, test.want, err)
+		}
 	}
-}
-
-// testStop ends the pod with a session in the middle of a transaction, loosens the folder as the kubelet may, and
-// comes back.
-func testStop(t *testing.T, p *pod) {
-	connection, err := p.dial("geo", p.password, "geo")
-	must(t, err)
-	defer func() { _ = connection.Close(context.Background()) }()
-	_, err = connection.Exec(context.Background(), "begin; insert into kept values ('not committed')")
-	must(t, err)
-	t.Logf("stop with an open transaction: %s", p.stop().Round(time.Millisecond))
-	if p.postmaster() != 0 {
-		t.Error("the server is alive")
-	}
-	must(t, os.Chmod(p.at("volume", "pgdata"), 0o770))
-	clean := p.logged("stopped cleanly")
-	begin := time.Now()
-	p.start()
-	p.awaitReady()
-	t.Logf("restart to ready: %s", time.Since(begin).Round(time.Millisecond))
-	if p.logged("TightenMode") != 1 || p.logged("stopped cleanly") != clean+1 {
-		t.Error("the log does not tell of the mode, or the server was not stopped cleanly")
-	}
-}
-
-// testOrphan kills the agent, so that a server without one stays behind: the next agent must not come between.
-func testOrphan(t *testing.T, p *pod) {
-	pid := p.postmaster()
-	must(t, p.command.Process.Kill())
-	<-p.exited
-	p.start()
-	p.awaitReport("respect for the server of another", func(r wire.Report) bool {
-		return r.Reason == wire.ReasonVolumeInUse
-	})
-	if syscall.Kill(pid, 0) != nil {
-		t.Error("the orphaned server has gone")
-	}
-	must(t, syscall.Kill(pid, syscall.SIGQUIT))
-	p.awaitReady()
-}
-
-// testRenamed: a database that somebody renamed is missed, and no empty one appears in its place.
-func testRenamed(p *pod) {
-	rename := func(from, to string) {
-		p.await("the rename of "+from, func() bool { return p.superuser("alter database "+from+" rename to "+to) == nil })
-	}
-	rename("geo", "elsewhere")
-	p.settings.Parameters[1].Value = "11MB"
-	p.writeSettings() // New settings make the agent look inside at once.
-	p.awaitReport("a complaint", func(r wire.Report) bool { return r.Reason == wire.ReasonApplicationMissing })
-	rename("elsewhere", "geo")
-	p.settings.Parameters[1].Value = "12MB"
-	p.writeSettings()
-	p.awaitReport("peace", running)
-	p.awaitReady()
-}
-
-func TestVolumes(t *testing.T) {
-	p := newPod(t)
-	p.start()
-	p.awaitReady()
-	p.awaitReport("peace", running)
-	p.stop()
-
-	t.Run("of another database", func(*testing.T) {
-		p.settings.DatabaseUID = "uid-2"
-		p.writeSettings()
-		p.start()
-		p.awaitReport("a refusal", func(r wire.Report) bool {
-			return r.State == wire.StateFailed && r.Reason == wire.ReasonVolumeForeign
-		})
-		p.stop()
-		p.settings.DatabaseUID = "uid-1"
-		p.writeSettings()
-	})
-	t.Run("with spoilt settings", func(*testing.T) {
-		p.write("settings", wire.KeySettings, `nonsense`)
-		p.start()
-		p.awaitReady()
-		p.awaitReport("a complaint", func(r wire.Report) bool {
-			return r.State == wire.StateRunning && r.Reason == wire.ReasonSettingsUnreadable
-		})
-		p.stop()
-		p.writeSettings()
-	})
-	t.Run("wiped", func(t *testing.T) {
-		p.settings.Initialised = true
-		p.writeSettings()
-		must(t, os.RemoveAll(p.at("volume")))
-		must(t, os.Mkdir(p.at("volume"), 0o755))
-		p.own()
-		p.start()
-		p.awaitReport("a refusal", func(r wire.Report) bool {
-			return r.State == wire.StateFailed && r.Reason == wire.ReasonVolumeEmpty
-		})
-		if p.stop(); p.logged("ClaimVolume") != 1 {
-			t.Error("a lost volume was claimed")
-		}
-	})
-	t.Run("with a value that it does not start with", func(t *testing.T) {
-		p.settings.Initialised, p.settings.SystemIdentifier = false, ""
-		p.settings.Parameters = []wire.Parameter{
-			{Name: "max_connections", Value: "many"}, {Name: "work_mem", Value: "6MB"},
-		}
-		p.writeSettings()
-		p.start()
-		p.awaitReady()
-		p.awaitReport("a complaint", func(r wire.Report) bool {
-			return r.State == wire.StateRunning && r.Reason == wire.ReasonParametersRefused
-		})
-		got := p.query("select concat(current_setting('max_connections'), ' ', current_setting('work_mem'))")
-		if got != "100 6MB" {
-			t.Errorf("in force: %s", got)
-		}
-		p.stop()
-		p.settings.Parameters = nil
-		p.writeSettings()
-	})
-	t.Run("half-made", func(t *testing.T) {
-		must(t, os.RemoveAll(p.at("volume")))
-		must(t, os.Mkdir(p.at("volume"), 0o755))
-		p.settings.Initialised, p.settings.SystemIdentifier = false, ""
-		p.writeSettings()
-		must(t, os.WriteFile(p.at("volume", "agent.json"),
-			[]byte(`{"version":1,"databaseUID":"uid-1","incarnation":"i","inProgress":"initialise"}`), 0o600))
-		must(t, os.MkdirAll(p.at("volume", "pgdata.new", "base"), 0o700))
-		p.own()
-		p.start()
-		p.awaitReady()
-		if p.logged("never completed") != 1 {
-			t.Error("the half-made directory was not seen")
-		}
-		p.stop()
-	})
-}
-
-// TestStopWhileInitialising stops the pod at many moments of its first seconds; it must always end, and the next start
-// must always succeed.
-func TestStopWhileInitialising(t *testing.T) {
-	for _, milliseconds := range []int{5, 50, 150, 400, 700, 1000, 1400} {
-		moment := time.Duration(milliseconds) * time.Millisecond
-		p := newPod(t)
-		p.start()
-		time.Sleep(moment)
-		took := p.stop()
-		left := "no"
-		if exists(p.at("volume", "pgdata.new")) {
-			left = "a half-made"
-		} else if exists(p.at("volume", "pgdata")) {
-			left = "a complete"
-		}
-		p.start()
-		p.awaitReady()
-		t.Logf("stopped after %s within %s, leaving %s data directory; came up again", moment,
-			took.Round(time.Millisecond), left)
-		p.stop()
+	if got := p.probe(wire.PathLive); got != http.StatusOK {
+		t.Errorf("liveness %d", got)
 	}
 }

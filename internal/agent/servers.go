@@ -3,17 +3,21 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"meridian.dev/meridian/internal/postgres/controller"
+	tenures "meridian.dev/meridian/internal/tenure/controller"
+	"meridian.dev/meridian/internal/tenure/status"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -22,9 +26,18 @@ import (
 // take, so that a slow server or a large extension never gets the pod killed.
 const silence = 10 * time.Minute
 
-// servers tell about the instance. They only ever read what the loop has shown last.
+// stillness is the same for the loop that decides who the instance is. What it waits for is bounded by seconds.
+const stillness = time.Minute
+
+// servers tell about the instance, and let those in that have something to say to it. They only ever read what the
+// loops have shown last.
 type servers struct {
-	state  func() (controller.State, bool)
+	state func() (controller.State, bool)
+	// tenure shows the other loop, and how long ago its last pass was. It is nil if there is none.
+	tenure func() (shown tenures.Shown, ago time.Duration, ok bool)
+	peers  *peers
+	// ask takes a wish for another primary.
+	ask    func(wire.Switchover)
 	now    func() time.Time
 	log    logr.Logger
 	begun  time.Time
@@ -46,7 +59,7 @@ func (s *servers) listen(options Options, material pki.Source) error {
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2", "http/1.1"},
 	}, material)
 	s.serve(probe, s.probes())
-	s.serve(tls.NewListener(report, secure), s.reports())
+	s.serve(tls.NewListener(report, secure), s.callers())
 	return nil
 }
 
@@ -84,14 +97,21 @@ func (s *servers) probes() http.Handler {
 	return mux
 }
 
-// alive says that the agent is, and nothing about PostgreSQL: a restart of the pod repairs nothing that the agent
-// could not.
+// alive says that both loops of the agent are, and nothing about PostgreSQL or the API server: a restart of the pod
+// repairs nothing that the agent could not.
 func (s *servers) alive() bool {
 	last := s.begun
 	if state, ok := s.state(); ok {
 		last = state.At
 	}
-	return s.now().Sub(last) < silence
+	if s.now().Sub(last) >= silence {
+		return false
+	}
+	if s.tenure == nil {
+		return true
+	}
+	shown, ago, ok := s.tenure()
+	return !ok || shown.Snapshot.Stopping || ago < stillness
 }
 
 // ready goes by the last pass, however long the present one takes: what is slow is a step inside the server, such as
@@ -109,21 +129,87 @@ func answer(out http.ResponseWriter, well bool, otherwise string) {
 	_, _ = fmt.Fprintln(out, "ok")
 }
 
-func (s *servers) reports() http.Handler {
+// The common names of those that are let in.
+const (
+	instanceName = "meridian:instance"
+	operatorName = "meridian:operator"
+)
+
+// callers is what is open to those with a certificate of the database's own authority, each path to some of them.
+func (s *servers) callers() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+wire.PathReport, func(out http.ResponseWriter, _ *http.Request) {
-		state, ok := s.state()
-		if !ok {
-			http.Error(out, "there is no report yet", http.StatusServiceUnavailable)
-			return
-		}
-		document, err := state.Report.Encode()
-		if err != nil {
-			http.Error(out, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		out.Header().Set("Content-Type", "application/json")
-		_, _ = out.Write(document)
-	})
+	mux.Handle("GET "+wire.PathReport, only(http.HandlerFunc(s.answerReport), instanceName, operatorName))
+	if s.tenure != nil {
+		mux.Handle("POST "+wire.PathPeer, only(http.HandlerFunc(s.answerPeer), instanceName))
+		mux.Handle("POST "+wire.PathSwitchover, only(http.HandlerFunc(s.answerSwitchover), operatorName))
+	}
 	return mux
+}
+
+// only lets in those whose certificate has one of the names. That it is of the own authority was verified before.
+func only(handler http.Handler, names ...string) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if in.TLS == nil || len(in.TLS.PeerCertificates) == 0 ||
+			!slices.Contains(names, in.TLS.PeerCertificates[0].Subject.CommonName) {
+			http.Error(out, "this certificate is not for that", http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(out, in)
+	})
+}
+
+func (s *servers) answerReport(out http.ResponseWriter, _ *http.Request) {
+	state, ok := s.state()
+	if !ok {
+		http.Error(out, "there is no report yet", http.StatusServiceUnavailable)
+		return
+	}
+	report := state.Report
+	if s.tenure != nil {
+		if shown, _, ok := s.tenure(); ok {
+			report = status.Complete(report, shown.Snapshot, shown.Plan)
+		}
+	}
+	write(out, report.Encode)
+}
+
+func (s *servers) answerPeer(out http.ResponseWriter, in *http.Request) {
+	document, err := io.ReadAll(http.MaxBytesReader(out, in.Body, largestMessage))
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusBadRequest)
+		return
+	}
+	request, err := wire.DecodePeerRequest(document)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusBadRequest)
+		return
+	}
+	reply, err := s.peers.hear(in.Context(), request)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	write(out, reply.Encode)
+}
+
+func (s *servers) answerSwitchover(out http.ResponseWriter, in *http.Request) {
+	var wish wire.Switchover
+	decoder := json.NewDecoder(http.MaxBytesReader(out, in.Body, largestMessage))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&wish); err != nil || wish.ID == "" {
+		http.Error(out, "this is no request for a switchover", http.StatusBadRequest)
+		return
+	}
+	s.ask(wish)
+	out.WriteHeader(http.StatusAccepted)
+}
+
+func write(out http.ResponseWriter, encode func() ([]byte, error)) {
+	document, err := encode()
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out.Header().Set("Content-Type", "application/json")
+	_, _ = out.Write(document)
 }

@@ -19,6 +19,10 @@
 // [Process.Stop] is a ladder: each [Step] is a signal and how long to wait after it. When the last step did not help,
 // the whole group is killed. So it always ends, and within the sum of the steps plus the time of a kill.
 //
+// # Memory
+//
+// A program that stays beside a server shares its memory. [Shed] lets go of what only the start of the program needed.
+//
 // # What it may not do
 //
 // The package knows nothing of what it runs. It installs no handler for signals but the one that tells of children,

@@ -345,3 +345,30 @@ func TestFilesAreHandedDown(t *testing.T) {
 		t.Errorf("the lock is not free after the kill: %v", err)
 	}
 }
+
+// What was let go comes back when it is needed.
+func TestShed(t *testing.T) {
+	file := func() int {
+		var kilobytes int
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(status)) {
+			_, _ = fmt.Sscanf(line, "RssFile: %d kB", &kilobytes)
+		}
+		return kilobytes
+	}
+	before := file()
+	if err := supervise.Shed(); err != nil {
+		t.Fatal(err)
+	}
+	after := file()
+	if after >= before {
+		t.Errorf("%d KiB of files before, %d after", before, after)
+	}
+	if got := fmt.Sprintf("%5.2f %v", 1.5, strings.Split("a,b", ",")); got != " 1.50 [a b]" {
+		t.Errorf("the program has changed: %s", got)
+	}
+	t.Logf("%d KiB of files before, %d after", before, after)
+}
