@@ -29,6 +29,8 @@ type LockVolume struct{ Why }
 type ClaimVolume struct {
 	Why
 	DatabaseUID string
+	// Incarnation is the one to take.
+	Incarnation string
 }
 
 // Initialise makes a data directory beside its place and moves it there. It demands a record that says so.
@@ -96,6 +98,10 @@ type Content struct {
 type StartServer struct {
 	Why
 	Mark string
+	// Primary says that it leads, which it must have the right to.
+	Primary bool
+	// Withdraw is a timeline that a promotion may have begun and never written to: the next promotion is to get it.
+	Withdraw int
 }
 
 // StopServer stops PostgreSQL, whatever sessions are open.

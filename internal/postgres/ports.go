@@ -4,8 +4,24 @@ import (
 	"context"
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
+
+// Ports are everything that the loop needs of the world.
+type Ports struct {
+	Clock  Clock
+	Mounts Mounts
+	Disk   Disk
+	Runner Runner
+	SQL    SQL
+	Copies Copies
+	Probe  Probe
+	// Go runs what takes long beside the passes; nil for a goroutine.
+	Go func(func())
+	// Subscribe asks to be told when the server has ended or has spoken of itself. It may be nil.
+	Subscribe func(ended func())
+}
 
 // Clock tells the time.
 type Clock interface {
@@ -20,6 +36,11 @@ type Mounts interface {
 	Certificate() Certificate
 	// InstallCertificate makes that copy, if what is mounted still has this identity.
 	InstallCertificate(identity string) error
+	// LendKey puts a key and its certificate where the server reads it to take the log from another, under this name, and
+	// takes back every other one.
+	LendKey(name string) error
+	// TakeKeysBack removes them all: from then on nothing new is let in by another server.
+	TakeKeysBack() error
 	// Password reads the password of the application.
 	Password() (string, error)
 }
@@ -44,12 +65,58 @@ type Disk interface {
 	RemovePIDFile() error
 	// Programs tells about PostgreSQL's programs.
 	Programs(ctx context.Context) Programs
+	// Position finds how far the copy has come by its log (I3). Nobody may write to the log meanwhile. What lies before
+	// from is known to be sound. It may be called from any goroutine.
+	Position(from uint64) (tenure.Position, error)
+	// Upstream writes the file that says whom the server follows. It may be called from any goroutine.
+	Upstream(text string) error
+	// Standby makes the next start one of a replica, or of a primary. It removes placeholders of timelines that lead
+	// nowhere.
+	Standby(replica bool) error
+	// Reserve takes the numbers of missing timelines below this one, so that a promotion gets exactly it (T1).
+	Reserve(timeline int) error
+	// Withdraw removes what a promotion to this timeline left that was broken off before its first record.
+	Withdraw(timeline int) error
+	// History reads the history of a timeline, which must be there.
+	History(timeline int) (History, error)
+	// Marked returns the record, and whether a server that runs is, or would start as, a replica. It may be called from
+	// any goroutine.
+	Marked() (record *Record, replica bool, err error)
+}
+
+// Copies makes copies of another server's data. Its methods take long, and may run beside everything but each other.
+type Copies interface {
+	// Ask asks another server about itself.
+	Ask(ctx context.Context, source Source) (Upstream, error)
+	// Discard removes the data directory.
+	Discard(ctx context.Context) error
+	// Clone copies the data of another server beside the place and moves it there.
+	Clone(ctx context.Context, source Source) error
+	// Rewind makes the data fit that of another server.
+	Rewind(ctx context.Context, source Source) error
+}
+
+// Source is another server.
+type Source struct {
+	// Host is the name in its certificate, Address where it is, empty to look the name up.
+	Host, Address string
+	Port          uint16
+	// Instance is who copies.
+	Instance string
+}
+
+// Probe writes a little, again and again, to a server that leads, in a goroutine of its own.
+type Probe interface {
+	// Watch says whether there is a server that must be able to write, and by which start.
+	Watch(start string)
+	// Hung says that it did not for several seconds.
+	Hung() bool
 }
 
 // Runner is the process of the server.
 type Runner interface {
 	Look() Process
-	// Start starts the server, and remembers the mark of its configuration.
+	// Start starts the server, and remembers the mark of its configuration. As what, says the data directory.
 	Start(mark string) error
 	// Stop ends the server within a bound, whatever sessions are open.
 	Stop(ctx context.Context) error
@@ -57,6 +124,15 @@ type Runner interface {
 	KillLeftover() error
 	// Reload makes the server read its configuration again.
 	Reload() error
+	// Promote makes a replica a primary.
+	Promote() error
+	// EndReceiver ends what takes the log of another server, and returns nil only when it is proven to be gone.
+	EndReceiver(ctx context.Context) error
+	// EndEntering ends sessions that are about to be let in, by rules of access that may be old, and returns how many
+	// there were.
+	EndEntering() (int, error)
+	// Kill ends every process at once.
+	Kill() error
 }
 
 // SQL is what is said to the server over its local socket.
@@ -70,6 +146,14 @@ type SQL interface {
 	// SetPassword changes the password of a role that exists.
 	SetPassword(ctx context.Context, name, password string) error
 	CreateDatabase(ctx context.Context, name, owner string) error
+	// CreateAgents makes the roles by which the agents of the database reach each other's servers.
+	CreateAgents(ctx context.Context) error
+	// KeepPlaces makes these slots and removes every other one of ours that is not in use.
+	KeepPlaces(ctx context.Context, wanted []string) error
+	// EndSessions ends those of applications; EndSenders those with these numbers.
+	EndSessions(ctx context.Context) error
+	EndSenders(ctx context.Context, numbers []int) error
+	Checkpoint(ctx context.Context) error
 	CreateExtension(ctx context.Context, database, name string) error
 	UpdateExtension(ctx context.Context, database, name, to string) error
 }

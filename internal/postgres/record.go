@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	kjson "sigs.k8s.io/json"
 
@@ -46,8 +47,22 @@ type Refused struct {
 // Step is something that takes more than one write.
 type Step string
 
-// StepInitialise is from the claim of an empty volume until its data directory is complete.
-const StepInitialise Step = "initialise"
+// The steps.
+const (
+	// StepInitialise is from the claim of an empty volume until its data directory is complete.
+	StepInitialise Step = "initialise"
+	// StepDiscard is until a copy that is to be replaced is gone, and StepClone from then until a new one is complete.
+	// Two steps, because what is in the place in the first one is the old copy, and in the second one the new.
+	StepDiscard Step = "discard"
+	StepClone   Step = "clone"
+	// StepRewind is while a copy is made to fit another one (I2).
+	StepRewind Step = "rewind"
+)
+
+var steps = []Step{"", StepInitialise, StepDiscard, StepClone, StepRewind}
+
+// Whole says that the record tells of a complete copy.
+func (r *Record) Whole() bool { return r != nil && r.InProgress == "" }
 
 // Encode returns the record as it is written.
 func (r Record) Encode() ([]byte, error) {
@@ -89,10 +104,10 @@ func (r Record) check() error {
 		return errors.New("databaseUID: is empty")
 	case r.Incarnation == "":
 		return errors.New("incarnation: is empty")
-	case r.InProgress != "" && r.InProgress != StepInitialise:
+	case !slices.Contains(steps, r.InProgress):
 		return fmt.Errorf("inProgress: %q is unknown", r.InProgress)
-	case (r.InProgress == StepInitialise) != (r.SystemIdentifier == ""):
-		return errors.New("systemIdentifier: must be there exactly when the initialisation is complete")
+	case (r.InProgress == "" || r.InProgress == StepRewind) != (r.SystemIdentifier != ""):
+		return errors.New("systemIdentifier: must be there exactly when there is a copy")
 	}
 	return nil
 }

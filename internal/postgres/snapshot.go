@@ -3,6 +3,7 @@ package postgres
 import (
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -13,8 +14,18 @@ type Snapshot struct {
 	Instance string    `json:"instance"`
 	// Runtime is the folder of the socket and of the certificate's copy.
 	Runtime string `json:"runtime"`
+	// Database is the name of the GeoDatabase. Listen and Port are where the server listens, if not everywhere and at
+	// the usual port.
+	Database string `json:"database,omitempty"`
+	Listen   string `json:"listen,omitempty"`
+	Port     uint16 `json:"port,omitempty"`
 	// Stopping says that the pod was told to end.
 	Stopping bool `json:"stopping,omitempty"`
+
+	// Standing is what the instance is told to be.
+	Standing tenure.Standing `json:"standing,omitzero"`
+	// Fenced is the highest serial number of a standing by which this instance takes nothing from a primary any more (F1).
+	Fenced uint64 `json:"fenced,omitempty"`
 
 	Settings    Settings    `json:"settings"`
 	Programs    Programs    `json:"programs"`
@@ -25,6 +36,24 @@ type Snapshot struct {
 	Process     Process     `json:"process"`
 	Server      Server      `json:"server"`
 	Application Application `json:"application"`
+	// Upstream is what the instance that is to be followed says of itself.
+	Upstream Upstream `json:"upstream,omitzero"`
+	// Quorum is how far the wished quorum has come into force.
+	Quorum Quorum `json:"quorum,omitzero"`
+	// Jobs are what takes long and goes on beside the passes.
+	Jobs []Job `json:"jobs,omitempty"`
+	// Trouble is what keeps this copy from leading, empty if nothing does: it stays until the agent ends or is told of
+	// another term.
+	Trouble string `json:"trouble,omitempty"`
+	// Promoting says that this start of the server was told to become a primary.
+	Promoting bool `json:"promoting,omitempty"`
+	// Rewinding is what this process wrote the marker of a rewind for, empty if it did not: a rewind that an earlier one
+	// began may have left anything.
+	Rewinding string `json:"rewinding,omitempty"`
+	// Remembered is the start of the primary that this process was when it last answered, empty if it was none.
+	Remembered string `json:"remembered,omitempty"`
+	// Hung says that the server, as a primary, did not write for several seconds.
+	Hung bool `json:"hung,omitempty"`
 }
 
 // Settings is what the operator wants.
@@ -52,6 +81,8 @@ type Volume struct {
 	Lock Lock `json:"lock"`
 	// Record is what this or an earlier agent wrote, nil if there is none.
 	Record *Record `json:"record,omitempty"`
+	// Full says that there is hardly room left.
+	Full bool `json:"full,omitempty"`
 }
 
 // Lock is the lock on the volume. It is handed down to PostgreSQL, so it is free only when no process of it is left,
@@ -87,7 +118,12 @@ type Data struct {
 	// Major is the version that made it.
 	Major            int    `json:"major,omitempty"`
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
-	Timeline         int    `json:"timeline,omitempty"`
+	// Timeline is the highest that the control file tells of.
+	Timeline int `json:"timeline,omitempty"`
+	// Standby says that a server would start as a replica.
+	Standby bool `json:"standby,omitempty"`
+	// End is how far the copy has come, by its log: known while no server runs.
+	End *tenure.Position `json:"end,omitempty"`
 	// State is PostgreSQL's own word, such as "shut down" or "in production".
 	State string `json:"state,omitempty"`
 	// PIDFile says that there is a postmaster.pid.
@@ -131,6 +167,10 @@ type Process struct {
 	Started time.Time `json:"started,omitzero"`
 	// Reached says that somebody may have spoken with it since: it has opened its doors, or has answered.
 	Reached bool `json:"reached,omitempty"`
+	// Start identifies this start of the server.
+	Start string `json:"start,omitempty"`
+	// Lost says that the upstream does not have the log any more that this server needs.
+	Lost bool `json:"lost,omitempty"`
 	// Complaints are what the first process of the server wrote before it opened its doors, at level LOG or FATAL. No
 	// tenant can have written them.
 	Complaints []string `json:"complaints,omitempty"`
@@ -152,6 +192,12 @@ type Server struct {
 	Loaded string `json:"loaded,omitempty"`
 	// Settings is the hash of the settings in force, written beside the mark.
 	Settings string `json:"settings,omitempty"`
+	// Proven is the mark that a new session shows, which knows what the first process has loaded, with rules of access.
+	Proven string `json:"proven,omitempty"`
+	// Open says that these rules let applications in.
+	Open bool `json:"open,omitempty"`
+	// Replication is what it takes from and gives to other servers.
+	Replication Replication `json:"replication,omitzero"`
 	// PendingRestart names parameters that have another value in the file, sorted.
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	// Refused names the parameters of the configuration that the server does not accept, in their order; a line that is

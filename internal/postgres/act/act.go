@@ -1,5 +1,6 @@
 // Package act carries out a plan, one action after the other, and stops at the first that fails: the next pass decides
-// anew from what is there then. It decides nothing. Start reading at Actor.Do.
+// anew from what is there then. It decides nothing. What takes long it begins as a job beside the passes. Start reading
+// at Actor.Do.
 package act
 
 import (
@@ -8,22 +9,36 @@ import (
 	"fmt"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
 )
 
 // Actor carries out actions on one instance.
 type Actor struct {
-	Disk   postgres.Disk
-	Mounts postgres.Mounts
-	Runner postgres.Runner
-	SQL    postgres.SQL
+	Ports postgres.Ports
+	// Authority is asked before an act that cannot be taken back.
+	Authority tenure.Authority
+	Jobs      *Jobs
 	// Incarnation makes a new random id.
 	Incarnation func() string
 	// Before is told of each action before it begins.
 	Before func(postgres.Action)
+	// Turn runs a short act of a standing, unless another standing has come; without it, every act runs.
+	Turn func(serial uint64, act func() error) error
+	// Fenced says that by this standing nothing is taken from another server any more.
+	Fenced func(serial uint64) bool
+	// Asked gets what an upstream said of itself.
+	Asked func(postgres.Upstream)
+	// Rewinding gets what the marker of a rewind was written for.
+	Rewinding func(essence string)
+	// Promoting gets how far the copy had come right before a promotion, and to which timeline that is.
+	Promoting func(reached tenure.Position, timeline int)
 }
 
-// Do carries out the plan.
-func (a *Actor) Do(ctx context.Context, plan postgres.Plan) postgres.Outcome {
+// errFenced keeps an act of an old standing from undoing a fence.
+var errFenced = errors.New("the instance is fenced")
+
+// Do carries out the plan under a standing.
+func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan postgres.Plan) postgres.Outcome {
 	var outcome postgres.Outcome
 	for _, action := range plan.Actions {
 		if outcome.Kept {
@@ -35,7 +50,7 @@ func (a *Actor) Do(ctx context.Context, plan postgres.Plan) postgres.Outcome {
 		if a.Before != nil {
 			a.Before(action)
 		}
-		if err := a.one(ctx, action); err != nil {
+		if err := a.one(ctx, standing, action); err != nil {
 			// An action inside the application's database stands for itself: the others are still tried.
 			if outcome.Failed == "" {
 				outcome.Failed, outcome.Problem = action.Verb(), err.Error()
@@ -53,7 +68,7 @@ func (a *Actor) Do(ctx context.Context, plan postgres.Plan) postgres.Outcome {
 
 func standsAlone(action postgres.Action) bool {
 	switch action.(type) {
-	case postgres.CreateExtension, postgres.UpdateExtension, postgres.SetPassword:
+	case postgres.CreateExtension, postgres.UpdateExtension, postgres.SetPassword, postgres.KeepPlaces:
 		return true
 	}
 	return false
@@ -71,10 +86,11 @@ func spare(action postgres.Action) bool {
 }
 
 // withoutNewFiles is what becomes of an action when new settings could not be noted or written. Files are never written
-// without the note; and a server that starts with the old ones does not count as tried with the new ones.
+// without the note; and a server that starts with the old ones does not count as tried with the new ones. It does not
+// lead with them: they may name another quorum (Q2).
 func withoutNewFiles(action postgres.Action) (instead postgres.Action, skip bool) {
 	switch action := action.(type) {
-	case postgres.WriteFiles, postgres.Reload:
+	case postgres.WriteFiles, postgres.Reload, postgres.Promote:
 		return action, true
 	case postgres.StartServer:
 		action.Mark = ""
@@ -83,58 +99,114 @@ func withoutNewFiles(action postgres.Action) (instead postgres.Action, skip bool
 	return action, false
 }
 
-func (a *Actor) one(ctx context.Context, action postgres.Action) error {
+// one carries out an action. What goes through the authority is checked there; the rest takes its turn here.
+func (a *Actor) one(ctx context.Context, standing tenure.Standing, action postgres.Action) error {
+	if guarded, err := a.guarded(ctx, standing, action); guarded {
+		return err
+	}
+	act := func() error { return a.plain(ctx, standing, action) }
+	if a.Turn == nil {
+		return act()
+	}
+	return a.Turn(standing.Serial, act)
+}
+
+func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action postgres.Action) error {
 	switch action := action.(type) {
 	case postgres.LockVolume:
-		return a.Disk.Lock()
+		return a.Ports.Disk.Lock()
 	case postgres.ClaimVolume:
 		return a.claim(ctx, action)
 	case postgres.Initialise:
 		return a.initialise(ctx, action)
-	case postgres.RecordInitialised:
-		return a.record(ctx, func(record *postgres.Record) {
-			record.SystemIdentifier, record.InProgress = action.SystemIdentifier, ""
-		})
-	case postgres.RecordSettings:
-		return a.record(ctx, func(record *postgres.Record) { record.Settings = &action.Settings })
-	case postgres.RecordRefused:
-		return a.record(ctx, func(record *postgres.Record) { record.Refused = &action.Refused })
-	case postgres.RecordApplication:
-		return a.record(ctx, func(record *postgres.Record) { record.Application = &action.Application })
 	case postgres.TightenMode:
-		return a.Disk.TightenMode()
+		return a.Ports.Disk.TightenMode()
 	case postgres.KillLeftover:
-		return a.Runner.KillLeftover()
+		return a.Ports.Runner.KillLeftover()
+	case postgres.KillServer:
+		return a.Ports.Runner.Kill()
 	case postgres.RemovePIDFile:
-		return a.Disk.RemovePIDFile()
+		return a.Ports.Disk.RemovePIDFile()
 	case postgres.InstallCertificate:
-		return a.Mounts.InstallCertificate(action.Identity)
+		return a.Ports.Mounts.InstallCertificate(action.Identity)
 	case postgres.WriteFiles:
 		return a.write(action)
-	case postgres.StartServer:
-		return a.Runner.Start(action.Mark)
 	case postgres.StopServer:
-		return a.Runner.Stop(ctx)
+		a.Jobs.Begin(postgres.JobStop, "", func(ctx context.Context) error {
+			// A stop that was begun is ended: nobody could take it back.
+			return a.Ports.Runner.Stop(context.WithoutCancel(ctx))
+		})
+		return nil
 	case postgres.Reload:
-		return a.Runner.Reload()
+		return a.Ports.Runner.Reload()
+	case postgres.FollowNobody:
+		return a.followNobody(action)
+	case postgres.GiveUp:
+		a.Jobs.GiveUp(action.Kind)
+		return nil
+	case postgres.RecordRewound:
+		// From now on it is a replica's copy.
+		if err := a.Ports.Disk.Standby(true); err != nil {
+			return err
+		}
+		return a.note(ctx, action)
+	case postgres.RecordInitialised, postgres.RecordSettings, postgres.RecordRefused, postgres.RecordApplication:
+		return a.note(ctx, action)
+	case postgres.Discard, postgres.Clone, postgres.Rewind, postgres.AskUpstream:
+		return a.copying(standing, action)
 	default:
 		return a.inside(ctx, action)
 	}
 }
 
+func (a *Actor) note(ctx context.Context, action postgres.Action) error {
+	return a.record(ctx, func(record *postgres.Record) {
+		switch action := action.(type) {
+		case postgres.RecordInitialised:
+			record.SystemIdentifier, record.InProgress = action.SystemIdentifier, ""
+		case postgres.RecordSettings:
+			record.Settings = &action.Settings
+		case postgres.RecordRefused:
+			record.Refused = &action.Refused
+		case postgres.RecordApplication:
+			record.Application = &action.Application
+		case postgres.RecordRewound:
+			record.InProgress = ""
+		}
+	})
+}
+
 // inside carries out what is done with SQL.
 func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
+	sql := a.Ports.SQL
 	switch action := action.(type) {
 	case postgres.CreateRole:
-		return a.withPassword(ctx, action.Name, a.SQL.CreateRole)
+		return a.withPassword(ctx, action.Name, sql.CreateRole)
 	case postgres.SetPassword:
-		return a.withPassword(ctx, action.Name, a.SQL.SetPassword)
+		return a.withPassword(ctx, action.Name, sql.SetPassword)
 	case postgres.CreateDatabase:
-		return a.SQL.CreateDatabase(ctx, action.Name, action.Owner)
+		return sql.CreateDatabase(ctx, action.Name, action.Owner)
 	case postgres.CreateExtension:
-		return a.SQL.CreateExtension(ctx, action.Database, action.Name)
+		a.Jobs.Begin(postgres.JobExtension, action.Name, func(ctx context.Context) error {
+			return sql.CreateExtension(ctx, action.Database, action.Name)
+		})
+		return nil
 	case postgres.UpdateExtension:
-		return a.SQL.UpdateExtension(ctx, action.Database, action.Name, action.To)
+		a.Jobs.Begin(postgres.JobExtension, action.Name, func(ctx context.Context) error {
+			return sql.UpdateExtension(ctx, action.Database, action.Name, action.To)
+		})
+		return nil
+	case postgres.CreateAgents:
+		return sql.CreateAgents(ctx)
+	case postgres.KeepPlaces:
+		return sql.KeepPlaces(ctx, action.Slots)
+	case postgres.EndSessions:
+		return sql.EndSessions(ctx)
+	case postgres.EndSenders:
+		return sql.EndSenders(ctx, action.Numbers)
+	case postgres.Checkpoint:
+		a.Jobs.Begin(postgres.JobCheckpoint, action.For, sql.Checkpoint)
+		return nil
 	default:
 		return fmt.Errorf("nobody knows how to %s", action.Verb())
 	}
@@ -142,7 +214,16 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 
 // claim looks again: between the observation and the act another pod may have written a record.
 func (a *Actor) claim(ctx context.Context, action postgres.ClaimVolume) error {
-	volume, data := a.Disk.Look(ctx)
+	if err := a.empty(ctx); err != nil {
+		return err
+	}
+	return a.Ports.Disk.WriteRecord(postgres.Record{
+		DatabaseUID: action.DatabaseUID, Incarnation: action.Incarnation, InProgress: postgres.StepInitialise,
+	})
+}
+
+func (a *Actor) empty(ctx context.Context) error {
+	volume, data := a.Ports.Disk.Look(ctx)
 	switch {
 	case volume.Problem != "":
 		return errors.New(volume.Problem)
@@ -151,14 +232,12 @@ func (a *Actor) claim(ctx context.Context, action postgres.ClaimVolume) error {
 	case volume.Record != nil || data.Presence != postgres.DataAbsent || data.Draft:
 		return errors.New("the volume is not empty any more")
 	}
-	return a.Disk.WriteRecord(postgres.Record{
-		DatabaseUID: action.DatabaseUID, Incarnation: a.Incarnation(), InProgress: postgres.StepInitialise,
-	})
+	return nil
 }
 
 // initialise looks again, because nothing here is harder to take back.
 func (a *Actor) initialise(ctx context.Context, action postgres.Initialise) error {
-	volume, data := a.Disk.Look(ctx)
+	volume, data := a.Ports.Disk.Look(ctx)
 	switch {
 	case volume.Problem != "":
 		return errors.New(volume.Problem)
@@ -169,12 +248,12 @@ func (a *Actor) initialise(ctx context.Context, action postgres.Initialise) erro
 	case data.Presence != postgres.DataAbsent:
 		return errors.New("there is a data directory already")
 	}
-	return a.Disk.Initialise(ctx, action)
+	return a.Ports.Disk.Initialise(ctx, action)
 }
 
 // record changes the record that is on the volume now.
 func (a *Actor) record(ctx context.Context, change func(*postgres.Record)) error {
-	volume, _ := a.Disk.Look(ctx)
+	volume, _ := a.Ports.Disk.Look(ctx)
 	switch {
 	case volume.Problem != "":
 		return errors.New(volume.Problem)
@@ -185,12 +264,12 @@ func (a *Actor) record(ctx context.Context, change func(*postgres.Record)) error
 	}
 	record := *volume.Record
 	change(&record)
-	return a.Disk.WriteRecord(record)
+	return a.Ports.Disk.WriteRecord(record)
 }
 
 func (a *Actor) write(action postgres.WriteFiles) error {
 	for _, file := range action.Files {
-		if err := a.Disk.WriteFile(file); err != nil {
+		if err := a.Ports.Disk.WriteFile(file); err != nil {
 			return err
 		}
 	}
@@ -200,7 +279,7 @@ func (a *Actor) write(action postgres.WriteFiles) error {
 type setRole func(ctx context.Context, name, password string) error
 
 func (a *Actor) withPassword(ctx context.Context, name string, set setRole) error {
-	password, err := a.Mounts.Password()
+	password, err := a.Ports.Mounts.Password()
 	if err != nil {
 		return err
 	}

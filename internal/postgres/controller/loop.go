@@ -4,6 +4,8 @@ package controller
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"meridian.dev/meridian/internal/postgres/observe"
 	"meridian.dev/meridian/internal/postgres/plan"
 	"meridian.dev/meridian/internal/postgres/status"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -25,18 +28,112 @@ type State struct {
 	At time.Time
 }
 
-// Loop is the loop of one instance.
+// Identity is who the instance is, and where its server is.
+type Identity struct {
+	// Instance and Database are names.
+	Instance, Database string
+	// Runtime is the folder of the socket and of the certificate's copy.
+	Runtime string
+	// Listen and Port are where the server listens; empty and 0 for everywhere and the usual port.
+	Listen string
+	Port   uint16
+	// Fresh makes a new random id.
+	Fresh func() string
+}
+
+// Loop is the loop of one instance. It is the engine of the loop of the lease: see server.go.
 type Loop struct {
-	Observer *observe.Observer
-	Actor    *act.Actor
-	Log      logr.Logger
-	// Wake asks for a pass before the next is due.
-	Wake <-chan struct{}
+	// Authority is asked before what cannot be taken back. It is set before Run.
+	Authority tenure.Authority
+	Log       logr.Logger
+
+	observer *observe.Observer
+	actor    *act.Actor
+	jobs     *act.Jobs
+	ports    postgres.Ports
+	wake     chan struct{}
+	changed  chan struct{}
 
 	state    atomic.Pointer[State]
-	last     string // What was told last.
-	plan     string // The last plan, and how often it was the same before.
+	engine   atomic.Pointer[tenure.Engine]
+	replayed atomic.Uint64 // How far the log was replayed, which saves time when its end is looked for.
+	last     string        // What was told last.
+	plan     string        // The last plan, and how often it was the same before.
 	repeated int
+	vain     vain
+	answered string // The start of the server that answered last, and when.
+	answer   time.Time
+
+	// turn is held by short acts, so that none of an older standing goes on after a new one has come.
+	turn     sync.Mutex
+	mutex    sync.Mutex
+	standing tenure.Standing
+	fenced   uint64
+	cancel   context.CancelFunc
+}
+
+// vain counts acts that lead and failed in a row, in a term.
+type vain struct {
+	term    int64
+	failed  int
+	problem string
+}
+
+// inVain is how many make a copy one that cannot lead.
+const inVain = 5
+
+func (v *vain) count(snapshot postgres.Snapshot, outcome postgres.Outcome) {
+	standing := snapshot.Standing
+	unwritten := outcome.Kept && !snapshot.Process.Running
+	if standing.Role != tenure.RoleLead || standing.Term != v.term {
+		*v = vain{term: standing.Term}
+	}
+	switch {
+	case standing.Role != tenure.RoleLead:
+	case strings.HasPrefix(outcome.Failed, "Promote") || outcome.Failed == "StartServer" || unwritten:
+		v.failed++
+		v.problem = outcome.Failed + ": " + outcome.Problem
+	case outcome.Failed == "" && len(outcome.Done) > 0:
+		v.failed = 0
+	}
+}
+
+func (v *vain) text() string {
+	if v.failed < inVain {
+		return ""
+	}
+	return v.problem
+}
+
+// New makes the loop of an instance. Set its Authority before it runs.
+func New(ports postgres.Ports, who Identity, log logr.Logger) *Loop {
+	l := &Loop{Log: log, ports: ports, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	l.observer = &observe.Observer{
+		Instance: who.Instance, Database: who.Database, Runtime: who.Runtime, Listen: who.Listen, Port: who.Port,
+		Ports: ports,
+	}
+	l.jobs = &act.Jobs{Clock: ports.Clock, Ended: l.Wake, Go: ports.Go}
+	l.actor = &act.Actor{
+		Ports: ports, Jobs: l.jobs, Incarnation: func() string { return fitting(who) }, Turn: l.takeTurn,
+		Asked:     l.observer.Asked,
+		Promoting: l.observer.Promoting, Rewinding: l.observer.Rewinding, Fenced: l.isFenced,
+		Before: func(action postgres.Action) {
+			log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
+		},
+	}
+	if ports.Subscribe != nil {
+		ports.Subscribe(l.Wake)
+	}
+	return l
+}
+
+// longestName is what PostgreSQL keeps of the name that a replica goes by.
+const longestName = 63
+
+// fitting makes a new id that fits into the name of a replica as a whole: one that was cut would be another.
+func fitting(who Identity) string {
+	id := who.Fresh()
+	return id[:min(len(id), max(longestName-1-len(who.Instance), 8))]
 }
 
 // Times of the loop.
@@ -49,7 +146,11 @@ const (
 	trying = 500 * time.Millisecond
 	// longest is between two passes whatever happens.
 	longest = 10 * time.Second
-	// passLimit bounds a pass. Making a data directory or a large extension takes its time.
+	// leading is between two passes of a primary, or of an instance that is becoming another: others wait for its facts.
+	leading = 150 * time.Millisecond
+	// patient is how long a server may be slow.
+	patient = 5 * time.Second
+	// passLimit bounds a pass. Making a data directory takes its time.
 	passLimit = 5 * time.Minute
 )
 
@@ -61,8 +162,17 @@ func (l *Loop) State() (state State, ok bool) {
 	return State{}, false
 }
 
+// Wake asks for a pass before the next is due. It may be called from any goroutine.
+func (l *Loop) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // A pass is due already.
+	}
+}
+
 // Run makes passes until it is told to stop and the server has ended. The context ends it at once.
 func (l *Loop) Run(ctx context.Context, told <-chan struct{}) error {
+	defer l.jobs.Close()
 	stopping := false
 	for {
 		finished, next := l.pass(ctx, stopping, told)
@@ -76,14 +186,15 @@ func (l *Loop) Run(ctx context.Context, told <-chan struct{}) error {
 			return ctx.Err()
 		case <-told:
 			stopping, told = true, nil
-		case <-l.Wake:
+		case <-l.wake:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// pass gives up what a pass is about when the pod is told to end in the middle of it: everything can be done again.
+// pass gives up what a pass is about when the pod is told to end in the middle of it, or when another standing comes:
+// everything can be done again.
 func (l *Loop) pass(ctx context.Context, stopping bool, told <-chan struct{}) (finished bool, next time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
@@ -102,22 +213,37 @@ func (l *Loop) pass(ctx context.Context, stopping bool, told <-chan struct{}) (f
 // Pass is one pass: observe, decide, check, act, report. It returns whether the loop has ended, or else when to pass
 // again.
 func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next time.Duration) {
-	snapshot := l.Observer.Look(ctx, stopping)
+	// A look is short, and is not given up: its end would end the session that it goes by.
+	look := ctx
+	ctx, told := l.begin(ctx)
+	told.Stopping = stopping
+	snapshot := l.observer.Look(look, told)
 	decided := plan.Decide(snapshot)
+	l.replayed.Store(snapshot.Server.Replication.Replayed)
 	var outcome postgres.Outcome
 	if outcome.Violations = plan.Check(snapshot, decided); len(outcome.Violations) == 0 {
 		l.show(snapshot, decided, outcome)
-		outcome = l.Actor.Do(ctx, decided)
+		l.actor.Authority = l.Authority
+		outcome = l.actor.Do(ctx, snapshot.Standing, decided)
 	}
+	if ctx.Err() != nil && !stopping {
+		// Another standing has come: what failed did so because it was given up.
+		outcome.Failed, outcome.Problem = "", ""
+	}
+	l.vain.count(snapshot, outcome)
 	l.show(snapshot, decided, outcome)
 	l.tell(decided, outcome)
 	if len(outcome.Done) > 0 || outcome.Failed != "" {
-		l.Observer.Doubt()
+		l.observer.Doubt()
 	}
-	if stopping && len(decided.Actions) == 0 {
+	if stopping && len(decided.Actions) == 0 && !snapshot.Process.Running && snapshot.Process.Leftover == 0 {
 		return true, 0
 	}
-	return false, l.patience(decided, pause(decided, outcome))
+	next = l.patience(decided, pause(snapshot, decided, outcome))
+	if moving(snapshot) {
+		next = min(next, trying)
+	}
+	return false, next
 }
 
 // patience lengthens the pause before a plan that is the same again and again: its effect does not show, and neither
@@ -132,7 +258,7 @@ func (l *Loop) patience(decided postgres.Plan, next time.Duration) time.Duration
 	return min(max(next, trying<<min(l.repeated-1, 10)), longest)
 }
 
-func pause(decided postgres.Plan, outcome postgres.Outcome) time.Duration {
+func pause(snapshot postgres.Snapshot, decided postgres.Plan, outcome postgres.Outcome) time.Duration {
 	switch {
 	case len(outcome.Violations) > 0:
 		return idle
@@ -142,6 +268,9 @@ func pause(decided postgres.Plan, outcome postgres.Outcome) time.Duration {
 		return busy
 	}
 	next := idle
+	if moving(snapshot) {
+		next = leading
+	}
 	for _, hold := range decided.Holds {
 		if hold.Reason == wire.ReasonServerRecovering {
 			next = min(next, 2*busy)
@@ -153,10 +282,51 @@ func pause(decided postgres.Plan, outcome postgres.Outcome) time.Duration {
 	return next
 }
 
+// moving says that somebody waits for the facts of this instance: it leads, or is not yet what it is told to be.
+func moving(s postgres.Snapshot) bool {
+	switch s.Standing.Role {
+	case tenure.RoleLead, tenure.RoleYield, tenure.RoleCatchUp, tenure.RoleBegin:
+		return true
+	case tenure.RoleFollow:
+		return !s.Server.Replication.Receiving || s.Server.Replication.Received < s.Server.Replication.Ahead
+	case tenure.RoleIdle:
+	}
+	return false
+}
+
+// slow says that a server that has answered before does not for a moment: that alone takes nobody's sessions away.
+func (l *Loop) slow(s postgres.Snapshot) bool {
+	if s.Server.Reachable {
+		l.answered, l.answer = s.Process.Start, s.Now
+	}
+	return s.Process.Running && !s.Server.Reachable && !s.Stopping && !s.Hung && l.answered == s.Process.Start &&
+		s.Now.Sub(l.answer) < patient
+}
+
 func (l *Loop) show(snapshot postgres.Snapshot, decided postgres.Plan, outcome postgres.Outcome) {
-	l.state.Store(&State{
+	state := State{
 		Report: status.Report(snapshot, decided, outcome), Ready: status.Ready(snapshot), At: snapshot.Now,
-	})
+	}
+	slow := l.slow(snapshot)
+	if before := l.state.Load(); before != nil && before.Ready && slow {
+		state.Report, state.Ready = before.Report, true
+	}
+	l.state.Store(&state)
+	engine := status.Engine(snapshot, l.vain.text())
+	if before := l.engine.Load(); before != nil && engine.Leading == nil && snapshot.KnownStart() != "" &&
+		before.Leading != nil && before.Leading.Start == snapshot.KnownStart() {
+		// A primary that does not answer for a moment still is one. When it hangs, the probe tells.
+		engine.Leading = before.Leading
+	}
+	if before := l.engine.Load(); before != nil && snapshot.Volume.Problem != "" && engine.Incarnation == "" {
+		// A look that failed does not make it another copy.
+		engine.Incarnation, engine.SystemIdentifier = before.Incarnation, before.SystemIdentifier
+	}
+	l.engine.Store(&engine)
+	select {
+	case l.changed <- struct{}{}:
+	default: // Nobody has looked since the last change.
+	}
 }
 
 // tell logs what a pass could not do, once for as long as it stays the same.

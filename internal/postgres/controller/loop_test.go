@@ -1,3 +1,5 @@
+//go:build !cluster
+
 package controller_test
 
 import (
@@ -8,6 +10,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/controller"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -53,7 +56,9 @@ func TestTheAgentDiesAnywhere(t *testing.T) {
 				if !well(state) || state.Report.SettingsHash != w.settings.Hash() {
 					t.Errorf("state %+v after %v", state, w.trace)
 				}
-				if w.made != 1 || w.volume.record.Incarnation != incarnation || w.volume.record.SystemIdentifier != "7401" {
+				record := w.volume.record
+				if w.made != 1 || incarnation != "first" || record.Incarnation != incarnation ||
+					record.SystemIdentifier != "7401" {
 					t.Errorf("made %d times, record %+v", w.made, w.volume.record)
 				}
 				if w.content.password != w.password {
@@ -66,7 +71,7 @@ func TestTheAgentDiesAnywhere(t *testing.T) {
 
 // change is what a user and an operator may do at once.
 func change(w *world) {
-	w.settings.Initialised, w.settings.SystemIdentifier = true, w.volume.record.SystemIdentifier
+	w.settings.Initialised, w.settings.SystemIdentifier = true, w.standing.SystemIdentifier
 	w.settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "9MB"}}
 	w.settings.Extensions = []string{"postgis", "pgrouting"}
 	w.password, w.cert = "p2", "c2"
@@ -82,8 +87,7 @@ func TestTheAgentDiesTwice(t *testing.T) {
 			w.crashAt = first
 			loop := w.loop()
 			for !w.pass(loop) {
-				state, _ := loop.State()
-				w.operate(state.Report)
+				w.operate(loop)
 			}
 			w.restart()
 			w.crashAt, w.after = second, true
@@ -97,7 +101,6 @@ func TestTheAgentDiesTwice(t *testing.T) {
 func TestAVolumeIsLostWhileThePodIsAway(t *testing.T) {
 	w := newWorld(t)
 	w.passes()
-	w.settings.Initialised = true
 	w.restart()
 	w.volume.record, w.volume.data = nil, postgres.Data{Presence: postgres.DataAbsent}
 	state := w.passes()
@@ -106,22 +109,38 @@ func TestAVolumeIsLostWhileThePodIsAway(t *testing.T) {
 	}
 }
 
-// Applications are let in only after the operator has stored whose data this is; the report that it needs for that is
-// there before.
-func TestNobodyIsLetInBeforeTheRecord(t *testing.T) {
+// Applications are let in only to the start that was named, and no data counts before the lease tells of it.
+func TestNobodyIsLetInUntold(t *testing.T) {
 	w := newWorld(t)
 	loop := w.loop()
 	for range 20 {
 		w.pass(loop)
 	}
-	state, _ := loop.State()
-	report := state.Report
-	if state.Ready || report.SystemIdentifier != "7401" || report.Reason != wire.ReasonWaitingForRecord {
-		t.Errorf("before: %+v", state)
+	facts := loop.Facts()
+	if w.running || facts.SystemIdentifier != "7401" || facts.Incarnation != "first" || facts.Data != tenure.DataNone ||
+		w.volume.record.InProgress == "" {
+		t.Errorf("after the begin: %+v, record %+v", facts, w.volume.record)
 	}
-	w.settings.Initialised, w.settings.SystemIdentifier = true, "7401"
-	if state := w.passes(); !well(state) {
+	w.operate(loop)
+	for range 20 {
+		w.pass(loop)
+	}
+	state, _ := loop.State()
+	facts = loop.Facts()
+	if state.Ready || facts.Leading == nil || facts.Leading.Open || w.volume.record.InProgress != "" {
+		t.Errorf("before the gate opens: %+v, %+v", state, facts)
+	}
+	w.settle(loop)
+	if state, _ := loop.State(); !well(state) || !loop.Facts().Leading.Open {
 		t.Errorf("after: %+v", state)
+	}
+	// Another start under the same standing lets nobody in.
+	w.running = false
+	for range 5 {
+		w.pass(loop)
+	}
+	if state, _ := loop.State(); state.Ready || loop.Facts().Leading == nil || loop.Facts().Leading.Open {
+		t.Errorf("after another start: %+v, %+v", state, loop.Facts())
 	}
 }
 
@@ -148,16 +167,15 @@ func TestTheApplicationIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A full volume keeps new settings from being put in force, and nothing else.
-func TestAFullVolumeKeepsNobodyFromServing(t *testing.T) {
+// A full volume keeps new settings from being put in force, and nothing else, while the server runs. After its end it
+// does not lead again: the rules of access on the disk would let applications in before they may (G1).
+func TestAFullVolume(t *testing.T) {
 	w := newWorld(t)
-	w.passes()
+	loop := w.settle(w.loop())
 	old := w.settings.Hash()
-	w.restart()
 	w.full = true
 	w.settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "9MB"}}
 	w.password = "p2"
-	loop := w.loop()
 	for range 10 {
 		w.pass(loop)
 	}
@@ -168,8 +186,16 @@ func TestAFullVolumeKeepsNobodyFromServing(t *testing.T) {
 	if w.volume.record.Settings.Hash() != old || w.content.password != "p2" {
 		t.Errorf("record %+v, password %s", w.volume.record, w.content.password)
 	}
+	w.running = false
+	for range 10 {
+		w.pass(loop)
+	}
+	if w.running || loop.Facts().CannotLead == "" {
+		t.Errorf("running %t, facts %+v", w.running, loop.Facts())
+	}
 	w.full = false
-	if state := w.passes(); !well(state) || state.Report.SettingsHash != w.settings.Hash() {
+	w.settle(loop)
+	if state, _ := loop.State(); !well(state) || state.Report.SettingsHash != w.settings.Hash() {
 		t.Errorf("state %+v after %v", state, w.trace)
 	}
 }
@@ -180,6 +206,7 @@ func TestAFullVolumeDoesNotStartWithForeignFiles(t *testing.T) {
 	loop := w.loop()
 	for w.made == 0 || w.volume.record.InProgress != "" {
 		w.pass(loop)
+		w.operate(loop)
 	}
 	w.full = true
 	for range 10 {

@@ -1,3 +1,5 @@
+//go:build !cluster
+
 package controller_test
 
 import (
@@ -5,16 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"meridian.dev/meridian/internal/postgres"
-	"meridian.dev/meridian/internal/postgres/act"
 	"meridian.dev/meridian/internal/postgres/controller"
-	"meridian.dev/meridian/internal/postgres/observe"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -38,6 +40,7 @@ type world struct {
 	}
 	content struct {
 		role, database bool
+		agents         bool
 		password       string
 		extensions     []string
 	}
@@ -45,7 +48,11 @@ type world struct {
 
 	locked  bool
 	running bool
+	starts  int
 	loaded  map[string]string // The files as the server has loaded them.
+
+	// standing is what the instance is told to be, facts what it said last.
+	standing tenure.Standing
 
 	// crashAt is the number of the effect at which the agent dies, before it or after it.
 	crashAt, effects int
@@ -65,6 +72,7 @@ func newWorld(t *testing.T) *world {
 	}.Canonical()
 	w.volume.data = postgres.Data{Presence: postgres.DataAbsent}
 	w.volume.files = map[string]string{}
+	w.standing = tenure.Standing{Serial: 1, Role: tenure.RoleBegin, Term: 1, Incarnation: "first"}
 	return w
 }
 
@@ -89,17 +97,39 @@ func (w *world) restart() {
 }
 
 func (w *world) loop() *controller.Loop {
-	return &controller.Loop{
-		Observer: &observe.Observer{
-			Instance: "cities-1", Database: "cities", Runtime: "/run/meridian",
-			Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w},
-		},
-		Actor: &act.Actor{Disk: w, Mounts: w, Runner: process{w}, SQL: inside{w}, Incarnation: func() string {
+	loop := controller.New(postgres.Ports{
+		Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w}, Copies: copies{}, Probe: probe{},
+		Go: func(work func()) { work() },
+	}, controller.Identity{
+		Instance: "cities-1", Database: "cities", Runtime: "/run/meridian", Fresh: func() string {
 			w.news++
 			return fmt.Sprintf("i%d", w.news)
-		}},
-		Log: logr.Discard(),
+		},
+	}, logr.Discard())
+	loop.Authority = authority{w}
+	loop.Obey(w.standing)
+	return loop
+}
+
+// authority lets the instance do what it was told last.
+type authority struct{ *world }
+
+func (a authority) MayLead(serial uint64) error { return a.present(serial) }
+
+func (a authority) Confirm(_ context.Context, serial uint64) error { return a.present(serial) }
+
+func (a authority) Exclude(serial uint64, act func() error) error {
+	if err := a.present(serial); err != nil {
+		return err
 	}
+	return act()
+}
+
+func (a authority) present(serial uint64) error {
+	if serial != a.standing.Serial {
+		return errors.New("outdated")
+	}
+	return nil
 }
 
 // passes runs the loop, with new pods after crashes, until a pass does nothing, and returns what it reports then.
@@ -114,7 +144,7 @@ func (w *world) passes() controller.State {
 			continue
 		}
 		state, _ := loop.State()
-		if w.effects == before && !w.operate(state.Report) {
+		if w.effects == before && !w.operate(loop) {
 			return state
 		}
 	}
@@ -122,12 +152,39 @@ func (w *world) passes() controller.State {
 	return controller.State{}
 }
 
-// operate is the operator's part: it stores whose data this is, once that is reported.
-func (w *world) operate(report wire.Report) (changed bool) {
-	if w.settings.Initialised || report.SystemIdentifier == "" {
+// settle runs a loop until it has nothing more to do.
+func (w *world) settle(loop *controller.Loop) *controller.Loop {
+	w.t.Helper()
+	for range 60 {
+		before := w.effects
+		w.pass(loop)
+		if w.effects == before && !w.operate(loop) {
+			return loop
+		}
+	}
+	w.t.Fatalf("no rest after 60 passes: %v", w.trace)
+	return nil
+}
+
+// operate is the part of the lease: the first data is told of, then the instance leads, then its gate is opened.
+func (w *world) operate(loop *controller.Loop) (changed bool) {
+	facts := loop.Facts()
+	next := w.standing
+	switch {
+	case !w.standing.Initialised && facts.SystemIdentifier != "":
+		next = tenure.Standing{
+			Role: tenure.RoleLead, Term: 1, Timeline: 1, Initialised: true, SystemIdentifier: facts.SystemIdentifier,
+			Members: []wire.Member{{Name: "cities-1", Incarnation: facts.Incarnation}},
+		}
+	case facts.Leading != nil && next.OpenStart != facts.Leading.Start:
+		next.OpenStart = facts.Leading.Start
+	default:
 		return false
 	}
-	w.settings.Initialised, w.settings.SystemIdentifier = true, report.SystemIdentifier
+	next.Serial++
+	w.standing = next
+	next.Serial = w.standing.Serial
+	loop.Obey(next)
 	return true
 }
 
@@ -226,10 +283,60 @@ func (w *world) Programs(context.Context) postgres.Programs {
 	return postgres.Programs{Major: 17, User: "postgres"}
 }
 
+func (w *world) LendKey(string) error { return nil }
+
+func (w *world) TakeKeysBack() error { return nil }
+
+func (w *world) Position(uint64) (tenure.Position, error) {
+	return tenure.Position{Timeline: 1, LSN: 1}, nil
+}
+
+func (w *world) Upstream(text string) error {
+	return w.WriteFile(postgres.Content{Name: render.UpstreamFile, Text: text})
+}
+
+func (w *world) Standby(replica bool) error {
+	w.volume.data.Standby = replica
+	return nil
+}
+
+func (w *world) Reserve(int) error { return errors.New("nobody asked for it") }
+
+func (w *world) Withdraw(int) error { return nil }
+
+func (w *world) History(int) (postgres.History, error) { return postgres.History{{Timeline: 1}}, nil }
+
+func (w *world) Marked() (*postgres.Record, bool, error) {
+	return w.volume.record, w.volume.data.Standby, nil
+}
+
+// copies are not made in this model: there is nobody else.
+type copies struct{ postgres.Copies }
+
+// probe finds everything well.
+type probe struct{}
+
+func (probe) Watch(string) {}
+
+func (probe) Hung() bool { return false }
+
 // process is the process of the model.
 type process struct{ *world }
 
-func (w process) Look() postgres.Process { return postgres.Process{Running: w.running} }
+func (w process) Look() postgres.Process {
+	return postgres.Process{Running: w.running, Start: fmt.Sprintf("s%d", w.starts)}
+}
+
+func (w process) Promote() error { return errors.New("nobody asked for it") }
+
+func (w process) EndEntering() (int, error) { return 0, nil }
+
+func (w process) EndReceiver(context.Context) error { return nil }
+
+func (w process) Kill() error {
+	w.world.running = false
+	return nil
+}
 
 func (w process) Start(string) error {
 	if w.volume.record == nil || w.volume.record.InProgress != "" || w.volume.data.PIDFile || w.installed == "" {
@@ -237,6 +344,7 @@ func (w process) Start(string) error {
 	}
 	return w.effect("start", func() {
 		w.world.running, w.volume.data.PIDFile, w.volume.data.State = true, true, "in production"
+		w.world.starts++
 		w.load()
 	})
 }
@@ -258,15 +366,21 @@ func (w process) Reload() error { return w.effect("reload", w.load) }
 type inside struct{ *world }
 
 func (w inside) Server(context.Context) postgres.Server {
-	_, mark := render.Files(render.Input{
-		Settings: w.settings, Instance: "cities-1", User: "postgres", Runtime: "/run/meridian", Certificate: w.installed,
-	})
 	server := postgres.Server{Reachable: true, Version: "17.6", Timeline: 1}
+	server.Replication.Roles = w.content.agents
 	for _, text := range w.loaded {
-		if slices.Contains(lines(text), "meridian.mark = '"+mark+"'") {
-			server.Loaded, server.Settings = mark, w.settings.Hash()
+		for _, line := range lines(text) {
+			switch name, value, _ := strings.Cut(line, " = "); name {
+			case render.MarkParameter:
+				server.Loaded = strings.Trim(value, "'")
+			case render.SettingsParameter:
+				server.Settings = strings.Trim(value, "'")
+			case render.GateParameter:
+				server.Open = value == "'open'"
+			}
 		}
 	}
+	server.Proven = server.Loaded
 	return server
 }
 
@@ -324,3 +438,15 @@ func (w inside) CreateExtension(_ context.Context, _, name string) error {
 }
 
 func (w inside) UpdateExtension(context.Context, string, string, string) error { return nil }
+
+func (w inside) CreateAgents(context.Context) error {
+	return w.effect("agents", func() { w.content.agents = true })
+}
+
+func (w inside) KeepPlaces(context.Context, []string) error { return nil }
+
+func (w inside) EndSessions(context.Context) error { return nil }
+
+func (w inside) EndSenders(context.Context, []int) error { return nil }
+
+func (w inside) Checkpoint(context.Context) error { return nil }

@@ -5,10 +5,12 @@ package observe
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -16,23 +18,36 @@ import (
 // it: looking costs a connection to that database.
 const calm = 30 * time.Second
 
-// Observer reads for one instance. It is for one goroutine.
+// Observer reads for one instance. It is for one goroutine, but for what is told to it.
 type Observer struct {
 	Instance string
 	// Database is the name of the GeoDatabase that this pod was made for.
 	Database string
-	// Runtime is the folder of the socket.
-	Runtime string
-	Clock   postgres.Clock
-	Mounts  postgres.Mounts
-	Disk    postgres.Disk
-	Runner  postgres.Runner
-	SQL     postgres.SQL
+	// Runtime is the folder of the socket. Listen and Port are where the server listens, if not as usual.
+	Runtime, Listen string
+	Port            uint16
+	Ports           postgres.Ports
 
 	programs postgres.Programs
 	inside   inside
 	reached  time.Time // When the server was started that has answered last.
 	last     postgres.Snapshot
+	barrier  barrier
+	leading  leading
+	end      end
+
+	mutex     sync.Mutex
+	upstream  postgres.Upstream
+	promotion promotion
+	trouble   trouble
+	rewinding string
+	ahead     ahead
+}
+
+// ahead is where the sender was when it last told, by timeline.
+type ahead struct {
+	timeline int
+	lsn      uint64
 }
 
 // inside is what was seen in the application's database, and for which question.
@@ -43,37 +58,76 @@ type inside struct {
 	password    string
 }
 
+// leading is where the recovery of a primary had ended, by its start, and in which process.
+type leading struct {
+	start     string
+	process   string
+	recovered uint64
+}
+
+// end is how far the copy has come while no server runs, for the end of which server.
+type end struct {
+	key      string
+	position *tenure.Position
+}
+
+// promotion is how far the copy had come before, of which start, and to which timeline it is.
+type promotion struct {
+	start    string
+	reached  tenure.Position
+	timeline int
+}
+
+// trouble is why the copy shall not lead in a term.
+type trouble struct {
+	term int64
+	text string
+}
+
+// Told is what the loop knows before a pass.
+type Told struct {
+	Stopping bool
+	Standing tenure.Standing
+	// Fenced is the highest serial number that was fenced.
+	Fenced uint64
+	Jobs   []postgres.Job
+}
+
 // Look makes the snapshot of a pass.
-func (o *Observer) Look(ctx context.Context, stopping bool) postgres.Snapshot {
-	snapshot := postgres.Snapshot{Now: o.Clock.Now(), Instance: o.Instance, Runtime: o.Runtime, Stopping: stopping}
-	snapshot.Process = o.Runner.Look()
-	if stopping {
+func (o *Observer) Look(ctx context.Context, told Told) postgres.Snapshot {
+	snapshot := postgres.Snapshot{
+		Now: o.Ports.Clock.Now(), Instance: o.Instance, Database: o.Database, Runtime: o.Runtime, Listen: o.Listen,
+		Port: o.Port, Stopping: told.Stopping, Standing: told.Standing, Fenced: told.Fenced, Jobs: told.Jobs,
+	}
+	snapshot.Process = o.Ports.Runner.Look()
+	if told.Stopping {
 		// Nothing may hold up a pod that ends, so whose it is, is known from before.
 		snapshot.Settings, snapshot.Volume, snapshot.Data = o.last.Settings, o.last.Volume, o.last.Data
 		return snapshot
 	}
 	snapshot.Settings = o.settings()
-	snapshot.Volume, snapshot.Data = o.Disk.Look(ctx)
+	snapshot.Volume, snapshot.Data = o.Ports.Disk.Look(ctx)
 	if o.programs.Major == 0 {
-		o.programs = o.Disk.Programs(ctx)
+		o.programs = o.Ports.Disk.Programs(ctx)
 	}
 	snapshot.Programs = o.programs
-	snapshot.Certificate = o.Mounts.Certificate()
+	snapshot.Certificate = o.Ports.Mounts.Certificate()
 	if snapshot.Volume.Problem == "" && snapshot.Data.Presence == postgres.DataPresent {
-		files, err := o.Disk.Files(render.Names())
+		files, err := o.Ports.Disk.Files(append(render.Names(), render.UpstreamFile))
 		if err != nil {
 			snapshot.Volume.Problem = fmt.Sprintf("read the configuration: %v", err)
 		}
 		snapshot.Files = files
 	}
 	if snapshot.Process.Running {
-		snapshot.Server = o.SQL.Server(ctx)
+		snapshot.Server = o.Ports.SQL.Server(ctx)
 	}
 	if snapshot.Server.Reachable {
 		o.reached = snapshot.Process.Started
 	}
 	answered := !o.reached.IsZero() && o.reached.Equal(snapshot.Process.Started)
 	snapshot.Process.Reached = snapshot.Process.Reached || answered
+	o.lookAtReplication(&snapshot)
 	snapshot.Application = o.application(ctx, snapshot)
 	o.last = snapshot
 	return snapshot
@@ -81,7 +135,7 @@ func (o *Observer) Look(ctx context.Context, stopping bool) postgres.Snapshot {
 
 // settings refuses those of another database by name: the wrong object is mounted then.
 func (o *Observer) settings() postgres.Settings {
-	settings, err := o.Mounts.Settings()
+	settings, err := o.Ports.Mounts.Settings()
 	switch {
 	case err != nil:
 		return postgres.Settings{Problem: err.Error()}
@@ -97,17 +151,17 @@ func (o *Observer) Doubt() { o.inside = inside{} }
 
 func (o *Observer) application(ctx context.Context, snapshot postgres.Snapshot) postgres.Application {
 	settings, known := wanted(snapshot)
-	if !snapshot.Server.Reachable || snapshot.Server.Replica || !known {
+	if !snapshot.Server.Reachable || !known {
 		o.Doubt()
 		return postgres.Application{}
 	}
-	password, err := o.Mounts.Password()
+	password, err := o.Ports.Mounts.Password()
 	hash := settings.Hash()
 	fresh := o.inside.application.Known && snapshot.Now.Sub(o.inside.at) < calm && !snapshot.Now.Before(o.inside.at)
 	if fresh && err == nil && o.inside.settings == hash && o.inside.password == password {
 		return o.inside.application
 	}
-	seen := o.SQL.Application(ctx, settings, password)
+	seen := o.Ports.SQL.Application(ctx, settings, password)
 	if err != nil {
 		seen.NoPassword = err.Error()
 	}

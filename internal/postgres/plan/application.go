@@ -2,15 +2,24 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
-// makeTheRole also ends the plan for a replica, where nothing can be made, and when the inside is unknown.
+// makeTheRole also ends the plan for a replica, where nothing can be made, and when the inside is unknown. A replica
+// notes what it has got from its primary.
 func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 	application := s.Application
 	if s.Server.Replica {
+		if settings, _ := wanted(s); application.Known && application.Role && application.Database && !made(s) {
+			noteTheApplication(settings.Application, plan)
+		}
+		return true
+	}
+	if s.Standing.Role != tenure.RoleLead {
 		return true
 	}
 	if !application.Known {
@@ -82,26 +91,22 @@ func noteTheApplication(application wire.Application, plan *draft) {
 	})
 }
 
-// waitForTheRecord tells why no application is let in yet, see status.Ready.
-func waitForTheRecord(s postgres.Snapshot, plan *draft) bool {
-	settings, _ := wanted(s)
-	if s.Server.Reachable && !settings.Records(s.Data.SystemIdentifier) {
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonWaitingForRecord,
-			Detail: "the operator has not yet recorded that this is the data of the database; applications are let in then",
-		})
-	}
-	return false
-}
+// extensionPause is before an extension that failed is tried again.
+const extensionPause = 10 * time.Second
 
+// makeExtensions makes one at a time, because a script may take long; what fails does not hold up the next.
 func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 	settings, _ := wanted(s)
+	job := s.JobOf(postgres.JobExtension)
 	present := map[string]postgres.Extension{}
 	for _, extension := range s.Application.Extensions {
 		present[extension.Name] = extension
 	}
+	busy := job.Running
 	for _, name := range settings.Extensions {
 		extension := present[name]
+		action := extensionAction(settings.Application.Database, name, extension)
+		resting := job.Problem != "" && job.For == name && s.Now.Sub(job.Ended) < extensionPause
 		switch {
 		case extension.Installed == "" && extension.Available == "":
 			plan.wait(postgres.Hold{
@@ -109,16 +114,25 @@ func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 				Detail: fmt.Sprintf("the image has no extension %s: use an image that has it, or take it out of "+
 					"spec.extensions", name),
 			})
-		case extension.Installed == "":
-			plan.do(postgres.CreateExtension{
-				Why: "it is wanted and does not exist", Database: settings.Application.Database, Name: name,
-			})
-		case extension.Available != "" && extension.Available != extension.Installed:
-			plan.do(postgres.UpdateExtension{
-				Why:      postgres.Why("version " + extension.Installed + " is installed, and the image brings another"),
-				Database: settings.Application.Database, Name: name, To: extension.Available,
-			})
+		case action != nil && resting:
+			plan.wait(postgres.Hold{Reason: wire.ReasonActionFailed, Detail: action.Verb() + ": " + job.Problem})
+		case action != nil && !busy:
+			plan.do(action)
+			busy = true
 		}
 	}
 	return false
+}
+
+func extensionAction(database, name string, extension postgres.Extension) postgres.Action {
+	switch {
+	case extension.Available == "" || extension.Available == extension.Installed:
+		return nil
+	case extension.Installed == "":
+		return postgres.CreateExtension{Why: "it is wanted and does not exist", Database: database, Name: name}
+	}
+	return postgres.UpdateExtension{
+		Why:      postgres.Why("version " + extension.Installed + " is installed, and the image brings another"),
+		Database: database, Name: name, To: extension.Available,
+	}
 }

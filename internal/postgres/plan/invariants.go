@@ -2,8 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 )
 
 // invariants are written from what must hold, without a look at the rules. Each goes through the actions in order.
@@ -17,6 +21,12 @@ var invariants = []struct {
 	{"V5", startOnlyTheVersionOfTheData},
 	{"V6", startOnlyTheRecordedData},
 	{"C2", startOnlyAlone},
+	{"C3", leadOnlyWhenTold},
+	{"I2", markBeforeTheCopyChanges},
+	{"I4", keepTheLastCopy},
+	{"F1", stayFenced},
+	{"Q2", leadWithTheQuorum},
+	{"G1", letInOnlyWhereTold},
 	{"A1", makeTheApplicationOnce},
 	{"S1", stopOnlyWhenTold},
 	{"S2", doNothingAfterAStop},
@@ -54,7 +64,7 @@ func writeOnlyUnderTheLock(s postgres.Snapshot, actions []postgres.Action) strin
 	}
 	for _, action := range actions {
 		switch action.(type) {
-		case postgres.LockVolume, postgres.StopServer, postgres.KillLeftover:
+		case postgres.LockVolume, postgres.StopServer, postgres.KillLeftover, postgres.KillServer:
 		default:
 			return fmt.Sprintf("%s without the lock of the volume", action.Verb())
 		}
@@ -67,7 +77,7 @@ func touchOnlyTheOwnDatabase(s postgres.Snapshot, actions []postgres.Action) str
 	foreign := record != nil && mounted != nil && record.DatabaseUID != mounted.DatabaseUID
 	for _, action := range actions {
 		switch action := action.(type) {
-		case postgres.LockVolume, postgres.StopServer, postgres.KillLeftover:
+		case postgres.LockVolume, postgres.StopServer, postgres.KillLeftover, postgres.KillServer:
 			continue
 		case postgres.ClaimVolume:
 			if record != nil {
@@ -99,8 +109,10 @@ func initialiseOnlyWhereNothingWas(s postgres.Snapshot, actions []postgres.Actio
 		return "a volume that cannot be read is taken for an empty one"
 	case s.Data.Presence != postgres.DataAbsent:
 		return "there is something in the place of the data directory"
-	case s.Settings.Mounted == nil || s.Settings.Mounted.Initialised:
+	case s.Settings.Mounted == nil || s.Settings.Mounted.Initialised || s.Standing.Initialised:
 		return "the database has had data, or it is not known whether it has"
+	case s.Standing.Role != tenure.RoleBegin:
+		return "nobody told this instance to begin the database"
 	case s.Process.Running || s.Process.Leftover > 0:
 		return "a server is alive"
 	case initialise && (record == nil || record.InProgress != postgres.StepInitialise || record.SystemIdentifier != ""):
@@ -128,7 +140,8 @@ func startOnlyTheRecordedData(s postgres.Snapshot, actions []postgres.Action) st
 	case record.SystemIdentifier != s.Data.SystemIdentifier:
 		return "a server would be started on other data than was recorded"
 	case s.Settings.Mounted != nil && s.Settings.Mounted.SystemIdentifier != "" &&
-		s.Settings.Mounted.SystemIdentifier != s.Data.SystemIdentifier:
+		s.Settings.Mounted.SystemIdentifier != s.Data.SystemIdentifier,
+		s.Standing.SystemIdentifier != "" && s.Standing.SystemIdentifier != s.Data.SystemIdentifier:
 		return "a server would be started on data that is not a copy of this database"
 	}
 	return ""
@@ -150,9 +163,18 @@ func makeTheApplicationOnce(s postgres.Snapshot, actions []postgres.Action) stri
 	return ""
 }
 
+// stopOnlyWhenTold: a primary ends when the pod does or when it gives its place away; a replica also for its copy to be
+// replaced. A kill is for what may not live at all.
 func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
-	if has[postgres.StopServer](actions) && !s.Stopping {
+	yields := s.Standing.Role == tenure.RoleYield
+	replaced := s.Standing.Role == tenure.RoleFollow && s.Data.Standby
+	again := s.Standing.Role == tenure.RoleLead && s.Data.Standby && s.Data.Timeline == s.Standing.Timeline
+	if has[postgres.StopServer](actions) && !s.Stopping && !yields && !replaced && !again {
 		return "a server would be stopped although nobody asked for it"
+	}
+	leads := s.Standing.Role == tenure.RoleLead && s.Server.Timeline == s.Standing.Timeline && s.Trouble == ""
+	if has[postgres.KillServer](actions) && (leads || s.Data.Standby) && s.Volume.Record.Whole() {
+		return "a server would be killed that is as told"
 	}
 	return ""
 }
@@ -166,6 +188,126 @@ func doNothingAfterAStop(s postgres.Snapshot, actions []postgres.Action) string 
 		case postgres.StopServer, postgres.KillLeftover:
 		default:
 			return fmt.Sprintf("%s in a pod that was told to end", action.Verb())
+		}
+	}
+	return ""
+}
+
+// leadOnlyWhenTold: what lets a server acknowledge writes is done under the standing of a primary alone, on exactly the
+// timeline that was given out.
+func leadOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
+	start, starts := first[postgres.StartServer](actions)
+	promote, promotes := first[postgres.Promote](actions)
+	if !(starts && start.Primary) && !promotes {
+		return ""
+	}
+	switch {
+	case s.Standing.Role != tenure.RoleLead:
+		return "a server would lead, and the instance is not told to"
+	case promotes && (promote.Timeline != s.Standing.Timeline || promote.Timeline <= s.Data.Timeline):
+		return "a server would be promoted to a timeline that was not given out for it"
+	case starts && start.Primary && s.Data.Timeline != s.Standing.Timeline:
+		return "a server would lead on a timeline that was not given out for it"
+	case s.Trouble != "":
+		return "a server would lead whose copy is in trouble"
+	}
+	return ""
+}
+
+// markBeforeTheCopyChanges: the marker is on the volume before a copy is made, changed or removed, and no server lives
+// on it meanwhile.
+func markBeforeTheCopyChanges(s postgres.Snapshot, actions []postgres.Action) string {
+	step := postgres.Step("")
+	if s.Volume.Record != nil {
+		step = s.Volume.Record.InProgress
+	}
+	alive := s.Process.Running || s.Process.Leftover > 0
+	for _, action := range actions {
+		wanted := step
+		switch action.(type) {
+		case postgres.Clone:
+			wanted = postgres.StepClone
+		case postgres.Rewind:
+			wanted = postgres.StepRewind
+		case postgres.Discard:
+			wanted = postgres.StepDiscard
+		case postgres.BeginClone, postgres.BeginDiscard, postgres.BeginRewind:
+		default:
+			continue
+		}
+		if wanted != step {
+			return fmt.Sprintf("%s without its marker on the volume", action.Verb())
+		}
+		if alive {
+			return fmt.Sprintf("%s under a server that lives", action.Verb())
+		}
+	}
+	return ""
+}
+
+// keepTheLastCopy: what may be the only copy is not given up. Another member, which leads, has one.
+func keepTheLastCopy(s postgres.Snapshot, actions []postgres.Action) string {
+	gives := has[postgres.BeginDiscard](actions) || has[postgres.BeginRewind](actions)
+	if !gives && !has[postgres.BeginClone](actions) {
+		return ""
+	}
+	switch upstream := s.Standing.Upstream; {
+	case s.Standing.Role != tenure.RoleFollow || !s.Standing.Initialised:
+		return "a copy would be given up, and the instance is not told to follow"
+	case upstream.Name == s.Instance || upstream.Incarnation == "" || !slices.Contains(s.Standing.Members, upstream):
+		return "a copy would be given up that may be the last one"
+	}
+	return ""
+}
+
+// stayFenced: by a standing that was fenced, nobody is followed and nothing is copied.
+func stayFenced(s postgres.Snapshot, actions []postgres.Action) string {
+	told := s.Standing.Role == tenure.RoleFollow || s.Standing.Role == tenure.RoleCatchUp
+	for _, action := range actions {
+		switch action.(type) {
+		case postgres.FollowUpstream, postgres.Clone, postgres.Rewind, postgres.BeginClone, postgres.BeginRewind,
+			postgres.BeginDiscard:
+			if !told || s.Standing.Serial <= s.Fenced {
+				return fmt.Sprintf("%s by an instance that is fenced, or not told to follow", action.Verb())
+			}
+		}
+	}
+	return ""
+}
+
+// leadWithTheQuorum: the quorum is in force, or in the file of a server that is not started yet, before one leads.
+func leadWithTheQuorum(s postgres.Snapshot, actions []postgres.Action) string {
+	names := render.StandbyNames(&s.Standing.Setting)
+	if has[postgres.Promote](actions) && (s.Server.Replication.Names != names || s.Server.Open) {
+		return "a replica would be promoted without its quorum in force, or with an open gate"
+	}
+	if start, starts := first[postgres.StartServer](actions); !starts || !start.Primary {
+		return ""
+	}
+	write, _ := first[postgres.WriteFiles](actions)
+	for _, file := range write.Files {
+		if strings.Contains(file.Text, "synchronous_standby_names = ") &&
+			!strings.Contains(file.Text, "\nsynchronous_standby_names = '"+strings.ReplaceAll(names, "'", "''")+"'\n") {
+			return "a server would lead with another quorum in its files"
+		}
+	}
+	return ""
+}
+
+// letInOnlyWhereTold: rules of access that let applications in are for the named start of a primary, or for reads of a
+// replica.
+func letInOnlyWhereTold(s postgres.Snapshot, actions []postgres.Action) string {
+	write, _ := first[postgres.WriteFiles](actions)
+	for _, file := range write.Files {
+		if !strings.Contains(file.Text, " scram-sha-256\n") {
+			continue
+		}
+		start := s.KnownStart()
+		primary := s.Standing.Role == tenure.RoleLead && start != "" && s.Standing.OpenStart == start
+		replica := s.Standing.Role != tenure.RoleLead && s.Standing.Role != tenure.RoleYield && s.Standing.OpenReads &&
+			s.Data.Standby && s.Process.Running
+		if !primary && !replica {
+			return "applications would be let in where nobody told to"
 		}
 	}
 	return ""

@@ -8,6 +8,8 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/plan"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -29,9 +31,33 @@ func running() postgres.Snapshot {
 			Presence: postgres.DataPresent, Private: true, Major: 17, SystemIdentifier: "7401", State: "shut down", Timeline: 1,
 		},
 		Certificate: postgres.Certificate{Mounted: "c1", Installed: "c1"},
-		Process:     postgres.Process{Running: true},
-		Server:      postgres.Server{Reachable: true},
+		Process:     postgres.Process{Running: true, Start: "s1"},
+		Server:      postgres.Server{Reachable: true, Timeline: 1},
+		Database:    "cities",
+		Standing: tenure.Standing{
+			Serial: 3, Role: tenure.RoleLead, Term: 1, Timeline: 1, Initialised: true, SystemIdentifier: "7401",
+			Members: []wire.Member{{Name: "cities-1", Incarnation: "i1"}, {Name: "cities-2", Incarnation: "i2"}},
+			Setting: tenure.Setting{K: 1, Names: []wire.Member{{Name: "cities-2", Incarnation: "i2"}}},
+		},
 	}
+}
+
+// following is a replica without a server.
+func following(s *postgres.Snapshot) {
+	s.Process.Running, s.Server, s.Data.Standby = false, postgres.Server{}, true
+	s.Standing.Role, s.Standing.Upstream = tenure.RoleFollow, wire.Member{Name: "cities-2", Incarnation: "i2"}
+}
+
+// marked is one whose record tells of a step.
+func marked(step postgres.Step) func(*postgres.Snapshot) {
+	return func(s *postgres.Snapshot) {
+		following(s)
+		s.Volume.Record.InProgress = step
+	}
+}
+
+func file(line string) postgres.WriteFiles {
+	return postgres.WriteFiles{Files: []postgres.Content{{Name: "f", Text: "\n" + line + "\n"}}}
 }
 
 // Each invariant is shown to bite: a plan that breaks it, and only it, is found.
@@ -158,6 +184,86 @@ func TestInvariantsBite(t *testing.T) {
 			func(*snapshot) {},
 			postgres.StopServer{}, "S1",
 		},
+		"kill a primary that is as told": {func(*snapshot) {}, postgres.KillServer{}, "S1"},
+		"kill a replica":                 {func(s *snapshot) { s.Data.Standby = true }, postgres.KillServer{}, "S1"},
+		"begin a database unasked": {
+			func(s *snapshot) {
+				claimed(s)
+				s.Standing.Role = tenure.RoleFollow
+			},
+			postgres.Initialise{}, "V3",
+		},
+		"begin a database that the lease tells of": {
+			func(s *snapshot) {
+				claimed(s)
+				s.Standing.Initialised = true
+			},
+			postgres.Initialise{}, "V3",
+		},
+		"start on data that the lease does not tell of": {
+			func(s *snapshot) {
+				s.Process.Running = false
+				s.Standing.SystemIdentifier = "9"
+			},
+			postgres.StartServer{}, "V6",
+		},
+		"lead unasked": {following, postgres.StartServer{Primary: true}, "C3"},
+		"lead on another timeline": {
+			func(s *snapshot) {
+				s.Process.Running = false
+				s.Standing.Timeline = 2
+			},
+			postgres.StartServer{Primary: true}, "C3",
+		},
+		"promote to a timeline of before": {
+			func(s *snapshot) { s.Server.Replication.Names = `ANY 1 ("cities-2/i2")` }, postgres.Promote{Timeline: 1}, "C3",
+		},
+		"promote without the quorum": {
+			func(s *snapshot) { s.Standing.Timeline = 2 }, postgres.Promote{Timeline: 2}, "Q2",
+		},
+		"promote with an open gate": {
+			func(s *snapshot) {
+				s.Standing.Timeline = 2
+				s.Server.Replication.Names, s.Server.Open = `ANY 1 ("cities-2/i2")`, true
+			},
+			postgres.Promote{Timeline: 2}, "Q2",
+		},
+		"clone without a marker":   {following, postgres.Clone{}, "I2"},
+		"rewind without a marker":  {following, postgres.Rewind{}, "I2"},
+		"discard without a marker": {marked(postgres.StepClone), postgres.Discard{}, "I2"},
+		"rewind under a server": {
+			func(s *snapshot) {
+				marked(postgres.StepRewind)(s)
+				s.Process.Running = true
+			},
+			postgres.Rewind{}, "I2",
+		},
+		"give up the last copy": {
+			func(s *snapshot) {
+				following(s)
+				s.Standing.Members = s.Standing.Members[:1]
+			},
+			postgres.BeginDiscard{}, "I4",
+		},
+		"rewind to itself": {
+			func(s *snapshot) {
+				following(s)
+				s.Standing.Upstream = s.Standing.Members[0]
+			},
+			postgres.BeginRewind{}, "I4",
+		},
+		"follow by a fenced standing": {
+			func(s *snapshot) {
+				following(s)
+				s.Fenced = s.Standing.Serial
+			},
+			postgres.FollowUpstream{}, "F1",
+		},
+		"follow unasked": {func(*snapshot) {}, postgres.FollowUpstream{}, "F1"},
+		"let in to another start": {
+			func(s *snapshot) { s.Standing.OpenStart = "s0-1" }, file("hostssl all all all scram-sha-256"), "G1",
+		},
+		"let in to a replica": {following, file("hostssl all all all scram-sha-256"), "G1"},
 		"start in a pod that ends": {
 			func(s *snapshot) {
 				s.Process.Running = false
@@ -177,11 +283,26 @@ func TestInvariantsBite(t *testing.T) {
 	}
 }
 
+// A server that leads has its quorum in the files that are written just before.
+func TestAStartWithAnotherQuorumIsFound(t *testing.T) {
+	given := running()
+	given.Process.Running = false
+	for names, want := range map[string]int{`ANY 1 ("cities-2/i2")`: 0, "": 1, `ANY 1 ("cities-3/i3")`: 1} {
+		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{
+			file("synchronous_standby_names = '" + names + "'"), postgres.StartServer{Primary: true},
+		}})
+		if len(violations) != want {
+			t.Errorf("%q: %v", names, violations)
+		}
+	}
+}
+
 func claimable(s *postgres.Snapshot) {
 	s.Process, s.Server = postgres.Process{}, postgres.Server{}
 	s.Data = postgres.Data{Presence: postgres.DataAbsent}
 	s.Volume.Record = nil
 	s.Settings.Mounted.Initialised, s.Settings.Mounted.SystemIdentifier = false, ""
+	s.Standing = tenure.Standing{Serial: 1, Role: tenure.RoleBegin, Incarnation: "i1"}
 }
 
 func claimed(s *postgres.Snapshot) {
@@ -196,13 +317,14 @@ func claimed(s *postgres.Snapshot) {
 func TestNoPlanBreaksAnInvariant(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	verbs := map[string]int{}
-	for range 200_000 {
+	for range 60_000 {
 		given := anySnapshot(random)
 		decided := plan.Decide(given)
 		if violations := plan.Check(given, decided); len(violations) > 0 {
 			t.Fatalf("%v\nplan:\n%ssnapshot: %+v\nrecord: %+v", violations, decided, given, given.Volume.Record)
 		}
-		if !given.Process.Running && !given.Stopping && len(decided.Actions)+len(decided.Holds) == 0 {
+		if !given.Process.Running && !given.Stopping && given.Standing.Role != tenure.RoleYield &&
+			len(decided.Actions)+len(decided.Holds) == 0 {
 			t.Fatalf("the server is down, and nothing is done or said: %+v", given)
 		}
 		for _, action := range decided.Actions {
@@ -215,6 +337,10 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 		postgres.RecordSettings{}, postgres.TightenMode{}, postgres.KillLeftover{}, postgres.RemovePIDFile{},
 		postgres.InstallCertificate{}, postgres.WriteFiles{}, postgres.StartServer{}, postgres.StopServer{},
 		postgres.Reload{}, postgres.CreateRole{}, postgres.CreateDatabase{}, postgres.RecordApplication{},
+		postgres.BeginClone{}, postgres.Clone{}, postgres.BeginDiscard{}, postgres.Discard{}, postgres.BeginRewind{},
+		postgres.Rewind{}, postgres.RecordRewound{}, postgres.AskUpstream{}, postgres.FollowUpstream{},
+		postgres.FollowNobody{}, postgres.Promote{}, postgres.KillServer{}, postgres.CreateAgents{}, postgres.KeepPlaces{},
+		postgres.EndSessions{}, postgres.EndSenders{}, postgres.Checkpoint{}, postgres.GiveUp{},
 	} {
 		if verb := fmt.Sprintf("%T", action); verbs[verb] == 0 {
 			t.Errorf("no plan had %s", verb)
@@ -238,9 +364,11 @@ func anySnapshot(random *rand.Rand) postgres.Snapshot {
 	s.Settings.Mounted.SystemIdentifier = pick(random, "", "7401", "9")
 	s.Settings.Mounted.Major = pick(random, 17, 15)
 	recorded := *s.Settings.Mounted
-	s.Volume.Record.InProgress = pick(random, "", postgres.StepInitialise)
+	s.Volume.Record.InProgress = pick(random, "", postgres.StepInitialise, postgres.StepClone, postgres.StepDiscard,
+		postgres.StepRewind)
+	step := s.Volume.Record.InProgress
 	// A record that is complete has an identifier, and only then: no other one can be read.
-	if s.Volume.Record.SystemIdentifier = ""; s.Volume.Record.InProgress == "" {
+	if s.Volume.Record.SystemIdentifier = ""; step == "" || step == postgres.StepRewind {
 		s.Volume.Record.SystemIdentifier = pick(random, "7401", "9")
 	}
 	if random.IntN(2) == 0 {
@@ -278,5 +406,94 @@ func anySnapshot(random *rand.Rand) postgres.Snapshot {
 		Known: pick(random, true, false), Role: pick(random, true, false), Login: true, PasswordMatches: true,
 		Database: pick(random, false, true),
 	}
+	anyStanding(random, &s)
+	anyReplication(random, &s)
 	return s
+}
+
+func anyStanding(random *rand.Rand, s *postgres.Snapshot) {
+	one, two := wire.Member{Name: "cities-1", Incarnation: "i1"}, wire.Member{Name: "cities-2", Incarnation: "i2"}
+	s.Fenced = pick(random, uint64(0), 3)
+	s.Standing = tenure.Standing{
+		Serial: 3, Term: 2, Timeline: pick(random, 1, 2, 3), Initialised: pick(random, true, false), Incarnation: "i1",
+		SystemIdentifier: pick(random, "7401", "9", ""), Upstream: pick(random, two, one, wire.Member{}),
+		Members: pick(random, []wire.Member{one, two}, []wire.Member{one}, nil), OpenReads: pick(random, false, true),
+		OpenStart: pick(random, "", "s1-1", "s1-2"),
+		Setting:   pick(random, tenure.Setting{}, tenure.Setting{K: 1, Names: []wire.Member{two}}),
+	}
+	roles := []tenure.Role{
+		tenure.RoleLead, tenure.RoleFollow, tenure.RoleIdle, tenure.RoleBegin, tenure.RoleYield, tenure.RoleCatchUp, "",
+	}
+	s.Standing.Role = roles[random.IntN(len(roles))]
+	if random.IntN(4) == 0 {
+		// What a replica meets most of the time: no search by chance alone would come to a clone.
+		s.Standing.Role, s.Standing.Initialised, s.Standing.SystemIdentifier = tenure.RoleFollow, true, "7401"
+		s.Standing.Upstream, s.Standing.Members, s.Fenced = two, []wire.Member{one, two}, 0
+		s.Process.Running, s.Process.Leftover = false, 0
+	}
+	if s.Standing.Role == tenure.RoleBegin && random.IntN(2) == 0 {
+		s.Standing.Initialised, s.Process.Running, s.Process.Leftover = false, false, 0
+		if s.Settings.Mounted != nil {
+			s.Settings.Mounted.Initialised = false
+		}
+	}
+}
+
+func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
+	s.Data.Standby = pick(random, s.Server.Replica, !s.Server.Replica)
+	s.Data.Timeline = pick(random, 1, 2)
+	s.Server.Timeline = pick(random, s.Data.Timeline, 3)
+	s.Data.End = pick(random, nil, &tenure.Position{Timeline: 1, LSN: 100}, &tenure.Position{Timeline: 1, LSN: 300})
+	s.Promoting, s.Trouble = pick(random, false, true), pick(random, "", "", "", "wrong")
+	s.Process.Lost = pick(random, false, true)
+	s.Rewinding = pick(random, postgres.Essence(s.Standing), "")
+	s.Quorum.Replace = pick(random, nil, []int{7})
+	s.Quorum.Checkpoint = pick(random, false, true)
+	s.Upstream = postgres.Upstream{
+		Of: s.Standing.Upstream, Term: 2, Known: pick(random, true, false), At: s.Now,
+		History: postgres.History{{Timeline: 1}, {Timeline: 3, Begin: 200}},
+	}
+	s.Server.Replication = postgres.Replication{
+		Receiving: pick(random, true, false), Sessions: pick(random, 0, 2), Roles: pick(random, true, false),
+		Place: s.Data.End, Slots: pick(random, nil, []string{"meridian_x"}),
+	}
+	for _, kind := range []postgres.JobKind{
+		postgres.JobClone, postgres.JobRewind, postgres.JobDiscard, postgres.JobStop, postgres.JobAsk, postgres.JobCheckpoint,
+	} {
+		if random.IntN(3) > 0 {
+			continue
+		}
+		s.Jobs = append(s.Jobs, postgres.Job{
+			Kind: kind, For: pick(random, postgres.Essence(s.Standing), "yield s1", "other"), Running: pick(random, false, true),
+			Problem: pick(random, "", "broken"), Ended: s.Now.Add(-pick(random, time.Second, time.Hour)),
+		})
+	}
+	if random.IntN(8) == 0 {
+		s.Standing.Role, s.Standing.Timeline, s.Standing.SystemIdentifier = tenure.RoleLead, 3, "7401"
+		s.Process.Running, s.Process.Leftover, s.Server.Replica, s.Data.Standby = true, 0, true, true
+	}
+	if random.IntN(2) == 0 {
+		loadWanted(s)
+	}
+}
+
+// loadWanted makes the server have loaded what it should, as far as a test can tell: without it no search would come to
+// a promotion.
+func loadWanted(s *postgres.Snapshot) {
+	settings := s.Settings.Mounted
+	if settings == nil {
+		return
+	}
+	in := render.Input{
+		Settings: *settings, Instance: s.Instance, User: s.Programs.User, Runtime: s.Runtime,
+		Certificate: s.Certificate.Mounted,
+	}
+	if in.Certificate == "" {
+		in.Certificate = s.Certificate.Installed
+	}
+	if s.Standing.Role == tenure.RoleLead || s.Standing.Role == tenure.RoleYield {
+		in.Quorum = &s.Standing.Setting
+	}
+	_, s.Server.Loaded = render.Files(in)
+	s.Server.Proven, s.Server.Replication.Names = s.Server.Loaded, render.StandbyNames(in.Quorum)
 }

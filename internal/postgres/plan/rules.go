@@ -11,31 +11,52 @@ import "meridian.dev/meridian/internal/postgres"
 var rules = []rule{
 	// What must never happen.
 	stopWhenTold,           // A pod that ends stops its server and does nothing else.
+	killWithoutTheRight,    // C3: a primary that was told to be something else does not live on.
 	waitForAReadableVolume, // What cannot be read is not empty.
 	shareNoVolume,          // V1: one agent, and no server of another pod, at a time.
 	refuseAnotherDatabase,  // V2: the volume of another database is not touched.
 	waitForSettings,        // Without settings nothing new begins; what runs goes on.
+	waitForAStanding,       // Nothing is begun before it is known what this instance shall be.
+	giveUpWhatIsNotWanted,  // A long act ends when another is wanted.
 	refuseALostVolume,      // V3: initdb never runs where data has been.
 	refuseUnknownData,      // V4: data that nobody recorded is not ours.
 	refuseAnotherVersion,   // V5: a server never meets the files of another major version.
 	refuseAnotherIdentity,  // V6: the data has the system identifier that was recorded.
 	killWhatTheServerLeft,  // C2: no old process writes beside a new server.
 
-	// Making an instance.
-	claimAnEmptyVolume,
+	killOnAnUnfinishedCopy, // I2: no server lives on a copy that is being made or replaced.
+
+	// Making a copy.
+	claimAnEmptyVolume, // Only the first of a database begins with nothing.
 	initialiseAClaimedVolume,
 	noteACompleteVolume,
+	discardACopy,     // I2: the marker first.
+	cloneTheUpstream, // I1, I2, B2.
+	rewindTheCopy,    // I2.
 
-	// Running it.
+	// The files.
 	closeTheDataDirectory,
 	installTheCertificate,
 	recordNewSettings,
-	writeFiles,
+	writeFiles, // Q2: the quorum is in the file before a server leads. G1: the gate is a part of the files.
 	tellOfRefusedParameters,
-	startTheServer,
+	chooseTheUpstream, // F1: nobody is followed by a standing that was fenced.
+
+	// Starting and stopping.
+	yieldThePlace,  // Gate, checkpoint, stop.
+	askTheUpstream, // Whether the copy is a part of the upstream's history.
+	replaceADivergedCopy,
+	startTheServer, // C3, T1.
 	waitForTheServer,
+	checkTheTimeline, // T1: after a promotion, timeline and place of the fork.
 	reloadWhatChanged,
-	waitForTheRecord,
+	promoteAReplica, // T1, Q2.
+	tellOfTheUpstream,
+
+	// What a primary does for the others.
+	keepPlaces,
+	makeAgents,
+	enforceTheQuorum, // B1.
 
 	// What is inside. Each stands for itself: a missing extension does not keep a password from being changed.
 	makeTheRole,

@@ -2,10 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -55,6 +57,10 @@ func files(s postgres.Snapshot) ([]postgres.Content, string) {
 	refused := refusedBefore(s)
 	in := render.Input{
 		Settings: settings, Instance: s.Instance, User: s.Programs.User, Runtime: s.Runtime, Refused: refused,
+		Listen: s.Listen, Port: s.Port, Open: open(s),
+	}
+	if leads(s) {
+		in.Quorum = &s.Standing.Setting
 	}
 	if in.Certificate = s.Certificate.Mounted; in.Certificate == "" {
 		in.Certificate = s.Certificate.Installed
@@ -67,7 +73,7 @@ func files(s postgres.Snapshot) ([]postgres.Content, string) {
 func complete(s postgres.Snapshot) bool {
 	ours := 0
 	for _, file := range s.Files {
-		if file.Ours {
+		if file.Ours && slices.Contains(render.Names(), file.Name) {
 			ours++
 		}
 	}
@@ -104,6 +110,10 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 	if s.Process.Running {
 		return false
 	}
+	primary, wanted := startAs(s, plan)
+	if !wanted {
+		return true
+	}
 	_, mark := files(s)
 	if s.Process.Failures > 0 && s.Process.Mark == mark && noteRefused(s, complainedAbout(s.Process), plan) {
 		return true
@@ -124,7 +134,11 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 			Why: "postmaster.pid is of a server that is no more: the lock of the volume is ours, and nothing of it is left",
 		})
 	}
-	plan.do(postgres.StartServer{Why: startReason(s), Mark: mark})
+	start := postgres.StartServer{Why: startReason(s), Mark: mark, Primary: primary}
+	if s.Standing.Role == tenure.RoleLead && !primary {
+		start.Withdraw = s.Standing.Timeline
+	}
+	plan.do(start)
 	return true
 }
 
@@ -163,7 +177,7 @@ func waitForTheServer(s postgres.Snapshot, plan *draft) bool {
 
 // reloadWhatChanged also learns what the server does not accept, which shows only of what it has loaded.
 func reloadWhatChanged(s postgres.Snapshot, plan *draft) bool {
-	if _, mark := files(s); s.Server.Loaded != mark {
+	if _, mark := files(s); s.Server.Loaded != mark || s.Server.Proven != mark {
 		plan.do(postgres.Reload{Why: "the server has not loaded the present configuration"})
 		return false
 	}

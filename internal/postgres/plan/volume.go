@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -12,6 +13,8 @@ func stopWhenTold(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	switch {
+	case s.JobOf(postgres.JobStop).Running:
+		plan.wait(postgres.Hold{Reason: wire.ReasonServerRecovering, Detail: "PostgreSQL is being stopped"})
 	case s.Process.Running:
 		plan.do(postgres.StopServer{Why: "the pod was told to end"})
 	case s.Process.Leftover > 0:
@@ -93,10 +96,15 @@ func refuseALostVolume(s postgres.Snapshot, plan *draft) bool {
 	if s.Data.Presence != postgres.DataAbsent {
 		return false
 	}
+	record := s.Volume.Record
 	settings, _ := wanted(s)
-	// A server that runs without its files has lost them, whatever the record says.
-	recorded := s.Volume.Record != nil && !unfinished(s.Volume.Record)
-	if !recorded && !settings.Initialised && !s.Process.Running {
+	had := settings.Initialised || s.Standing.Initialised
+	switch {
+	case s.Process.Running: // It has lost its files, whatever the record says.
+	case record != nil && (record.Whole() || record.InProgress == postgres.StepRewind):
+	case had && s.Standing.Role == tenure.RoleLead:
+	case had && s.Standing.Role == tenure.RoleBegin:
+	default:
 		return false
 	}
 	plan.wait(postgres.Hold{
@@ -156,7 +164,12 @@ func refuseAnotherIdentity(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	settings, _ := wanted(s)
-	for _, known := range []string{settings.SystemIdentifier, recordedIdentity(s.Volume.Record)} {
+	identities := []string{settings.SystemIdentifier, recordedIdentity(s.Volume.Record), s.Standing.SystemIdentifier}
+	if !recordedCopy(s.Volume.Record) {
+		// What was begun here and never served is replaced, whatever it is.
+		return false
+	}
+	for _, known := range identities {
 		if known == "" || known == s.Data.SystemIdentifier {
 			continue
 		}
@@ -168,6 +181,11 @@ func refuseAnotherIdentity(s postgres.Snapshot, plan *draft) bool {
 		return true
 	}
 	return false
+}
+
+// recordedCopy says that there is a copy that may have served somebody.
+func recordedCopy(record *postgres.Record) bool {
+	return record.Whole() || record != nil && record.InProgress == postgres.StepRewind
 }
 
 func recordedIdentity(record *postgres.Record) string {
@@ -188,19 +206,26 @@ func killWhatTheServerLeft(s postgres.Snapshot, plan *draft) bool {
 }
 
 func claimAnEmptyVolume(s postgres.Snapshot, plan *draft) bool {
-	if s.Volume.Record != nil {
+	if s.Volume.Record != nil || s.Standing.Role != tenure.RoleBegin {
 		return false
 	}
 	settings, _ := wanted(s)
 	plan.do(postgres.ClaimVolume{
-		Why: "the volume is empty, and this database has never had data", DatabaseUID: settings.DatabaseUID,
+		Why: "the volume is empty, and this instance is to begin the database", DatabaseUID: settings.DatabaseUID,
+		Incarnation: s.Standing.Incarnation,
 	})
 	return true
 }
 
 func initialiseAClaimedVolume(s postgres.Snapshot, plan *draft) bool {
-	if !unfinished(s.Volume.Record) || s.Data.Presence != postgres.DataAbsent {
+	if !unfinished(s.Volume.Record) || s.Standing.Role != tenure.RoleBegin {
 		return false
+	}
+	if s.Data.Presence != postgres.DataAbsent {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonWaitingForRecord, Detail: "the first data is made, and the lease does not tell of it yet",
+		})
+		return true
 	}
 	why := postgres.Why("the volume is claimed and has no data yet")
 	if s.Data.Draft {
@@ -210,8 +235,14 @@ func initialiseAClaimedVolume(s postgres.Snapshot, plan *draft) bool {
 	return true
 }
 
+// noteACompleteVolume counts data as complete only when the lease tells of it: from then on an empty volume is a loss.
 func noteACompleteVolume(s postgres.Snapshot, plan *draft) bool {
-	if !unfinished(s.Volume.Record) {
+	record := s.Volume.Record
+	if record == nil || record.InProgress != postgres.StepInitialise && record.InProgress != postgres.StepClone {
+		return false
+	}
+	ours := s.Standing.Initialised && s.Data.SystemIdentifier == s.Standing.SystemIdentifier
+	if s.Data.Presence != postgres.DataPresent || !ours || s.JobOf(postgres.JobClone).Running {
 		return false
 	}
 	plan.do(postgres.RecordInitialised{

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -27,6 +29,13 @@ type Input struct {
 	Refused []string
 	// Certificate identifies the installed certificate. It is part of the mark, so that a new one causes a reload.
 	Certificate string
+	// Listen and Port are where the server listens; empty and 0 for everywhere and the usual port.
+	Listen string
+	Port   uint16
+	// Open lets applications in (G1).
+	Open bool
+	// Quorum is what a server that leads waits for; nil for one that does not lead.
+	Quorum *tenure.Setting
 }
 
 // Superuser is the role that the agent uses, over the local socket only.
@@ -36,7 +45,11 @@ const Superuser = "postgres"
 const (
 	MarkParameter     = "meridian.mark"
 	SettingsParameter = "meridian.settings"
+	GateParameter     = "meridian.gate"
 )
+
+// GateOpen is the value of the gate's parameter in a server whose rules of access let applications in.
+const GateOpen = "open"
 
 // LogPrefix starts every entry of PostgreSQL's log; the separator is a character that names do not contain. The fields
 // are time, process, SQL state, user, database and application.
@@ -66,8 +79,11 @@ const Header = "# Written by the Meridian agent. Changes are overwritten: use th
 // Files returns the files and the mark that a server shows which has loaded them.
 func Files(in Input) (files []postgres.Content, mark string) {
 	identity := Header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
-	access := Header + accessRules
-	main := Header + "include '" + generated + "'\n"
+	for _, role := range AgentRoles {
+		identity += fmt.Sprintf("instance %s %s\n", quoted(CommonName), role)
+	}
+	access := Header + access(in.Open)
+	main := Header + "include '" + generated + "'\ninclude_if_exists '" + UpstreamFile + "'\n"
 	settings := Header + parameters(in)
 	mark = Hash(strings.Join([]string{identity, access, main, settings, in.Certificate}, "\x00"))
 	settings += line(MarkParameter, mark)
@@ -79,16 +95,40 @@ func Files(in Input) (files []postgres.Content, mark string) {
 	}, mark
 }
 
-// accessRules lets the superuser in over the local socket alone, and nobody else over it. Over the network there is TLS
-// with a password and nothing else.
+// CommonName is in the certificate of every instance of the database.
+const CommonName = "meridian:instance"
+
+// The roles by which agents reach each other's servers. None is a superuser, and each needs a certificate.
+const (
+	RoleReplication = "meridian_replication"
+	RoleRewind      = "meridian_rewind"
+	RoleMonitor     = "meridian_monitor"
+)
+
+// AgentRoles are all of them.
+var AgentRoles = []string{RoleReplication, RoleRewind, RoleMonitor}
+
+// access lets the superuser in over the local socket alone, and nobody else over it. Over the network there are agents
+// with a certificate and applications with TLS and a password, if the gate is open, and nothing else.
 //
 //nolint:dupword // "all" is PostgreSQL's word for any database, any role and any address.
-const accessRules = `local all postgres peer map=meridian
+func access(open bool) string {
+	rules := `local all postgres peer map=meridian
 local all all reject
+local replication all reject
 host all postgres all reject
-hostssl all all all scram-sha-256
-host all all all reject
+host replication postgres all reject
+hostssl replication ` + RoleReplication + ` all cert map=instance
+hostssl postgres ` + RoleRewind + ` all cert map=instance
+hostssl postgres ` + RoleMonitor + ` all cert map=instance
+host all ` + strings.Join(AgentRoles, ",") + ` all reject
+host replication all all reject
 `
+	if open {
+		rules += "hostssl all all all scram-sha-256\n"
+	}
+	return rules + "host all all all reject\n"
+}
 
 // parameters are defaults, then the user's, then what Meridian manages: in a file the last one wins.
 func parameters(in Input) string {
@@ -114,6 +154,12 @@ func parameters(in Input) string {
 	if in.Settings.Major >= 17 {
 		text.WriteString(line("allow_alter_system", "off"))
 	}
+	text.WriteString(line("synchronous_standby_names", StandbyNames(in.Quorum)))
+	gate := "closed"
+	if in.Open {
+		gate = GateOpen
+	}
+	text.WriteString(line(GateParameter, gate))
 	text.WriteString(line(SettingsParameter, in.Settings.Hash()))
 	return text.String()
 }
@@ -123,12 +169,31 @@ var defaults = []wire.Parameter{
 	{Name: "timezone", Value: "UTC"},
 	{Name: "log_timezone", Value: "UTC"},
 	{Name: "max_connections", Value: "100"},
+	// A reader on a replica is not interrupted by the primary's cleaning, and holds up replay only so long.
+	{Name: "hot_standby_feedback", Value: "on"},
+	{Name: "max_standby_streaming_delay", Value: "10s"},
+	{Name: "max_wal_senders", Value: "16"},
+	{Name: "max_replication_slots", Value: "16"},
+	// A slot of an absent member must not fill the disk.
+	{Name: "max_slot_wal_keep_size", Value: "2GB"},
+	{Name: "wal_keep_size", Value: "256MB"},
+	// Whoever is not there any more is noticed, however the network went away.
+	{Name: "wal_sender_timeout", Value: "5s"},
+	{Name: "wal_receiver_timeout", Value: "5s"},
+	{Name: "wal_receiver_status_interval", Value: "1s"},
+	{Name: "wal_retrieve_retry_interval", Value: "500ms"},
+	{Name: "tcp_keepalives_idle", Value: "5"},
+	{Name: "tcp_keepalives_interval", Value: "2"},
+	{Name: "tcp_keepalives_count", Value: "3"},
+	{Name: "tcp_user_timeout", Value: "10s"},
 }
 
 // placed are those that depend on the instance and its runtime folder.
 func placed(in Input) []wire.Parameter {
 	runtime := in.Runtime
 	return []wire.Parameter{
+		{Name: "listen_addresses", Value: cmp.Or(in.Listen, "*")},
+		{Name: "port", Value: fmt.Sprint(cmp.Or(in.Port, wire.PortPostgres))},
 		{Name: "cluster_name", Value: in.Instance},
 		{Name: "unix_socket_directories", Value: runtime},
 		{Name: "ssl_cert_file", Value: path.Join(runtime, TLSFolder, wire.KeyCertificate)},
@@ -138,8 +203,6 @@ func placed(in Input) []wire.Parameter {
 }
 
 var managed = []wire.Parameter{
-	{Name: "listen_addresses", Value: "*"},
-	{Name: "port", Value: fmt.Sprint(wire.PortPostgres)},
 	{Name: "unix_socket_permissions", Value: "0700"},
 	{Name: "ssl", Value: "on"},
 	{Name: "ssl_min_protocol_version", Value: "TLSv1.2"},
@@ -155,6 +218,9 @@ var managed = []wire.Parameter{
 	{Name: "log_destination", Value: "stderr"},
 	{Name: "logging_collector", Value: "off"},
 	{Name: "log_line_prefix", Value: LogPrefix},
+	{Name: "archive_mode", Value: "off"},
+	{Name: "recovery_target_timeline", Value: "latest"},
+	{Name: "recovery_min_apply_delay", Value: "0"},
 }
 
 // line keeps the escapes of LogPrefix, which the file format has for characters that cannot be printed.

@@ -1,21 +1,27 @@
 package render_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/scenario"
 )
 
 type input struct {
-	Settings    wire.Settings `json:"settings"`
-	Instance    string        `json:"instance"`
-	User        string        `json:"user"`
-	Runtime     string        `json:"runtime"`
-	Refused     []string      `json:"refused,omitempty"`
-	Certificate string        `json:"certificate"`
+	Settings    wire.Settings   `json:"settings"`
+	Instance    string          `json:"instance"`
+	User        string          `json:"user"`
+	Runtime     string          `json:"runtime"`
+	Refused     []string        `json:"refused,omitempty"`
+	Certificate string          `json:"certificate"`
+	Listen      string          `json:"listen,omitempty"`
+	Port        uint16          `json:"port,omitempty"`
+	Open        bool            `json:"open,omitempty"`
+	Quorum      *tenure.Setting `json:"quorum,omitempty"`
 }
 
 func TestFiles(t *testing.T) {
@@ -65,6 +71,10 @@ func TestMarkFollowsEverything(t *testing.T) {
 			in.Settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "1MB"}}
 		},
 		"extensions": func(in *render.Input) { in.Settings.Extensions = []string{"postgis"} },
+		"gate":       func(in *render.Input) { in.Open = true },
+		"quorum":     func(in *render.Input) { in.Quorum = &tenure.Setting{} },
+		"listen":     func(in *render.Input) { in.Listen = "127.0.0.1" },
+		"port":       func(in *render.Input) { in.Port = 5433 },
 	} {
 		in := base
 		change(&in)
@@ -78,5 +88,57 @@ func TestMarkFollowsEverything(t *testing.T) {
 		if !strings.Contains(files[2].Text, render.MarkParameter+" = '"+mark+"'") {
 			t.Errorf("%s: the mark is not in the file", name)
 		}
+	}
+}
+
+func TestStandbyNames(t *testing.T) {
+	one, two := wire.Member{Name: "cities-1", Incarnation: "a"}, wire.Member{Name: "cities-2", Incarnation: "b"}
+	for want, quorum := range map[string]*tenure.Setting{
+		`ANY 1 ("meridian-nobody")`:          nil,
+		"":                                   {},
+		`ANY 2 ("cities-1/a", "cities-2/b")`: {K: 2, Names: []wire.Member{two, one}},
+	} {
+		if got := render.StandbyNames(quorum); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A slot has a name of its own for each member, and one that PostgreSQL takes.
+func TestSlot(t *testing.T) {
+	seen := map[string]wire.Member{}
+	long := strings.Repeat("x", 70)
+	for _, member := range []wire.Member{
+		{Name: "cities-1", Incarnation: "8c0e5d9e-5e7b-4f1c-9d53-0b7a4f7b6c11"},
+		{Name: "cities-1", Incarnation: "8c0e5d9e-5e7b-4f1c-9d53-0b7a4f7b6c12"},
+		{Name: "cities_1", Incarnation: "8c0e5d9e-5e7b-4f1c-9d53-0b7a4f7b6c11"},
+		{Name: long + "1", Incarnation: long}, {Name: long + "2", Incarnation: long}, {Name: "Ä.b", Incarnation: "C"},
+	} {
+		slot := render.Slot(member)
+		if !regexp.MustCompile(`^[a-z0-9_]{1,63}$`).MatchString(slot) || !render.OurSlot(slot) {
+			t.Errorf("%s: %q", member, slot)
+		}
+		if other, taken := seen[slot]; taken {
+			t.Errorf("%s and %s share %s", member, other, slot)
+		}
+		seen[slot] = member
+	}
+}
+
+func TestUpstream(t *testing.T) {
+	text := render.Upstream(render.Follow{
+		Self: wire.Member{Name: "cities-2", Incarnation: "i2"}, Slot: "meridian_x", Host: "cities-1-0.cities-pods",
+		Address: "10.0.0.1", Port: 5432, Runtime: "/run", Key: "upstream-1",
+	})
+	for _, want := range []string{
+		"application_name=cities-2/i2", "host=cities-1-0.cities-pods", "hostaddr=10.0.0.1", "sslmode=verify-full",
+		"sslkey=/run/upstream-1/tls.key", "user=meridian_replication", "primary_slot_name = 'meridian_x'",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if !strings.Contains(render.Alone(), "primary_conninfo = ''\n") {
+		t.Error(render.Alone())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/kit/supervise"
 )
 
@@ -23,6 +24,7 @@ type control struct {
 	systemIdentifier string
 	timeline         int
 	state            string
+	redo             uint64
 }
 
 // readControl runs pg_controldata when the file has changed since the last time, which it does at checkpoints only.
@@ -64,10 +66,17 @@ func parseControl(output []byte) (control, error) {
 			read.systemIdentifier = value
 		case "Database cluster state":
 			read.state = value
-		case "Latest checkpoint's TimeLineID":
-			if read.timeline, err = strconv.Atoi(value); err != nil {
+		case "Latest checkpoint's REDO location":
+			if read.redo, err = postgres.ParseLSN(value); err != nil {
 				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
 			}
+		case "Latest checkpoint's TimeLineID", "Min recovery ending loc's timeline":
+			// A promotion is noted in the second before the first checkpoint of the new timeline.
+			timeline, err := strconv.Atoi(value)
+			if err != nil {
+				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
+			}
+			read.timeline = max(read.timeline, timeline)
 		}
 	}
 	if read.systemIdentifier == "" || read.state == "" || read.timeline == 0 {

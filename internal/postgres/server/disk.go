@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
@@ -36,6 +37,10 @@ type Disk struct {
 
 	lock    *os.File
 	control control
+	// redo is where recovery would begin, for Position.
+	redo  atomic.Uint64
+	line  atomic.Int64
+	major atomic.Int64
 }
 
 func (d *Disk) path(parts ...string) string {
@@ -44,6 +49,9 @@ func (d *Disk) path(parts ...string) string {
 
 // Data is the path of the data directory.
 func (d *Disk) Data() string { return d.path(dataFolder) }
+
+// Major is the version of the data, 0 while unknown.
+func (d *Disk) Major() int { return int(d.major.Load()) }
 
 // Look implements postgres.Disk.
 func (d *Disk) Look(ctx context.Context) (postgres.Volume, postgres.Data) {
@@ -60,6 +68,7 @@ func (d *Disk) Look(ctx context.Context) (postgres.Volume, postgres.Data) {
 	if err != nil {
 		volume.Problem = err.Error()
 	}
+	volume.Full = d.full()
 	return volume, data
 }
 
@@ -111,11 +120,17 @@ func (d *Disk) lookAtData(ctx context.Context) (postgres.Data, error) {
 	if data.Major, err = strconv.Atoi(strings.TrimSpace(string(version))); err != nil {
 		return damaged(data, fmt.Errorf("understand PG_VERSION: %w", err))
 	}
+	d.major.Store(int64(data.Major))
 	control, err := d.readControl(ctx)
 	if err != nil {
 		return damaged(data, err)
 	}
 	data.SystemIdentifier, data.Timeline, data.State = control.systemIdentifier, control.timeline, control.state
+	d.redo.Store(control.redo)
+	d.line.Store(int64(control.timeline))
+	if _, err := os.Lstat(filepath.Join(d.Data(), standbySignal)); err == nil {
+		data.Standby = true
+	}
 	return data, nil
 }
 

@@ -7,7 +7,15 @@
 // Start reading at [Disk.Look].
 package server
 
-import "meridian.dev/meridian/internal/postgres"
+import (
+	"path/filepath"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/supervise"
+)
 
 // Each interface of the loop is met.
 var (
@@ -15,4 +23,77 @@ var (
 	_ postgres.Mounts = (*Mounts)(nil)
 	_ postgres.Runner = (*Runner)(nil)
 	_ postgres.SQL    = (*Link)(nil)
+	_ postgres.Copies = (*Copies)(nil)
+	_ postgres.Probe  = (*Probe)(nil)
 )
+
+// Place is where everything is.
+type Place struct {
+	// Volume, Runtime, Settings, App and TLS are folders.
+	Volume, Runtime, Settings, App, TLS string
+	// Port is PostgreSQL's, 0 for the usual one.
+	Port       uint16
+	Supervisor *supervise.Supervisor
+	// Env is the environment of PostgreSQL and its programs.
+	Env []string
+	// Lines gets the log of the server.
+	Lines func([]byte)
+	// Fast and Immediate bound the two ways to stop.
+	Fast, Immediate time.Duration
+	// Ended is called when the server has ended, from another goroutine.
+	Ended func()
+}
+
+// World is everything real that the loop stands on.
+type World struct {
+	Disk   *Disk
+	Mounts *Mounts
+	Runner *Runner
+	Link   *Link
+	Copies *Copies
+	Probe  *Probe
+}
+
+// New puts it together.
+func New(place Place) *World {
+	installed := filepath.Join(place.Runtime, render.TLSFolder)
+	disk := &Disk{Folder: place.Volume, Supervisor: place.Supervisor, Env: place.Env}
+	port := place.Port
+	if port == 0 {
+		port = wire.PortPostgres
+	}
+	link := func() *Link { return &Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
+	return &World{
+		Disk: disk,
+		Mounts: &Mounts{
+			SettingsFolder: place.Settings, AppFolder: place.App, TLSFolder: place.TLS, Installed: installed,
+		},
+		Runner: &Runner{
+			Supervisor: place.Supervisor, Disk: disk, Env: place.Env, Lines: place.Lines, Fast: place.Fast,
+			Immediate: place.Immediate, Ended: place.Ended,
+		},
+		Link: link(),
+		Copies: &Copies{
+			Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Installed: installed,
+		},
+		Probe: &Probe{Link: link()},
+	}
+}
+
+// Ports returns it as the loop uses it.
+func (w *World) Ports() postgres.Ports {
+	return postgres.Ports{
+		Clock: clock{}, Mounts: w.Mounts, Disk: w.Disk, Runner: w.Runner, SQL: w.Link, Copies: w.Copies, Probe: w.Probe,
+		Subscribe: w.Runner.Subscribe,
+	}
+}
+
+// Close ends what is open.
+func (w *World) Close() {
+	w.Probe.Close()
+	w.Link.Close()
+}
+
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Now() }

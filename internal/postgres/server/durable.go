@@ -95,3 +95,11 @@ func (d *Disk) lookAtLock() (postgres.Lock, error) {
 
 // LockFile is the locked file, to be handed down to the server, or nil.
 func (d *Disk) LockFile() *os.File { return d.lock }
+
+// Unlock gives the lock back, for a process that has more than one volume in its life.
+func (d *Disk) Unlock() {
+	if d.lock != nil {
+		_ = d.lock.Close()
+		d.lock = nil
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,12 +23,19 @@ type Link struct {
 	// Folder holds the socket.
 	Folder string
 	Port   uint16
+	// Major tells the version of the server, 0 while unknown.
+	Major func() int
 
 	connection *pgx.Conn
+	proven     proof
 }
 
-// lookPatience bounds an observation: a server that hangs is a fact, and must not hang the loop.
-const lookPatience = 3 * time.Second
+const (
+	// lookPatience bounds an observation: a server that hangs is a fact, and must not hang the loop.
+	lookPatience = time.Second
+	// shortPatience bounds an act that takes no time in a server that is well.
+	shortPatience = 5 * time.Second
+)
 
 // pinned are settings of each session. What tenants can influence, such as names in a search path or settings of a
 // database, must not change what our statements mean; and our statements are not for the log.
@@ -44,6 +52,7 @@ var pinned = map[string]string{
 	"log_min_duration_statement":          "-1",
 	"log_min_error_statement":             "panic",
 	"log_statement":                       "none",
+	"role":                                "none",
 	"row_security":                        "off",
 	"statement_timeout":                   "0",
 	"synchronous_commit":                  "local",
@@ -57,7 +66,10 @@ func (l *Link) connect(ctx context.Context, database string) (*pgx.Conn, error) 
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
 	config.Database, config.Password, config.Fallbacks = database, "", nil
-	config.RuntimeParams = pinned
+	config.RuntimeParams = maps.Clone(pinned)
+	if l.Major != nil && l.Major() >= 17 {
+		config.RuntimeParams["transaction_timeout"] = "0"
+	}
 	config.ConnectTimeout = lookPatience
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	connection, err := pgx.ConnectConfig(ctx, config)
@@ -96,7 +108,7 @@ func (l *Link) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = l.connection.Close(ctx)
-	l.connection = nil
+	l.connection, l.proven = nil, proof{}
 }
 
 const serverQuery = `
@@ -111,7 +123,7 @@ select pg_is_in_recovery(),
        coalesce(current_setting('` + render.SettingsParameter + `', true), ''),
        array(select name from pg_settings where pending_restart order by name),
        array(select coalesce(name, '') from pg_file_settings f
-             where error is not null
+             where error is not null and (name is not null or sourcefile is not null)
                and not exists (select from pg_settings s where s.name = lower(f.name) and s.pending_restart)
              order by seqno)`
 
@@ -120,6 +132,12 @@ func (l *Link) Server(ctx context.Context) postgres.Server {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	server, err := l.look(ctx)
+	if err == nil {
+		err = l.prove(ctx, &server)
+	}
+	if err == nil {
+		err = l.lookAtStreams(ctx, &server)
+	}
 	if err != nil {
 		l.Close()
 		return postgres.Server{Problem: err.Error()}
@@ -247,34 +265,6 @@ func (l *Link) CreateDatabase(ctx context.Context, name, owner string) error {
 	}
 	return l.execute(ctx, connection,
 		fmt.Sprintf("create database %s owner %s template template0", identifier(name), identifier(owner)))
-}
-
-const schemaQuery = `
-select coalesce(v.schema, '') from pg_available_extension_versions v
-join pg_available_extensions a on a.name = v.name and a.default_version = v.version where a.name = $1`
-
-// CreateExtension implements postgres.SQL. An extension that names no schema itself goes into public, where
-// applications look for it: the pinned search path would put it among the server's own objects.
-func (l *Link) CreateExtension(ctx context.Context, database, name string) error {
-	connection, err := l.main(ctx)
-	if err != nil {
-		return err
-	}
-	var schema string
-	err = connection.QueryRow(ctx, schemaQuery, name).Scan(&schema)
-	if err != nil {
-		return fmt.Errorf("look for the extension: %w", short(err))
-	}
-	statement := "create extension if not exists " + identifier(name)
-	if schema == "" {
-		statement += " schema public"
-	}
-	return l.inDatabase(ctx, database, statement)
-}
-
-// UpdateExtension implements postgres.SQL.
-func (l *Link) UpdateExtension(ctx context.Context, database, name, to string) error {
-	return l.inDatabase(ctx, database, fmt.Sprintf("alter extension %s update to %s", identifier(name), identifier(to)))
 }
 
 func (l *Link) inDatabase(ctx context.Context, database, statement string) error {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -113,6 +114,46 @@ func (m *Mounts) InstallCertificate(identity string) error {
 	for index, name := range tlsFiles {
 		if err := writeDurably(filepath.Join(m.Installed, name), content[index], 0o600); err != nil {
 			return fmt.Errorf("install the certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// LendKey implements postgres.Mounts. The files are copies of those that are installed.
+func (m *Mounts) LendKey(name string) error {
+	content, err := readTLS(m.Installed)
+	if err != nil {
+		return fmt.Errorf("lend the key: %w", err)
+	}
+	folder := filepath.Join(filepath.Dir(m.Installed), name)
+	lent, err := readTLS(folder)
+	if err != nil || lent.identity() != content.identity() {
+		if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("lend the key: %w", err)
+		}
+		for index, name := range tlsFiles {
+			if err := writeDurably(filepath.Join(folder, name), content[index], 0o600); err != nil {
+				return fmt.Errorf("lend the key: %w", err)
+			}
+		}
+	}
+	return m.takeBack(folder)
+}
+
+// TakeKeysBack implements postgres.Mounts.
+func (m *Mounts) TakeKeysBack() error { return m.takeBack("") }
+
+func (m *Mounts) takeBack(but string) error {
+	lent, err := filepath.Glob(filepath.Join(filepath.Dir(m.Installed), render.KeyPrefix+"*"))
+	if err != nil {
+		return fmt.Errorf("take back what was lent: %w", err)
+	}
+	for _, folder := range lent {
+		if folder == but {
+			continue
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("take back what was lent: %w", err)
 		}
 	}
 	return nil

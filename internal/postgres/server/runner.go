@@ -29,16 +29,25 @@ type Runner struct {
 
 	mutex    sync.Mutex
 	process  *supervise.Process
+	start    string // Identifies the start.
 	mark     string
 	asked    bool // Whether the end of the process was asked for.
 	counted  bool // Whether the end of the process was looked at.
 	failures int
+	told     func()
 	ended    time.Time
 	words    words
 }
 
 // steady is how long a server must have run for its end not to count as a failure to start.
 const steady = time.Minute
+
+// Subscribe asks to be told when the server has ended or has spoken of itself.
+func (r *Runner) Subscribe(ended func()) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.told = ended
+}
 
 // Look implements postgres.Runner.
 func (r *Runner) Look() postgres.Process {
@@ -51,6 +60,7 @@ func (r *Runner) Look() postgres.Process {
 	if !ended {
 		return postgres.Process{
 			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.wasReached(),
+			Start: r.start, Lost: r.words.lost(),
 		}
 	}
 	if !r.counted {
@@ -59,6 +69,7 @@ func (r *Runner) Look() postgres.Process {
 	facts := postgres.Process{
 		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.text(),
 		Started: r.process.Started(), Reached: r.words.wasReached(), Complaints: r.words.before(),
+		Start: r.start, Lost: r.words.lost(),
 	}
 	// When the table cannot be read, the worst is assumed: the kill that follows reports the error.
 	group, err := r.process.Group()
@@ -101,16 +112,34 @@ func (r *Runner) Start(mark string) error {
 		return fmt.Errorf("start the server: %w", err)
 	}
 	r.process, r.mark, r.asked, r.counted = process, mark, false, false
+	r.start = fmt.Sprintf("%x-%d", process.Started().UnixNano(), process.PID())
 	go func() {
 		<-process.Done()
-		r.Ended()
+		if r.Ended != nil {
+			r.Ended()
+		}
+		r.tell()
 	}()
 	return nil
 }
 
 func (r *Runner) line(line []byte) {
-	r.words.add(line)
-	r.Lines(line)
+	// What the server itself says is news, such as the end of a stream: the loop shall look at once.
+	if r.words.add(line) {
+		r.tell()
+	}
+	if r.Lines != nil {
+		r.Lines(line)
+	}
+}
+
+func (r *Runner) tell() {
+	r.mutex.Lock()
+	told := r.told
+	r.mutex.Unlock()
+	if told != nil {
+		told()
+	}
 }
 
 func (r *Runner) current(asked bool) *supervise.Process {

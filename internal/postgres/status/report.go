@@ -3,7 +3,10 @@
 package status
 
 import (
+	"time"
+
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -32,36 +35,59 @@ func Report(snapshot postgres.Snapshot, plan postgres.Plan, outcome postgres.Out
 			report.Extensions = append(report.Extensions, wire.Extension{Name: extension.Name, Version: extension.Installed})
 		}
 	}
+	engine := Engine(snapshot, "")
+	report.Standing, report.Term = string(snapshot.Standing.Role), snapshot.Standing.Term
+	report.Serving = snapshot.Server.Open
+	report.Streams, report.LagBytes = engine.Streams, engine.Lag
+	if snapshot.Server.Replica {
+		report.LagMilliseconds = lag(snapshot).Milliseconds()
+	}
 	report.Reason, report.Message = reason(plan, outcome)
 	return report.Canonical()
 }
 
-// Ready tells whether the instance accepts connections and has what the application needs. When that cannot be seen, a
-// database that has served before is taken to have it: a look that fails must not take a working server away.
-//
-// Nothing may be written before the operator has stored whose data this is: an instance that lost its volume before
-// that would begin anew, and nobody would know of the loss.
+// Ready tells whether the instance takes sessions of applications and has what they need. When the latter cannot be
+// seen, a database that has served before is taken to have it: a look that fails must not take a working server away.
 func Ready(snapshot postgres.Snapshot) bool {
-	record := snapshot.Volume.Record
+	record, server := snapshot.Volume.Record, snapshot.Server
 	switch application := snapshot.Application; {
-	case snapshot.Stopping || !snapshot.Process.Running || !snapshot.Server.Reachable:
+	case snapshot.Stopping || !snapshot.Process.Running || !server.Reachable || !server.Open:
 		return false
-	case record == nil || !recorded(snapshot.Settings.Mounted, *record):
+	case !record.Whole():
 		return false
-	case snapshot.Server.Replica:
-		return true
+	case server.Replica:
+		return readable(snapshot)
+	case snapshot.Standing.Role != tenure.RoleLead || snapshot.Standing.OpenStart != snapshot.LeadingStart():
+		return false
 	case application.Known && !(application.Role && application.Database):
 		return false
 	}
 	return record.Application != nil
 }
 
-// recorded goes by the settings of before when the mounted ones cannot be read: those were mounted as well.
-func recorded(mounted *wire.Settings, record postgres.Record) bool {
-	if mounted == nil {
-		mounted = record.Settings
+// readable says whether a replica is near enough to what its primary has.
+func readable(snapshot postgres.Snapshot) bool {
+	if !snapshot.Standing.OpenReads {
+		return false
 	}
-	return mounted != nil && mounted.Records(record.SystemIdentifier)
+	settings := snapshot.Settings.Mounted
+	if settings == nil {
+		settings = snapshot.Volume.Record.Settings
+	}
+	if settings == nil || settings.MaxReadLagMilliseconds <= 0 {
+		return true
+	}
+	return lag(snapshot) <= time.Duration(settings.MaxReadLagMilliseconds)*time.Millisecond
+}
+
+// lag is how old the data of a replica is at most, by what it knows: nothing while it streams and has replayed all that
+// it has, else the age of the last transaction that it replayed.
+func lag(snapshot postgres.Snapshot) time.Duration {
+	replication := snapshot.Server.Replication
+	if replication.Receiving && replication.Replayed >= replication.Received && replication.Received >= replication.Ahead {
+		return 0
+	}
+	return replication.Age
 }
 
 func state(snapshot postgres.Snapshot, plan postgres.Plan) wire.State {
@@ -73,7 +99,7 @@ func state(snapshot postgres.Snapshot, plan postgres.Plan) wire.State {
 		return wire.StateRunning
 	case stalled(plan):
 		return wire.StateFailed
-	case claims(plan) || record != nil && record.InProgress == postgres.StepInitialise:
+	case claims(plan) || record != nil && !record.Whole():
 		return wire.StateInitialising
 	}
 	return wire.StateStarting
@@ -81,7 +107,8 @@ func state(snapshot postgres.Snapshot, plan postgres.Plan) wire.State {
 
 func claims(plan postgres.Plan) bool {
 	for _, action := range plan.Actions {
-		if _, ok := action.(postgres.ClaimVolume); ok {
+		switch action.(type) {
+		case postgres.ClaimVolume, postgres.BeginClone:
 			return true
 		}
 	}

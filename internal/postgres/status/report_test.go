@@ -2,9 +2,13 @@ package status_test
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/status"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -42,23 +46,46 @@ func TestReason(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	up := postgres.Snapshot{
-		Settings: postgres.Settings{Mounted: &wire.Settings{Initialised: true, SystemIdentifier: "7401"}},
+		Settings: postgres.Settings{Mounted: &wire.Settings{MaxReadLagMilliseconds: 5000}},
 		Volume: postgres.Volume{Record: &postgres.Record{
 			SystemIdentifier: "7401", Application: &wire.Application{Database: "app", Owner: "app"},
 		}},
-		Process: postgres.Process{Running: true}, Server: postgres.Server{Reachable: true},
+		Process:     postgres.Process{Running: true, Start: "s1"},
+		Server:      postgres.Server{Reachable: true, Open: true, Timeline: 1},
 		Application: postgres.Application{Known: true, Role: true, Database: true},
+		Standing:    tenure.Standing{Role: tenure.RoleLead, OpenStart: "s1-1"},
+	}
+	replica := func(s *postgres.Snapshot) {
+		s.Standing = tenure.Standing{Role: tenure.RoleFollow, OpenReads: true}
+		s.Server.Replica, s.Application.Known = true, false
+		s.Server.Replication = postgres.Replication{Receiving: true, Received: 9, Replayed: 9, Ahead: 9, Age: time.Hour}
 	}
 	for name, test := range map[string]struct {
 		change func(*postgres.Snapshot)
 		want   bool
 	}{
-		"all there":       {func(*postgres.Snapshot) {}, true},
-		"told to end":     {func(s *postgres.Snapshot) { s.Stopping = true }, false},
-		"no process":      {func(s *postgres.Snapshot) { s.Process.Running = false }, false},
-		"no answer":       {func(s *postgres.Snapshot) { s.Server.Reachable = false }, false},
-		"no database yet": {func(s *postgres.Snapshot) { s.Application.Database = false }, false},
-		"a replica":       {func(s *postgres.Snapshot) { s.Server.Replica, s.Application.Known = true, false }, true},
+		"all there":        {func(*postgres.Snapshot) {}, true},
+		"told to end":      {func(s *postgres.Snapshot) { s.Stopping = true }, false},
+		"no process":       {func(s *postgres.Snapshot) { s.Process.Running = false }, false},
+		"no answer":        {func(s *postgres.Snapshot) { s.Server.Reachable = false }, false},
+		"a closed gate":    {func(s *postgres.Snapshot) { s.Server.Open = false }, false},
+		"another start":    {func(s *postgres.Snapshot) { s.Process.Start = "s2" }, false},
+		"gives its place":  {func(s *postgres.Snapshot) { s.Standing.Role = tenure.RoleYield }, false},
+		"no database yet":  {func(s *postgres.Snapshot) { s.Application.Database = false }, false},
+		"a replica":        {replica, true},
+		"a closed replica": {func(s *postgres.Snapshot) { replica(s); s.Standing.OpenReads = false }, false},
+		"a replica without a primary, of a moment ago": {func(s *postgres.Snapshot) {
+			replica(s)
+			s.Server.Replication.Receiving, s.Server.Replication.Age = false, time.Second
+		}, true},
+		"a replica without a primary for long": {func(s *postgres.Snapshot) {
+			replica(s)
+			s.Server.Replication.Receiving, s.Server.Replication.Age = false, time.Minute
+		}, false},
+		"a replica that is behind": {func(s *postgres.Snapshot) {
+			replica(s)
+			s.Server.Replication.Replayed, s.Server.Replication.Age = 1, time.Minute
+		}, false},
 		"a first look that fails": {func(s *postgres.Snapshot) {
 			s.Application = postgres.Application{}
 			s.Volume.Record = &postgres.Record{SystemIdentifier: "7401"}
@@ -67,26 +94,56 @@ func TestReady(t *testing.T) {
 		"not noted on the volume": {func(s *postgres.Snapshot) {
 			s.Volume.Record = &postgres.Record{SystemIdentifier: "7401"}
 		}, false},
-		"not stored by the operator": {func(s *postgres.Snapshot) { s.Settings.Mounted = &wire.Settings{} }, false},
-		"other data is stored": {func(s *postgres.Snapshot) {
-			s.Settings.Mounted = &wire.Settings{Initialised: true, SystemIdentifier: "9"}
+		"an unfinished copy": {func(s *postgres.Snapshot) {
+			s.Volume.Record = &postgres.Record{InProgress: postgres.StepClone}
 		}, false},
-		"a replica of other data": {func(s *postgres.Snapshot) {
-			s.Server.Replica = true
-			s.Settings.Mounted = &wire.Settings{Initialised: true, SystemIdentifier: "9"}
-		}, false},
-		"spoilt settings, stored before": {func(s *postgres.Snapshot) {
-			record := *s.Volume.Record
-			record.Settings, s.Settings.Mounted = s.Settings.Mounted, nil
-			s.Volume.Record = &record
-		}, true},
-		"spoilt settings, never stored": {func(s *postgres.Snapshot) { s.Settings.Mounted = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := up
 			test.change(&given)
 			if got := status.Ready(given); got != test.want {
 				t.Errorf("ready %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// What the loop of the lease is told of a copy.
+func TestEngine(t *testing.T) {
+	ours := postgres.Volume{Lock: postgres.LockOurs, Record: &postgres.Record{Incarnation: "i1", SystemIdentifier: "7"}}
+	in := func(step postgres.Step) postgres.Volume {
+		return postgres.Volume{Lock: postgres.LockOurs, Record: &postgres.Record{Incarnation: "i1", InProgress: step}}
+	}
+	end := &tenure.Position{Timeline: 1, LSN: 9}
+	present := postgres.Data{Presence: postgres.DataPresent, SystemIdentifier: "7", End: end}
+	absent := postgres.Data{Presence: postgres.DataAbsent}
+	for name, test := range map[string]struct {
+		volume postgres.Volume
+		data   postgres.Data
+		want   tenure.Engine
+	}{
+		"whole": {ours, present, tenure.Engine{
+			Known: true, Data: tenure.DataWhole, Incarnation: "i1", SystemIdentifier: "7", Flushed: present.End,
+		}},
+		"nothing": {
+			postgres.Volume{Lock: postgres.LockOurs}, absent, tenure.Engine{Known: true, Data: tenure.DataNone},
+		},
+		"not ours":      {postgres.Volume{Lock: postgres.LockOthers}, absent, tenure.Engine{}},
+		"unreadable":    {postgres.Volume{Problem: "x"}, absent, tenure.Engine{}},
+		"lost":          {ours, absent, tenure.Engine{Known: true}},
+		"being cloned":  {in(postgres.StepClone), present, tenure.Engine{Known: true, Data: tenure.DataNone}},
+		"being removed": {in(postgres.StepDiscard), present, tenure.Engine{Known: true, Data: tenure.DataNone}},
+		"being rewound": {in(postgres.StepRewind), present, tenure.Engine{
+			Known: true, Data: tenure.DataChanging, Incarnation: "i1", SystemIdentifier: "7",
+		}},
+		"first, not told of yet": {in(postgres.StepInitialise), present, tenure.Engine{
+			Known: true, Data: tenure.DataNone, Incarnation: "i1", SystemIdentifier: "7",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := status.Engine(postgres.Snapshot{Volume: test.volume, Data: test.data}, "")
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

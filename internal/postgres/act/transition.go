@@ -1,0 +1,231 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// confirmPatience bounds a consistent read of the lease, cutPatience the end of a receiver.
+const (
+	confirmPatience = 5 * time.Second
+	cutPatience     = time.Second
+)
+
+// guarded carries out what goes through the authority. These acts do not take their turn: the authority waits for
+// nobody, and knows itself which standing is the present one.
+func (a *Actor) guarded(ctx context.Context, standing tenure.Standing, action postgres.Action) (ok bool, err error) {
+	switch action := action.(type) {
+	case postgres.BeginClone:
+		return true, a.destroy(ctx, standing, func() error { return a.beginClone(ctx, action) })
+	case postgres.BeginDiscard:
+		return true, a.destroy(ctx, standing, func() error {
+			return a.record(ctx, func(record *postgres.Record) {
+				*record = postgres.Record{
+					DatabaseUID: record.DatabaseUID, Incarnation: record.Incarnation, InProgress: postgres.StepDiscard,
+					Settings: record.Settings,
+				}
+			})
+		})
+	case postgres.BeginRewind:
+		return true, a.destroy(ctx, standing, func() error {
+			if a.Rewinding != nil {
+				a.Rewinding(postgres.Essence(standing))
+			}
+			return a.record(ctx, func(record *postgres.Record) { record.InProgress = postgres.StepRewind })
+		})
+	case postgres.FollowUpstream:
+		return true, a.exclude(standing, func() error { return a.follow(standing, action) })
+	case postgres.StartServer:
+		if action.Primary {
+			return true, a.startPrimary(standing, action)
+		}
+		return true, a.exclude(standing, func() error { return a.startReplica(action) })
+	case postgres.Promote:
+		return true, a.promote(ctx, standing, action)
+	}
+	return false, nil
+}
+
+func (a *Actor) exclude(standing tenure.Standing, act func() error) error {
+	if a.Authority == nil {
+		return errors.New("there is no authority to ask")
+	}
+	return a.Authority.Exclude(standing.Serial, act)
+}
+
+// destroy is for what cannot be taken back: a consistent read right before shows that another leads.
+func (a *Actor) destroy(ctx context.Context, standing tenure.Standing, act func() error) error {
+	if a.Authority == nil {
+		return errors.New("there is no authority to ask")
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmPatience)
+	defer cancel()
+	if err := a.Authority.Confirm(ctx, standing.Serial); err != nil {
+		return fmt.Errorf("confirm who leads: %w", err)
+	}
+	return a.exclude(standing, func() error {
+		if a.Fenced != nil && a.Fenced(standing.Serial) {
+			return errFenced
+		}
+		return act()
+	})
+}
+
+// beginClone is for a volume that has nothing, or whose copy was discarded.
+func (a *Actor) beginClone(ctx context.Context, action postgres.BeginClone) error {
+	volume, data := a.Ports.Disk.Look(ctx)
+	record := volume.Record
+	switch {
+	case record == nil:
+		if err := a.empty(ctx); err != nil {
+			return err
+		}
+		record = &postgres.Record{DatabaseUID: action.DatabaseUID}
+	case volume.Problem != "" || volume.Lock != postgres.LockOurs:
+		return errors.New("the volume cannot be used: " + volume.Problem)
+	case record.InProgress != postgres.StepDiscard && record.InProgress != postgres.StepInitialise:
+		return errors.New("the record does not say that the copy is to be replaced")
+	case data.Presence != postgres.DataAbsent:
+		return errors.New("there is a copy in the place")
+	}
+	return a.Ports.Disk.WriteRecord(postgres.Record{
+		DatabaseUID: record.DatabaseUID, Incarnation: a.Incarnation(), InProgress: postgres.StepClone,
+		Settings: record.Settings,
+	})
+}
+
+// follow runs under the lock of the fence.
+func (a *Actor) follow(standing tenure.Standing, action postgres.FollowUpstream) error {
+	if a.Fenced != nil && a.Fenced(standing.Serial) {
+		return errFenced
+	}
+	if err := a.Ports.Mounts.LendKey(action.Key); err != nil {
+		return err
+	}
+	if err := a.Ports.Disk.Upstream(action.Text); err != nil {
+		return err
+	}
+	return a.reload()
+}
+
+func (a *Actor) followNobody(action postgres.FollowNobody) error {
+	if err := a.Ports.Mounts.TakeKeysBack(); err != nil {
+		return err
+	}
+	if err := a.Ports.Disk.Upstream(action.Text); err != nil {
+		return err
+	}
+	return a.reload()
+}
+
+func (a *Actor) reload() error {
+	if !a.Ports.Runner.Look().Running {
+		return nil
+	}
+	return a.Ports.Runner.Reload()
+}
+
+func (a *Actor) startReplica(action postgres.StartServer) error {
+	if action.Withdraw > 0 {
+		if err := a.Ports.Disk.Withdraw(action.Withdraw); err != nil {
+			return err
+		}
+	}
+	if err := a.Ports.Disk.Standby(true); err != nil {
+		return err
+	}
+	return a.Ports.Runner.Start(action.Mark)
+}
+
+// startPrimary demands the whole configuration: without it, nobody knows which quorum the files name (Q2).
+func (a *Actor) startPrimary(standing tenure.Standing, action postgres.StartServer) error {
+	if action.Mark == "" {
+		return errors.New("the configuration of a primary could not be written")
+	}
+	return a.lead(standing, func() error {
+		if err := a.Ports.Disk.Standby(false); err != nil {
+			return err
+		}
+		return a.Ports.Runner.Start(action.Mark)
+	})
+}
+
+// lead runs an act that lets a server lead, right after the right to was confirmed (C3).
+func (a *Actor) lead(standing tenure.Standing, act func() error) error {
+	if a.Authority == nil {
+		return errors.New("there is no authority to ask")
+	}
+	if err := a.Authority.MayLead(standing.Serial); err != nil {
+		return fmt.Errorf("may not lead: %w", err)
+	}
+	if a.Turn == nil {
+		return act()
+	}
+	return a.Turn(standing.Serial, act)
+}
+
+// promote cuts the replica off first, so that it is known how far it has come, and where the new timeline must begin.
+func (a *Actor) promote(ctx context.Context, standing tenure.Standing, action postgres.Promote) error {
+	if err := a.followNobody(postgres.FollowNobody{Text: render.Alone()}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cutPatience)
+	defer cancel()
+	if err := a.Ports.Runner.EndReceiver(ctx); err != nil {
+		return err
+	}
+	if entering, err := a.Ports.Runner.EndEntering(); err != nil || entering > 0 {
+		return errors.Join(fmt.Errorf("%d sessions are about to be let in by earlier rules", entering), err)
+	}
+	reached, err := a.Ports.Disk.Position(action.From)
+	if err != nil {
+		return err
+	}
+	if reached.Timeline >= action.Timeline {
+		return fmt.Errorf("the copy is at %s, and was to be promoted to timeline %d", reached, action.Timeline)
+	}
+	if err := a.Ports.Disk.Reserve(action.Timeline); err != nil {
+		return err
+	}
+	return a.lead(standing, func() error {
+		if a.Promoting != nil {
+			a.Promoting(reached, action.Timeline)
+		}
+		return a.Ports.Runner.Promote()
+	})
+}
+
+// copying begins the long acts. The marker of each is on the volume already.
+func (a *Actor) copying(standing tenure.Standing, action postgres.Action) error {
+	essence := postgres.Essence(standing)
+	copies := a.Ports.Copies
+	switch action := action.(type) {
+	case postgres.Discard:
+		a.Jobs.Begin(postgres.JobDiscard, essence, copies.Discard)
+	case postgres.Clone:
+		a.Jobs.Begin(postgres.JobClone, essence, func(ctx context.Context) error {
+			return copies.Clone(ctx, action.Source)
+		})
+	case postgres.Rewind:
+		a.Jobs.Begin(postgres.JobRewind, essence, func(ctx context.Context) error {
+			return copies.Rewind(ctx, action.Source)
+		})
+	case postgres.AskUpstream:
+		a.Jobs.Begin(postgres.JobAsk, essence, func(ctx context.Context) error {
+			answer, err := copies.Ask(ctx, action.Source)
+			if err != nil {
+				answer = postgres.Upstream{Problem: err.Error()}
+			}
+			answer.Of, answer.Term, answer.At = standing.Upstream, standing.Term, a.Ports.Clock.Now()
+			a.Asked(answer)
+			return err
+		})
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
+)
+
+func TestHistory(t *testing.T) {
+	history, err := postgres.ParseHistory(5, "1\t0/3000100\tno recovery target specified\n\n# note\n3\t0/5000000\tx\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := postgres.History{{Timeline: 1}, {Timeline: 3, Begin: 0x3000100}, {Timeline: 5, Begin: 0x5000000}}
+	if diff := cmp.Diff(want, history); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	// The record that ends where a timeline begins is of the one before.
+	for lsn, want := range map[uint64]int{
+		1: 1, 0x3000100: 1, 0x3000101: 3, 0x5000000: 3, 0x5000001: 5, 1 << 40: 5,
+	} {
+		if got := history.At(lsn); got != want {
+			t.Errorf("at %X: timeline %d, want %d", lsn, got, want)
+		}
+	}
+	for position, want := range map[tenure.Position]bool{
+		{Timeline: 1, LSN: 0x3000100}: true, {Timeline: 1, LSN: 0x3000101}: false, {Timeline: 3, LSN: 0x5000000}: true,
+		{Timeline: 3, LSN: 0x5000001}: false, {Timeline: 5, LSN: 1 << 40}: true, {Timeline: 2, LSN: 1}: false,
+		{Timeline: 6, LSN: 1}: false,
+	} {
+		if got := history.Holds(position); got != want {
+			t.Errorf("%s: %t, want %t", position, got, want)
+		}
+	}
+}
+
+// A placeholder takes a number, and is a part of nothing.
+func TestPlaceholder(t *testing.T) {
+	history, err := postgres.ParseHistory(3, "# taken\n")
+	if err != nil || !history.Placeholder() || history.Has(1) {
+		t.Errorf("%v, %v", history, err)
+	}
+	first, err := postgres.ParseHistory(1, "")
+	if err != nil || first.Placeholder() {
+		t.Errorf("%v, %v", first, err)
+	}
+	for _, text := range []string{"1\n", "x 0/1\n", "1 0-1\n"} {
+		if _, err := postgres.ParseHistory(3, text); err == nil {
+			t.Errorf("%q was understood", text)
+		}
+	}
+}

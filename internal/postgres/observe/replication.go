@@ -1,0 +1,215 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// Asked takes what an upstream said of itself, from any goroutine.
+func (o *Observer) Asked(upstream postgres.Upstream) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.upstream = upstream
+}
+
+// Promoting takes how far the copy had come right before a promotion to a timeline, from any goroutine.
+func (o *Observer) Promoting(reached tenure.Position, timeline int) {
+	start := o.Ports.Runner.Look().Start
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.promotion = promotion{start: start, reached: reached, timeline: timeline}
+}
+
+// Rewinding takes what the marker of a rewind was written for, from any goroutine.
+func (o *Observer) Rewinding(essence string) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.rewinding = essence
+}
+
+// rememberAhead keeps where the sender was: once it is dead, the server does not know any more.
+func (o *Observer) rememberAhead(server *postgres.Server) {
+	if o.ahead.timeline != server.Timeline {
+		o.ahead = ahead{timeline: server.Timeline}
+	}
+	o.ahead.lsn = max(o.ahead.lsn, server.Replication.Ahead)
+	server.Replication.Ahead = o.ahead.lsn
+}
+
+// lookAtReplication adds what takes a memory to know.
+func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
+	o.mutex.Lock()
+	s.Upstream = o.upstream
+	s.Rewinding = o.rewinding
+	promoted := o.promotion
+	o.mutex.Unlock()
+	s.Promoting = s.Process.Running && promoted.start == s.Process.Start && promoted.start != ""
+	s.Data.End = o.endOf(*s)
+	if s.Server.Reachable && s.Server.Replica {
+		s.Server.Replication.Place = o.placeOf(s.Server)
+		o.rememberAhead(&s.Server)
+	}
+	start := s.LeadingStart()
+	if start != "" {
+		if o.leading.start != start {
+			o.leading = leading{start: start, process: s.Process.Start, recovered: s.Server.Replication.Flushed}
+		}
+		s.Server.Replication.Recovered = o.leading.recovered
+		s.Quorum = o.barrier.look(*s)
+	}
+	s.Trouble = o.troubleOf(*s, promoted)
+	if s.Process.Running && o.leading.process == s.Process.Start {
+		s.Remembered = o.leading.start
+	}
+	watched := ""
+	if s.Standing.Role == tenure.RoleLead {
+		watched = s.KnownStart()
+	}
+	o.Ports.Probe.Watch(watched)
+	s.Hung = o.Ports.Probe.Hung()
+}
+
+// endOf reads the end of the log once for each end of a server or of a job that changes the copy.
+func (o *Observer) endOf(s postgres.Snapshot) *tenure.Position {
+	record := s.Volume.Record
+	quiet := !s.Process.Running && s.Process.Leftover == 0 && s.Volume.Problem == "" && s.Volume.Lock == postgres.LockOurs
+	if !quiet || s.Data.Presence != postgres.DataPresent || !record.Whole() {
+		o.end = end{}
+		return nil
+	}
+	key := fmt.Sprint(s.Process.Start, s.Process.Ended, record.Incarnation, s.Data.Timeline, s.Data.State)
+	if o.end.key != key || o.end.position == nil {
+		position, err := o.Ports.Disk.Position(0)
+		if err != nil {
+			return nil
+		}
+		o.end = end{key: key, position: &position}
+	}
+	return o.end.position
+}
+
+// placeOf is where a replica is, by what it says itself: it may be further.
+func (o *Observer) placeOf(server postgres.Server) *tenure.Position {
+	lsn := max(server.Replication.Received, server.Replication.Replayed)
+	if lsn == 0 {
+		return nil
+	}
+	history, err := o.Ports.Disk.History(server.Timeline)
+	if err != nil {
+		return nil
+	}
+	return &tenure.Position{Timeline: history.At(lsn), LSN: lsn}
+}
+
+// troubleOf keeps in mind what went wrong in a term.
+func (o *Observer) troubleOf(s postgres.Snapshot, promoted promotion) string {
+	if s.Standing.Role != tenure.RoleLead {
+		return ""
+	}
+	if o.trouble.term == s.Standing.Term && o.trouble.text != "" {
+		return o.trouble.text
+	}
+	text := ""
+	if s.LeadingStart() != "" {
+		text = o.wrongBranch(s, promoted)
+	}
+	o.trouble = trouble{term: s.Standing.Term, text: text}
+	return text
+}
+
+// wrongBranch checks a primary against what was reserved and against what the copy had before (T1).
+func (o *Observer) wrongBranch(s postgres.Snapshot, promoted promotion) string {
+	mine := s.Promoting && promoted.timeline == s.Standing.Timeline
+	if s.Server.Timeline > s.Standing.Timeline || mine && s.Server.Timeline != s.Standing.Timeline {
+		return fmt.Sprintf("the server leads on timeline %d, and %d was given out", s.Server.Timeline, s.Standing.Timeline)
+	}
+	if !mine {
+		return ""
+	}
+	history, err := o.Ports.Disk.History(s.Server.Timeline)
+	if err != nil {
+		return err.Error()
+	}
+	if begin := history[len(history)-1].Begin; begin < promoted.reached.LSN || !history.Has(promoted.reached.Timeline) {
+		return fmt.Sprintf("timeline %d began at %s, and the copy had come to %s", s.Server.Timeline,
+			postgres.FormatLSN(begin), promoted.reached)
+	}
+	return ""
+}
+
+// barrier remembers which quorum was in force before, to know what a reload does not do (B1).
+type barrier struct {
+	start string
+	value string
+	k     int
+	// before is until when a sender must have begun to be replaced, checkpoint whether one is needed.
+	before     time.Time
+	checkpoint bool
+	// sure says that an earlier look has found every part of the server to follow the value, lsn where the log ended at
+	// the first look after that: what an older value acknowledged ends before it.
+	sure bool
+	lsn  uint64
+}
+
+func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
+	setting, seen := s.Standing.Setting, s.Server.Replication
+	value := render.StandbyNames(&setting)
+	if seen.Names != value || s.Standing.Role != tenure.RoleLead && s.Standing.Role != tenure.RoleYield {
+		return postgres.Quorum{}
+	}
+	b.note(s.LeadingStart(), value, setting.K, seen.Loaded)
+	job := s.JobOf(postgres.JobCheckpoint)
+	written := job.For == b.start+" "+value && !job.Running && job.Problem == "" && !job.Ended.IsZero()
+	b.checkpoint = b.checkpoint && !written
+	quorum := postgres.Quorum{Checkpoint: b.checkpoint}
+	wished := true
+	for _, sender := range seen.Senders {
+		counts := setting.K > 0 && slices.Contains(setting.Names, sender.Member)
+		if counts && !b.before.IsZero() && !sender.Began.After(b.before) {
+			quorum.Replace = append(quorum.Replace, sender.PID)
+		}
+		// One that began later has the present value from its first moment.
+		if !sender.Began.After(seen.Loaded) && counts != (sender.Priority > 0) {
+			wished = false
+		}
+	}
+	if !wished || len(quorum.Replace) > 0 || quorum.Checkpoint {
+		b.sure, b.lsn = false, 0
+		return quorum
+	}
+	if !b.sure {
+		// The end of the log was read before the senders were: only that of a later look is beyond them.
+		b.sure = true
+		return quorum
+	}
+	if b.lsn == 0 {
+		b.lsn = seen.Flushed
+	}
+	quorum.Setting, quorum.Barrier = &tenure.Setting{K: setting.K, Names: slices.Clone(setting.Names)}, b.lsn
+	return quorum
+}
+
+// note keeps in mind what a change of the quorum needs besides the reload.
+func (b *barrier) note(start, value string, k int, loaded time.Time) {
+	if b.start != start {
+		// Before a promotion the server waited for nobody that exists, and before a start there was none.
+		*b = barrier{start: start, value: render.StandbyNames(nil)}
+	}
+	if b.value == value {
+		return
+	}
+	// What an earlier change needs and did not get yet is still needed.
+	b.checkpoint = value != "" && (b.checkpoint || b.value == "")
+	switch {
+	case k > b.k:
+		b.before = loaded
+	case k < b.k:
+		b.before = time.Time{}
+	}
+	b.value, b.k, b.sure, b.lsn = value, k, false, 0
+}

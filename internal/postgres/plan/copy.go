@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Pauses between copies that failed.
+const (
+	firstCopyPause   = 2 * time.Second
+	longestCopyPause = time.Minute
+)
+
+// another says that the record of the lease has a member that is not this instance: this is not the last copy (I2).
+func another(s postgres.Snapshot) bool {
+	if s.Standing.Upstream.Name == "" || s.Standing.Upstream.Name == s.Instance || !s.Standing.Initialised {
+		return false
+	}
+	for _, member := range s.Standing.Members {
+		if member == s.Standing.Upstream {
+			return true
+		}
+	}
+	return false
+}
+
+func copyPause(job postgres.Job) time.Duration {
+	length := firstCopyPause
+	for failures := job.Failures; failures > 1 && length < longestCopyPause; failures-- {
+		length *= 2
+	}
+	return min(length, longestCopyPause)
+}
+
+func killOnAnUnfinishedCopy(s postgres.Snapshot, plan *draft) bool {
+	if !s.Process.Running || s.Volume.Record.Whole() {
+		return false
+	}
+	plan.do(postgres.KillServer{Why: "the copy is not whole, and a server lives on it"})
+	return true
+}
+
+// discardACopy goes on with what its marker says, and begins it for what never served anybody.
+func discardACopy(s postgres.Snapshot, plan *draft) bool {
+	record := s.Volume.Record
+	switch {
+	case record == nil:
+		return false
+	case record.InProgress == postgres.StepInitialise && s.Standing.Role == tenure.RoleFollow:
+		if s.Data.Presence == postgres.DataAbsent {
+			return false
+		}
+		if another(s) && follows(s) {
+			plan.do(postgres.BeginDiscard{Why: "the data was begun here and never served anybody: another began the database"})
+			return true
+		}
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonWaitingForStanding, Detail: "the data was begun here, and it is not known yet who leads",
+		})
+		return true
+	case record.InProgress != postgres.StepDiscard || s.Data.Presence == postgres.DataAbsent:
+		return false
+	}
+	job := s.JobOf(postgres.JobDiscard)
+	if !job.Running {
+		plan.do(postgres.Discard{Why: "the copy is to be replaced"})
+	}
+	plan.wait(postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy of before is being removed"})
+	return true
+}
+
+// cloneTheUpstream makes a copy where there is none.
+func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	record := s.Volume.Record
+	if recordedCopy(record) {
+		return false
+	}
+	job := s.JobOf(postgres.JobClone)
+	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the data of the primary is being copied"}
+	left := copyPause(job) - s.Now.Sub(job.Ended)
+	switch {
+	case job.Running || s.JobOf(postgres.JobDiscard).Running:
+	case !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s):
+		hold.Reason, hold.Detail = wire.ReasonWaitingForStanding, "there is no data here yet, and no primary to copy it from"
+	case record == nil || record.InProgress == postgres.StepDiscard || record.InProgress == postgres.StepInitialise:
+		settings, _ := wanted(s)
+		plan.do(postgres.BeginClone{Why: "there is no copy here, and there is a primary", DatabaseUID: settings.DatabaseUID})
+	case s.Data.Presence != postgres.DataAbsent:
+		hold.Detail = "the copy is complete, and the lease does not tell of its database"
+	case job.Problem != "" && job.For == postgres.Essence(s.Standing) && left > 0:
+		hold.Detail, hold.Recheck = "the copy failed and is tried again: "+job.Problem, left
+	case s.Certificate.Installed == "":
+		return installForCopy(s, plan)
+	default:
+		plan.do(postgres.Clone{Why: "there is no copy here", Source: source(s)})
+	}
+	plan.wait(hold)
+	return true
+}
+
+// installForCopy comes before the other files, which go into the copy.
+func installForCopy(s postgres.Snapshot, plan *draft) bool {
+	installTheCertificate(s, plan)
+	return true
+}
+
+// rewindTheCopy goes on with what its marker says; when it failed, the copy is no copy of anything and is replaced.
+func rewindTheCopy(s postgres.Snapshot, plan *draft) bool {
+	record := s.Volume.Record
+	if record == nil || record.InProgress != postgres.StepRewind {
+		return false
+	}
+	job := s.JobOf(postgres.JobRewind)
+	tried := job.For == postgres.Essence(s.Standing) && !job.Ended.IsZero() && !job.Running
+	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy is made to fit that of the primary"}
+	switch {
+	case job.Running:
+	case tried && job.Problem == "":
+		plan.do(postgres.RecordRewound{Why: "the copy fits that of the primary"})
+	case !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s):
+		hold.Detail = "the copy was being made to fit another, which does not lead any more"
+	case tried && fresh(s) && s.Upstream.At.After(job.Ended):
+		plan.do(postgres.BeginDiscard{Why: postgres.Why("it could not be made to fit: " + job.Problem)})
+	case tried:
+		if !s.JobOf(postgres.JobAsk).Running {
+			plan.do(postgres.AskUpstream{Why: "whether the primary answers decides what to do", Source: source(s)})
+		}
+	case s.Rewinding != postgres.Essence(s.Standing):
+		plan.do(postgres.BeginDiscard{Why: "a rewind for another primary, or of an earlier agent, has left half a copy"})
+	case s.Certificate.Installed == "":
+		return installForCopy(s, plan)
+	default:
+		plan.do(postgres.Rewind{Why: "the copy has what the primary does not have", Source: source(s)})
+	}
+	plan.wait(hold)
+	return true
+}
+
+// replaceADivergedCopy begins a rewind, or a clone where the log that is needed is gone. The server is stopped before.
+func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
+	if !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s) || s.Primary() {
+		return false
+	}
+	if s.JobOf(postgres.JobStop).Running {
+		plan.wait(postgres.Hold{Reason: wire.ReasonCopying, Detail: "PostgreSQL stops, so that its copy can be replaced"})
+		return true
+	}
+	diverged := false
+	switch place := s.Server.Replication.Place; {
+	case !fresh(s):
+	case s.Process.Running:
+		diverged = s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving && place != nil &&
+			!s.Upstream.History.Holds(*place)
+	default:
+		diverged = s.Data.End != nil && !s.Upstream.History.Holds(*s.Data.End)
+	}
+	lost := s.Process.Lost && fresh(s) && !s.Server.Replication.Receiving
+	switch {
+	case !diverged && !lost:
+		return false
+	case s.Process.Running:
+		plan.do(postgres.StopServer{Why: "the copy is no part of the primary's history, or lacks what that does not keep"})
+	case diverged:
+		plan.do(postgres.BeginRewind{Why: "the copy is no part of the primary's history"})
+	default:
+		plan.do(postgres.BeginDiscard{Why: "the primary does not have the log any more that this copy needs"})
+	}
+	return true
+}

@@ -1,0 +1,372 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// leads says that the instance is told to be the primary, or to end being it.
+func leads(s postgres.Snapshot) bool {
+	return s.Standing.Role == tenure.RoleLead || s.Standing.Role == tenure.RoleYield
+}
+
+// follows says that the instance is to take the log of another, and was not fenced since.
+func follows(s postgres.Snapshot) bool {
+	role := s.Standing.Role
+	return (role == tenure.RoleFollow || role == tenure.RoleCatchUp) && s.Standing.Serial > s.Fenced
+}
+
+// open says whether applications are let in (G1).
+func open(s postgres.Snapshot) bool {
+	start := s.KnownStart()
+	switch s.Standing.Role {
+	case tenure.RoleLead:
+		return start != "" && s.Standing.OpenStart == start
+	case tenure.RoleFollow, tenure.RoleIdle, tenure.RoleCatchUp:
+		return s.Standing.OpenReads && s.Process.Running && s.Data.Standby && s.Server.Replica
+	case tenure.RoleBegin, tenure.RoleYield:
+	}
+	return false
+}
+
+// killWithoutTheRight ends a primary that is one no more: it must not acknowledge anything.
+func killWithoutTheRight(s postgres.Snapshot, plan *draft) bool {
+	if s.Volume.Problem != "" || !s.Primary() || leads(s) || s.Standing.Role == "" {
+		return false
+	}
+	plan.do(postgres.KillServer{Why: "a primary runs here, and this instance is not told to lead"})
+	return true
+}
+
+func waitForAStanding(s postgres.Snapshot, plan *draft) bool {
+	if s.Standing.Role != "" {
+		return false
+	}
+	plan.wait(postgres.Hold{
+		Reason: wire.ReasonWaitingForStanding, Detail: "the agents have not agreed yet on what this instance shall be",
+	})
+	return true
+}
+
+func giveUpWhatIsNotWanted(s postgres.Snapshot, plan *draft) bool {
+	for _, job := range s.Jobs {
+		copying := job.Kind == postgres.JobClone || job.Kind == postgres.JobRewind || job.Kind == postgres.JobAsk
+		outdated := copying && (job.For != postgres.Essence(s.Standing) || !follows(s))
+		ended := job.Kind == postgres.JobExtension && s.Standing.Role != tenure.RoleLead
+		if job.Running && (outdated || ended) {
+			plan.do(postgres.GiveUp{Why: "another standing came, which does not want it", Kind: job.Kind})
+		}
+	}
+	return false
+}
+
+func source(s postgres.Snapshot) postgres.Source {
+	port := s.Port
+	if port == 0 {
+		port = wire.PortPostgres
+	}
+	return postgres.Source{
+		Host: render.Host(s.Database, s.Standing.Upstream.Name), Address: s.Standing.UpstreamAddress, Port: port,
+		Instance: s.Instance,
+	}
+}
+
+func self(s postgres.Snapshot) wire.Member {
+	member := wire.Member{Name: s.Instance}
+	if record := s.Volume.Record; record != nil {
+		member.Incarnation = record.Incarnation
+	}
+	return member
+}
+
+// chooseTheUpstream writes whom the server follows: nobody, unless it is told otherwise and was not fenced since.
+func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	text, key := upstream(s)
+	for _, file := range s.Files {
+		if file.Name == render.UpstreamFile && file.Hash == render.Hash(text) {
+			return false
+		}
+	}
+	if key == "" {
+		plan.do(postgres.FollowNobody{Why: "this instance is to take the log of nobody", Text: text})
+		return false
+	}
+	plan.do(postgres.FollowUpstream{
+		Why: postgres.Why("this instance is to take the log of " + s.Standing.Upstream.String()), Text: text, Key: key,
+	})
+	return false
+}
+
+func upstream(s postgres.Snapshot) (text, key string) {
+	// A name that PostgreSQL would cut is that of another copy.
+	cut := len(self(s).String()) > longestName
+	if !follows(s) || cut || s.Standing.Upstream.Name == "" || s.Standing.Upstream.Name == s.Instance {
+		return render.Alone(), ""
+	}
+	from := source(s)
+	follow := render.Follow{
+		Self: self(s), Host: from.Host, Address: from.Address, Port: from.Port, Runtime: s.Runtime,
+		Key: render.KeyName(s.Standing, s.Certificate.Installed),
+	}
+	if s.Standing.Role == tenure.RoleCatchUp {
+		// Whatever it takes in the middle of an election counts for nobody.
+		follow.Self = wire.Member{Name: "catchup", Incarnation: s.Instance}
+	}
+	// Only for members a place is kept, and only by a primary.
+	if s.Standing.Role == tenure.RoleFollow && slices.Contains(s.Standing.Members, follow.Self) {
+		follow.Slot = render.Slot(follow.Self)
+	}
+	return render.Upstream(follow), follow.Key
+}
+
+// longestName is what PostgreSQL keeps of the name that a replica goes by.
+const longestName = 63
+
+// startAs says as what a server is to be started, and whether one is wanted.
+func startAs(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
+	switch s.Standing.Role {
+	case tenure.RoleLead:
+		return startToLead(s, plan)
+	case tenure.RoleFollow, tenure.RoleCatchUp:
+		return false, mayFollow(s, plan)
+	case tenure.RoleIdle:
+		if wasPrimary(s) && s.Fenced == 0 {
+			plan.wait(postgres.Hold{
+				Reason: wire.ReasonWaitingForStanding,
+				Detail: "the data is that of a primary, and it is not known yet whether it leads again or follows",
+			})
+			return false, false
+		}
+		return false, true
+	case tenure.RoleBegin, tenure.RoleYield:
+	}
+	return false, false
+}
+
+// wasPrimary says that the data was last used by a primary.
+func wasPrimary(s postgres.Snapshot) bool { return !s.Data.Standby }
+
+// startToLead starts as a primary only on the timeline that this copy led on before: another is reached by a promotion.
+func startToLead(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
+	switch {
+	case s.Trouble != "":
+		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})
+		return false, false
+	case s.Data.Timeline == s.Standing.Timeline:
+		// It was given to this copy, which led on it before: nobody else has a log of it that this copy lacks.
+		return true, true
+	case s.Data.Timeline < s.Standing.Timeline:
+		return false, true
+	}
+	plan.wait(passedTimeline(s))
+	return false, false
+}
+
+func passedTimeline(s postgres.Snapshot) postgres.Hold {
+	return postgres.Hold{
+		Reason: wire.ReasonTimelineWrong, Stalled: true,
+		Detail: fmt.Sprintf("the copy is on timeline %d, and was to lead on %d", s.Data.Timeline, s.Standing.Timeline),
+	}
+}
+
+// mayFollow lets a replica start at once: what it has can be looked at later. The data of a primary may have what
+// nobody else has, so it is looked at before.
+func mayFollow(s postgres.Snapshot, plan *draft) bool {
+	if !wasPrimary(s) && !fresh(s) {
+		return true
+	}
+	switch {
+	case s.Data.End == nil:
+		plan.wait(postgres.Hold{Reason: wire.ReasonServerRecovering, Detail: "the end of the log is not known yet"})
+		return false
+	case !fresh(s):
+		plan.wait(missingUpstream(s))
+		return false
+	}
+	if !s.Upstream.History.Holds(*s.Data.End) {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCopying,
+			Detail: "the copy is no part of the primary's history, and may be the last one of its kind: it is left as it is",
+		})
+		return false
+	}
+	return true
+}
+
+// fresh says that the upstream of this standing has said what its history is.
+func fresh(s postgres.Snapshot) bool {
+	return s.Upstream.Known && s.Upstream.Of == s.Standing.Upstream && s.Upstream.Term == s.Standing.Term &&
+		s.Upstream.History.Timeline() >= s.Standing.Timeline
+}
+
+func missingUpstream(s postgres.Snapshot) postgres.Hold {
+	detail := fmt.Sprintf("%s has not told yet what its history is", s.Standing.Upstream.Name)
+	if s.Upstream.Problem != "" {
+		detail = fmt.Sprintf("%s does not answer: %s", s.Standing.Upstream.Name, s.Upstream.Problem)
+	}
+	return postgres.Hold{Reason: wire.ReasonUpstreamMissing, Detail: detail, Recheck: askPause}
+}
+
+// askPause is between two questions.
+const askPause = 500 * time.Millisecond
+
+// askTheUpstream asks when the answer decides something: before the data of a primary follows, and when a replica does
+// not get the log.
+func askTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	if !follows(s) || s.JobOf(postgres.JobAsk).Running {
+		return false
+	}
+	waiting := !s.Process.Running && wasPrimary(s) && !fresh(s)
+	stuck := s.Process.Running && s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving
+	last := s.JobOf(postgres.JobAsk)
+	recently := s.Now.Sub(last.Ended) < askPause && last.For == postgres.Essence(s.Standing)
+	if (waiting || stuck) && !recently {
+		plan.do(postgres.AskUpstream{Why: "whether the copy is a part of its history decides what to do", Source: source(s)})
+	}
+	return false
+}
+
+// checkTheTimeline ends a primary that is on another timeline than the reserved one: another may have the same number.
+func checkTheTimeline(s postgres.Snapshot, plan *draft) bool {
+	if s.Server.Replica || !s.Server.Reachable || !s.Primary() || s.Standing.Role != tenure.RoleLead {
+		return false
+	}
+	switch {
+	case s.Trouble != "":
+		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})
+		plan.do(postgres.KillServer{Why: "T1: " + postgres.Why(s.Trouble)})
+		return true
+	case s.Server.Timeline < s.Standing.Timeline:
+		plan.do(postgres.KillServer{Why: "it leads on an earlier timeline than was given out: it is promoted to that one"})
+		return true
+	}
+	return false
+}
+
+// promoteAReplica comes when the files are in force: the quorum of the new primary, and a closed gate.
+func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
+	if s.Standing.Role != tenure.RoleLead || !s.Server.Replica {
+		return false
+	}
+	_, mark := files(s)
+	switch {
+	case s.Trouble != "":
+		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})
+		return true
+	case s.Data.Timeline > s.Standing.Timeline && s.Data.Standby && !s.Promoting:
+		plan.wait(passedTimeline(s))
+		return true
+	case s.Data.Timeline == s.Standing.Timeline && s.Data.Standby && !s.Promoting:
+		if !s.JobOf(postgres.JobStop).Running {
+			plan.do(postgres.StopServer{Why: "it led on this timeline before, and starts again as a primary"})
+		}
+		plan.wait(promoting("the replica stops, to start as a primary"))
+		return true
+	case s.Server.Proven != mark || s.Server.Open:
+		plan.wait(promoting("the quorum is put in force"))
+		return true
+	case s.Server.Replication.Sessions > 0:
+		plan.do(postgres.EndSessions{Why: "sessions of a replica do not live on in a primary"})
+		return true
+	case s.Promoting || !s.Data.Standby:
+		plan.wait(promoting("the promotion is under way"))
+		return true
+	}
+	plan.do(postgres.Promote{
+		Why: postgres.Why(fmt.Sprintf("this instance leads in term %d", s.Standing.Term)), Timeline: s.Standing.Timeline,
+		From: s.Server.Replication.Replayed,
+	})
+	return true
+}
+
+func promoting(detail string) postgres.Hold {
+	return postgres.Hold{Reason: wire.ReasonPromoting, Detail: detail, Recheck: 20 * time.Millisecond}
+}
+
+// tellOfTheUpstream says why a replica lags.
+func tellOfTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	if follows(s) && s.Server.Replica && !s.Server.Replication.Receiving {
+		plan.wait(missingUpstream(s))
+	}
+	return false
+}
+
+func keepPlaces(s postgres.Snapshot, plan *draft) bool {
+	var wanted, missing []string
+	if s.Standing.Role == tenure.RoleLead && !s.Server.Replica {
+		for _, member := range s.Standing.Members {
+			if member.Name != s.Instance {
+				wanted = append(wanted, render.Slot(member))
+			}
+		}
+	}
+	have := s.Server.Replication
+	for _, name := range wanted {
+		if !slices.Contains(have.Slots, name) {
+			missing = append(missing, name)
+		}
+	}
+	surplus := slices.ContainsFunc(have.Slots, func(name string) bool {
+		return !slices.Contains(wanted, name) && !slices.Contains(have.Busy, name)
+	})
+	if len(missing) > 0 || surplus {
+		plan.do(postgres.KeepPlaces{Why: "the log is kept for members, and for nobody else", Slots: wanted})
+	}
+	return false
+}
+
+func makeAgents(s postgres.Snapshot, plan *draft) bool {
+	if s.Standing.Role == tenure.RoleLead && !s.Server.Replica && !s.Server.Replication.Roles {
+		plan.do(postgres.CreateAgents{Why: "other instances need roles to copy and follow"})
+	}
+	return false
+}
+
+// enforceTheQuorum does what a reload does not (B1).
+func enforceTheQuorum(s postgres.Snapshot, plan *draft) bool {
+	if s.Standing.Role != tenure.RoleLead || s.Server.Replica {
+		return false
+	}
+	if len(s.Quorum.Replace) > 0 {
+		plan.do(postgres.EndSenders{
+			Why: "a sender from before may release commits by the smaller quorum of before", Numbers: s.Quorum.Replace,
+		})
+	}
+	if s.Quorum.Checkpoint && !s.JobOf(postgres.JobCheckpoint).Running {
+		plan.do(postgres.Checkpoint{
+			Why: "sessions wait for a first quorum only after the checkpointer has seen it",
+			For: s.LeadingStart() + " " + render.StandbyNames(&s.Standing.Setting),
+		})
+	}
+	return false
+}
+
+// yieldThePlace lets nobody in, writes a checkpoint so that the stop is short, and stops.
+func yieldThePlace(s postgres.Snapshot, plan *draft) bool {
+	if s.Standing.Role != tenure.RoleYield {
+		return false
+	}
+	_, mark := files(s)
+	purpose := "yield " + s.Process.Start
+	checkpoint := s.JobOf(postgres.JobCheckpoint)
+	switch {
+	case s.JobOf(postgres.JobStop).Running || !s.Process.Running:
+	case !s.Primary() || !s.Server.Reachable:
+		plan.do(postgres.StopServer{Why: "this instance gives its place away"})
+	case s.Server.Proven != mark:
+		plan.do(postgres.Reload{Why: "nobody is let in any more"})
+	case checkpoint.For != purpose && !checkpoint.Running:
+		plan.do(postgres.Checkpoint{Why: "it makes the stop short", For: purpose})
+	case checkpoint.Running:
+		plan.wait(postgres.Hold{Reason: wire.ReasonSwitchover, Detail: "a checkpoint is written before the stop"})
+	default:
+		plan.do(postgres.StopServer{Why: "this instance gives its place away"})
+	}
+	return true
+}

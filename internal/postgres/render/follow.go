@@ -1,0 +1,115 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// UpstreamFile says whom the server follows. It is apart from the other files because it is written under the same lock
+// as a fence, and by nothing else.
+const UpstreamFile = "meridian.upstream.conf"
+
+// Nobody is whom a server waits for that does not lead. It has no effect there; and should such a server ever come to
+// accept writes, it acknowledges none.
+const Nobody = "meridian-nobody"
+
+// StandbyNames is the value of synchronous_standby_names.
+func StandbyNames(quorum *tenure.Setting) string {
+	if quorum == nil {
+		return `ANY 1 ("` + Nobody + `")`
+	}
+	if quorum.K == 0 || len(quorum.Names) == 0 {
+		return ""
+	}
+	var names []string
+	for _, member := range quorum.Names {
+		names = append(names, quoted(member.String()))
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("ANY %d (%s)", quorum.K, strings.Join(names, ", "))
+}
+
+// Follow is whom to take the log from, and as whom.
+type Follow struct {
+	// Self is the name towards the other.
+	Self wire.Member
+	// Slot is the place that is kept there, empty if none is.
+	Slot string
+	// Host is the name in its certificate, Address where it is, empty to look the name up.
+	Host, Address string
+	Port          uint16
+	Runtime       string
+	// Key is the name that the key is lent under.
+	Key string
+}
+
+// Alone is the text of the upstream file of a server that follows nobody.
+func Alone() string {
+	return Header + line("primary_conninfo", "") + line("primary_slot_name", "")
+}
+
+// Upstream is the text of the upstream file.
+func Upstream(follow Follow) string {
+	conninfo := []string{
+		"user=" + RoleReplication, fmt.Sprintf("port=%d", follow.Port), "host=" + follow.Host,
+		"application_name=" + follow.Self.String(), "passfile=/nonexistent",
+		"connect_timeout=3", "keepalives_idle=5", "keepalives_interval=2", "keepalives_count=3", "tcp_user_timeout=5000",
+	}
+	if follow.Address != "" {
+		conninfo = append(conninfo, "hostaddr="+follow.Address)
+	}
+	conninfo = append(conninfo, TLS(path.Join(follow.Runtime, follow.Key))...)
+	return Header + line("primary_conninfo", strings.Join(conninfo, " ")) + line("primary_slot_name", follow.Slot)
+}
+
+// TLS is how a client of PostgreSQL proves itself with the files of a folder, and demands proof.
+func TLS(folder string) []string {
+	return []string{
+		"sslmode=verify-full", "sslcert=" + path.Join(folder, wire.KeyCertificate),
+		"sslkey=" + path.Join(folder, wire.KeyPrivateKey), "sslrootcert=" + path.Join(folder, wire.KeyAuthority),
+		"gssencmode=disable",
+	}
+}
+
+// KeyName is the name that a key is lent under, another one for each term, upstream and certificate: a receiver that
+// was begun for an earlier one finds nothing.
+func KeyName(standing tenure.Standing, certificate string) string {
+	text := fmt.Sprintf("%d %s %s %s", standing.Term, standing.Role, standing.Upstream, certificate)
+	sum := sha256.Sum256([]byte(text))
+	return KeyPrefix + hex.EncodeToString(sum[:6])
+}
+
+// KeyPrefix begins the name of each.
+const KeyPrefix = "upstream-"
+
+// slotPrefix begins the names of our slots.
+const slotPrefix = "meridian_"
+
+// Slot is the name of the place that is kept for a member: letters, digits and underscores.
+func Slot(member wire.Member) string {
+	clean := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, strings.ToLower(text))
+	}
+	name, incarnation := clean(member.Name), clean(member.Incarnation)
+	sum := sha256.Sum256([]byte(member.String()))
+	return slotPrefix + name[:min(len(name), 16)] + "_" + incarnation[:min(len(incarnation), 24)] + "_" +
+		hex.EncodeToString(sum[:4])
+}
+
+// OurSlot says whether a slot is one of these.
+func OurSlot(name string) bool { return strings.HasPrefix(name, slotPrefix) }
+
+// Host is the name by which an instance of a database is found and known.
+func Host(database, instance string) string { return instance + "-0." + database + "-pods" }

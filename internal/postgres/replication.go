@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Replication is what a server takes from and gives to others.
+type Replication struct {
+	// Receiving says that a replica has a receiver that streams. Received is how far the log is flushed, Replayed how far
+	// it is replayed, Ahead where the sender was when it last told. They are 0 while unknown.
+	Receiving bool   `json:"receiving,omitempty"`
+	Received  uint64 `json:"received,omitempty"`
+	Replayed  uint64 `json:"replayed,omitempty"`
+	Ahead     uint64 `json:"ahead,omitempty"`
+	// Age is how old the last replayed transaction is, and means something while there is more to replay.
+	Age time.Duration `json:"age,omitempty"`
+	// Flushed is how far a primary has flushed its log.
+	Flushed uint64 `json:"flushed,omitempty"`
+	// Recovered is where its recovery had ended, or a little later.
+	Recovered uint64 `json:"recovered,omitempty"`
+	// Senders are those that send the log.
+	Senders []Sender `json:"senders,omitempty"`
+	// Slots are the places that are kept for others, Busy those that are in use.
+	Slots []string `json:"slots,omitempty"`
+	Busy  []string `json:"busy,omitempty"`
+	// Place is how far the copy of a replica has come, nil while unknown.
+	Place *tenure.Position `json:"place,omitempty"`
+	// Roles says that the roles of the agents exist.
+	Roles bool `json:"roles,omitempty"`
+	// Sessions counts those of applications.
+	Sessions int `json:"sessions,omitempty"`
+	// Names is synchronous_standby_names as a new session shows it, and Loaded when that was read.
+	Names  string    `json:"names,omitempty"`
+	Loaded time.Time `json:"loaded,omitzero"`
+}
+
+// Sender is one session that sends the log.
+type Sender struct {
+	PID      int         `json:"pid"`
+	Member   wire.Member `json:"member"`
+	Stream   bool        `json:"stream,omitempty"`
+	Flushed  uint64      `json:"flushed,omitempty"`
+	Priority int         `json:"priority,omitempty"`
+	Began    time.Time   `json:"began,omitzero"`
+}
+
+// Upstream is what another server says of itself.
+type Upstream struct {
+	// Of is whom it was asked of, and Term the term that it led then. Nothing else holds for another one.
+	Of   wire.Member `json:"of,omitzero"`
+	Term int64       `json:"term,omitempty"`
+	// Known says that there was an answer, Problem why not.
+	Known            bool    `json:"known,omitempty"`
+	Problem          string  `json:"problem,omitempty"`
+	SystemIdentifier string  `json:"systemIdentifier,omitempty"`
+	LSN              uint64  `json:"lsn,omitempty"`
+	History          History `json:"history,omitempty"`
+	// At is when it was asked.
+	At time.Time `json:"at,omitzero"`
+}
+
+// Quorum is how far the wished quorum has come into force (B1).
+type Quorum struct {
+	// Setting is the one in force, for certain; nil while none is.
+	Setting *tenure.Setting `json:"setting,omitempty"`
+	// Barrier is where the log ended when that was certain: what an earlier one acknowledged ends there.
+	Barrier uint64 `json:"barrier,omitempty"`
+	// Replace are the senders that may still go by an earlier one.
+	Replace []int `json:"replace,omitempty"`
+	// Checkpoint says that one is needed, so that sessions learn of the first quorum.
+	Checkpoint bool `json:"checkpoint,omitempty"`
+}
+
+// JobKind is what a job does.
+type JobKind string
+
+// The jobs.
+const (
+	JobClone      JobKind = "clone"
+	JobRewind     JobKind = "rewind"
+	JobDiscard    JobKind = "discard"
+	JobStop       JobKind = "stop"
+	JobCheckpoint JobKind = "checkpoint"
+	JobExtension  JobKind = "extension"
+	JobAsk        JobKind = "ask"
+)
+
+// Job is something that takes long.
+type Job struct {
+	Kind JobKind `json:"kind"`
+	// For is what it was begun for: it is given up when that is not wanted any more.
+	For     string `json:"for,omitempty"`
+	Running bool   `json:"running,omitempty"`
+	// Problem is why the last one failed, Failures how many did in a row, Ended when the last one did.
+	Problem  string    `json:"problem,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+	Ended    time.Time `json:"ended,omitzero"`
+}
+
+// Essence is what a long act under a standing is about: it goes on as long as this stays the same, whatever else of the
+// standing changes.
+func Essence(standing tenure.Standing) string {
+	return fmt.Sprintf("%s %d %s", standing.Role, standing.Term, standing.Upstream)
+}
+
+// JobOf returns the job of a kind, or one that was never begun.
+func (s Snapshot) JobOf(kind JobKind) Job {
+	for _, job := range s.Jobs {
+		if job.Kind == kind {
+			return job
+		}
+	}
+	return Job{Kind: kind}
+}
+
+// Primary says that a server runs that is a primary or is about to be.
+func (s Snapshot) Primary() bool { return s.Process.Running && !s.Data.Standby }
+
+// KnownStart is LeadingStart, or what it was when the server last answered: one that is slow for a moment is the same.
+func (s Snapshot) KnownStart() string {
+	if start := s.LeadingStart(); start != "" || s.Server.Reachable || !s.Primary() {
+		return start
+	}
+	return s.Remembered
+}
+
+// LeadingStart identifies the start of a primary, empty if none can be spoken with: a promotion is one as well.
+func (s Snapshot) LeadingStart() string {
+	if !s.Process.Running || !s.Server.Reachable || s.Server.Replica {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", s.Process.Start, s.Server.Timeline)
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/supervise"
+)
+
+// Copies makes copies of another server's data.
+type Copies struct {
+	Supervisor *supervise.Supervisor
+	// Folder is where the volume is mounted, Env the environment of PostgreSQL's programs.
+	Folder string
+	Env    []string
+	// Installed is where the certificate is.
+	Installed string
+}
+
+// askPatience bounds a question to another server.
+const askPatience = 3 * time.Second
+
+func (c *Copies) conninfo(source postgres.Source, more ...string) string {
+	words := append([]string{
+		"host=" + source.Host, fmt.Sprintf("port=%d", source.Port), "connect_timeout=5", "passfile=/nonexistent",
+		"keepalives_idle=5", "keepalives_interval=2", "keepalives_count=3", "tcp_user_timeout=10000",
+	}, more...)
+	if source.Address != "" {
+		words = append(words, "hostaddr="+source.Address)
+	}
+	return strings.Join(append(words, render.TLS(c.Installed)...), " ")
+}
+
+// Clone implements postgres.Copies. It goes by another name than a member's, and by a slot that ends with it: an
+// unfinished copy must not acknowledge anything (B2).
+func (c *Copies) Clone(ctx context.Context, source postgres.Source) error {
+	draft, place := filepath.Join(c.Folder, draftFolder), filepath.Join(c.Folder, dataFolder)
+	if err := os.RemoveAll(draft); err != nil {
+		return fmt.Errorf("remove an unfinished copy: %w", err)
+	}
+	if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("clone: there is something in the place of the copy: %w", errors.Join(err))
+	}
+	// The program itself waits until everything is on the disk.
+	_, err := c.Supervisor.Run(ctx, supervise.Command{
+		Path: "pg_basebackup", Env: c.Env, Dir: c.Folder, Args: []string{
+			"--dbname=" + c.conninfo(source, "user="+render.RoleReplication, "application_name=clone/"+source.Instance),
+			"--pgdata=" + draft, "--checkpoint=fast", "--wal-method=stream", "--no-password",
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("clone: %w", err)
+	}
+	for _, name := range []string{render.UpstreamFile, standbySignal} {
+		if err := os.Remove(filepath.Join(draft, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("clone: %w", err)
+		}
+	}
+	// A copy is started as a replica, or not at all.
+	if err := writeDurably(filepath.Join(draft, standbySignal), nil, 0o600); err != nil {
+		return fmt.Errorf("clone: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("clone: %w", err)
+	}
+	if err := os.Rename(draft, place); err != nil {
+		return fmt.Errorf("move the copy to its place: %w", err)
+	}
+	return syncFolder(c.Folder)
+}
+
+// Discard implements postgres.Copies. The first step takes the copy out of its place as a whole.
+func (c *Copies) Discard(context.Context) error {
+	draft, place := filepath.Join(c.Folder, draftFolder), filepath.Join(c.Folder, dataFolder)
+	if err := os.RemoveAll(draft); err != nil {
+		return fmt.Errorf("discard a copy: %w", err)
+	}
+	if err := os.Rename(place, draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("discard a copy: %w", err)
+	}
+	if err := syncFolder(c.Folder); err != nil {
+		return fmt.Errorf("discard a copy: %w", err)
+	}
+	if err := os.RemoveAll(draft); err != nil {
+		return fmt.Errorf("discard a copy: %w", err)
+	}
+	return nil
+}
+
+// Rewind implements postgres.Copies.
+func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
+	_, err := c.Supervisor.Run(ctx, supervise.Command{
+		Path: "pg_rewind", Env: c.Env, Dir: c.Folder, Args: []string{
+			"--target-pgdata=" + filepath.Join(c.Folder, dataFolder),
+			"--source-server=" + c.conninfo(source, "user="+render.RoleRewind, "dbname=postgres",
+				"application_name=rewind/"+source.Instance),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("rewind: %w", err)
+	}
+	return nil
+}
+
+// Ask implements postgres.Copies.
+func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upstream, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	connection, err := c.connect(ctx, source)
+	if err != nil {
+		return postgres.Upstream{}, fmt.Errorf("ask %s about itself: %w", source.Host, short(err))
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	answer := postgres.Upstream{Known: true}
+	row, err := firstRow(ctx, connection, "IDENTIFY_SYSTEM", 3)
+	if err != nil {
+		return postgres.Upstream{}, err
+	}
+	answer.SystemIdentifier = row[0]
+	timeline, err := strconv.Atoi(row[1])
+	if err != nil {
+		return postgres.Upstream{}, fmt.Errorf("ask about its timeline: %w", err)
+	}
+	if answer.LSN, err = postgres.ParseLSN(row[2]); err != nil {
+		return postgres.Upstream{}, err
+	}
+	text := ""
+	if timeline > 1 {
+		if row, err = firstRow(ctx, connection, fmt.Sprintf("TIMELINE_HISTORY %d", timeline), 2); err != nil {
+			return postgres.Upstream{}, err
+		}
+		text = row[1]
+	}
+	answer.History, err = postgres.ParseHistory(timeline, text)
+	return answer, err
+}
+
+func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, columns int) ([]string, error) {
+	results, err := connection.Exec(ctx, command).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command, short(err))
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < columns {
+		return nil, fmt.Errorf("%s: an answer of another form", command)
+	}
+	var row []string
+	for _, value := range results[0].Rows[0] {
+		row = append(row, string(value))
+	}
+	return row, nil
+}
+
+func (c *Copies) connect(ctx context.Context, source postgres.Source) (*pgconn.PgConn, error) {
+	config, err := pgconn.ParseConfig(fmt.Sprintf(
+		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/nonexistent",
+		source.Host, source.Port, render.RoleReplication))
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(c.Installed, wire.KeyCertificate),
+		filepath.Join(c.Installed, wire.KeyPrivateKey))
+	if err != nil {
+		return nil, err
+	}
+	authority, err := os.ReadFile(filepath.Join(c.Installed, wire.KeyAuthority))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	config.TLSConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: source.Host, RootCAs: pool, Certificates: []tls.Certificate{certificate},
+	}
+	config.Fallbacks, config.Password = nil, ""
+	config.RuntimeParams = map[string]string{"replication": "true", "application_name": "ask/" + source.Instance}
+	if source.Address != "" {
+		config.LookupFunc = func(context.Context, string) ([]string, error) { return []string{source.Address}, nil }
+	}
+	config.DialFunc = (&net.Dialer{Timeout: askPatience}).DialContext
+	return pgconn.ConnectConfig(ctx, config)
+}

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Actions by which an instance becomes what it is told to be. Those that connect to another server or change whom the
+// server follows happen under the lock of a fence; those that lead, right after the right to was confirmed; those that
+// destroy a copy, after a consistent read has shown that another leads.
+
+// BeginClone notes that a volume without a copy is about to get one, with a new incarnation (I1, I2).
+type BeginClone struct {
+	Why
+	DatabaseUID string
+}
+
+// BeginDiscard notes that the copy is about to be removed, and Discard removes it.
+type BeginDiscard struct{ Why }
+
+// Discard removes the copy.
+type Discard struct{ Why }
+
+// Clone copies the data of the upstream.
+type Clone struct {
+	Why
+	Source Source
+}
+
+// BeginRewind notes that the copy is about to be made to fit the upstream's (I2), and Rewind does it.
+type BeginRewind struct{ Why }
+
+// Rewind makes the copy fit the upstream's.
+type Rewind struct {
+	Why
+	Source Source
+}
+
+// RecordRewound notes that it was done.
+type RecordRewound struct{ Why }
+
+// AskUpstream asks the upstream about itself.
+type AskUpstream struct {
+	Why
+	Source Source
+}
+
+// FollowUpstream makes the server follow. Key is the name under which the key is lent that the text refers to.
+type FollowUpstream struct {
+	Why
+	Text, Key string
+}
+
+// FollowNobody cuts the server off from every other.
+type FollowNobody struct {
+	Why
+	Text string
+}
+
+// Promote makes a replica the primary, on exactly this timeline (T1).
+type Promote struct {
+	Why
+	Timeline int
+	// From is how far the log was replayed.
+	From uint64
+}
+
+// KillServer ends every process at once.
+type KillServer struct{ Why }
+
+// CreateAgents makes the roles of the agents.
+type CreateAgents struct{ Why }
+
+// KeepPlaces keeps places in the log.
+type KeepPlaces struct {
+	Why
+	Slots []string
+}
+
+// EndSessions ends the sessions of applications on a replica.
+type EndSessions struct{ Why }
+
+// EndSenders ends senders that may go by an earlier quorum (B1).
+type EndSenders struct {
+	Why
+	Numbers []int
+}
+
+// Checkpoint writes one.
+type Checkpoint struct {
+	Why
+	For string
+}
+
+// GiveUp ends a job.
+type GiveUp struct {
+	Why
+	Kind JobKind
+}
+
+// Verb implements Action.
+func (BeginClone) Verb() string { return "BeginClone" }
+
+// Verb implements Action.
+func (BeginDiscard) Verb() string { return "BeginDiscard" }
+
+// Verb implements Action.
+func (Discard) Verb() string { return "Discard" }
+
+// Verb implements Action.
+func (a Clone) Verb() string { return "Clone of " + a.Source.Host }
+
+// Verb implements Action.
+func (BeginRewind) Verb() string { return "BeginRewind" }
+
+// Verb implements Action.
+func (a Rewind) Verb() string { return "Rewind to " + a.Source.Host }
+
+// Verb implements Action.
+func (RecordRewound) Verb() string { return "RecordRewound" }
+
+// Verb implements Action.
+func (a AskUpstream) Verb() string { return "AskUpstream " + a.Source.Host }
+
+// Verb implements Action.
+func (FollowUpstream) Verb() string { return "FollowUpstream" }
+
+// Verb implements Action.
+func (FollowNobody) Verb() string { return "FollowNobody" }
+
+// Verb implements Action.
+func (a Promote) Verb() string { return fmt.Sprintf("Promote to timeline %d", a.Timeline) }
+
+// Verb implements Action.
+func (KillServer) Verb() string { return "KillServer" }
+
+// Verb implements Action.
+func (CreateAgents) Verb() string { return "CreateAgents" }
+
+// Verb implements Action.
+func (a KeepPlaces) Verb() string { return "KeepPlaces " + strings.Join(a.Slots, " ") }
+
+// Verb implements Action.
+func (EndSessions) Verb() string { return "EndSessions" }
+
+// Verb implements Action.
+func (EndSenders) Verb() string { return "EndSenders" }
+
+// Verb implements Action.
+func (Checkpoint) Verb() string { return "Checkpoint" }
+
+// Verb implements Action.
+func (a GiveUp) Verb() string { return "GiveUp " + string(a.Kind) }
