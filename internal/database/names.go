@@ -16,6 +16,9 @@ const (
 	LabelAppOf     = "app.kubernetes.io/instance"
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelComponent = "app.kubernetes.io/component"
+	// LabelRole and LabelRead are put onto each pod by its own agent: what it is, and whether it takes reads.
+	LabelRole = "meridian.dev/role"
+	LabelRead = "meridian.dev/read"
 )
 
 // The containers of an instance's own. A user may add others.
@@ -35,11 +38,29 @@ const (
 	AnnotationSystemIdentifier = AnnotationPrefix + "/system-identifier"
 	// FieldManager is the author of all writes.
 	FieldManager = "meridian-operator"
-	// Finalizer keeps a deleted database until the claims that its spec does not want to keep are deleted too. A
-	// database whose claims are kept does not bear it.
-	Finalizer = AnnotationPrefix + "/claims"
+	// AnnotationSettings tells, on a pod, which settings are stored. Writing it makes the kubelet look at once.
+	AnnotationSettings = AnnotationPrefix + "/settings"
+	// AnnotationSwitchover is a user's request for another primary: the name of an instance, or AnyInstance. It is taken
+	// away when it was carried out or refused.
+	AnnotationSwitchover = AnnotationPrefix + "/switchover"
+	// AnnotationRequest is what was written down about it when it began.
+	AnnotationRequest = AnnotationPrefix + "/switchover-request"
+	// AnyInstance leaves the choice of the next primary to the agents.
+	AnyInstance = "any"
+	// AnnotationInstallation names the installation of Meridian that works for a database. Any other one leaves it alone.
+	AnnotationInstallation = AnnotationPrefix + "/installation"
+	// Finalizer keeps a deleted database until its lease can go, and the claims that its spec does not want to keep.
+	Finalizer = AnnotationPrefix + "/database"
+	// LeaseFinalizer keeps the lease of a living database, whoever deletes it.
+	LeaseFinalizer = AnnotationPrefix + "/lease"
+	// SliceManager tells the controllers of the cluster that the EndpointSlice is not theirs.
+	SliceManager = AnnotationPrefix
 	// AuthoritiesKey is the key of the authorities in the Secret of the authority.
 	AuthoritiesKey = "authorities.pem"
+	// OperatorCertificateKey is what the operator presents to agents, in the same Secret.
+	OperatorCertificateKey = "operator.crt"
+	// OperatorPrivateKey is the key to it.
+	OperatorPrivateKey = "operator.key"
 )
 
 // child names a child by its role. A database has at most 40 characters, so none of these is ever cut.
@@ -54,13 +75,22 @@ func WriteName(database string) string { return child(database, "rw") }
 // ReadName is the Service of the replicas.
 func ReadName(database string) string { return child(database, "ro") }
 
+// PodsName is the headless Service by which agents find each other; budget and network policy have its name too.
+func PodsName(database string) string { return child(database, "pods") }
+
+// LeaseName is the lease by which the agents agree on the primary.
+func LeaseName(database string) string { return child(database, "primary") }
+
+// AgentName is the account of the agents, with its role and binding.
+func AgentName(database string) string { return child(database, "agent") }
+
 // BindingName is the Secret for applications.
 func BindingName(database string) string { return child(database, "app") }
 
 // AuthorityName is the Secret with the database's certificate authority. It is never mounted.
 func AuthorityName(database string) string { return child(database, "ca") }
 
-// LeafName is the Secret with the certificate that the instances and the operator present.
+// LeafName is the Secret with the certificate that the instances present.
 func LeafName(database string) string { return child(database, "tls") }
 
 // InstanceName is the name of an instance: of its StatefulSet and of its claim.

@@ -14,6 +14,8 @@ type Result struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// Problem is why it was not done, empty if it was.
 	Problem string `json:"problem,omitempty"`
+	// Refused is why an agent will not do what it was asked, empty if it will.
+	Refused string `json:"refused,omitempty"`
 	// Unheld are wanted fields that the API server did not take over, although it accepted the write.
 	Unheld []string `json:"unheld,omitempty"`
 }

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,12 +41,27 @@ const (
 	CreateBinding Verb = "CreateBinding"
 	// StoreCertificates carries out what kit/pki decides.
 	StoreCertificates Verb = "StoreCertificates"
-	// Guard and Release put the finalizer onto the database and take it off.
+	// Guard and Release put the finalizer onto the database and take it off. Guard also stamps it with the installation.
 	Guard   Verb = "Guard"
 	Release Verb = "Release"
-	// DeleteClaim and DeletePod cannot be undone: act reads live first.
+	// CreateLease makes the lease, once; FreeLease takes its finalizer off, and changes nothing else.
+	CreateLease Verb = "CreateLease"
+	FreeLease   Verb = "FreeLease"
+	// SetInstances writes into the settings which instances shall have a copy, and changes nothing else.
+	SetInstances Verb = "SetInstances"
+	// TellPod writes onto a pod which settings are stored, so that its kubelet looks at once.
+	TellPod Verb = "TellPod"
+	// NoteRequest writes down that a requested switchover begins, EndRequest takes the request away.
+	NoteRequest Verb = "NoteRequest"
+	EndRequest  Verb = "EndRequest"
+	// SwitchOver asks the agent of the holder to hand the lease over. It writes nothing.
+	SwitchOver Verb = "SwitchOver"
+	// DeleteClaim, DeletePod, RemovePod and DeleteSet cannot be undone: act reads live first. RemovePod does not wait for
+	// the node of the pod.
 	DeleteClaim Verb = "DeleteClaim"
 	DeletePod   Verb = "DeletePod"
+	RemovePod   Verb = "RemovePod"
+	DeleteSet   Verb = "DeleteSet"
 )
 
 // Action is one write, and the state of the world that it was decided on.
@@ -57,6 +73,16 @@ type Action struct {
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	Why             string `json:"why"`
+	// Instances are those that SetInstances writes.
+	Instances []string `json:"instances,omitempty"`
+	// Hash is that of the settings that TellPod tells of.
+	Hash string `json:"hash,omitempty"`
+	// Request and Target are the switchover that is meant, Term the one that it shall end.
+	Request string `json:"request,omitempty"`
+	Target  string `json:"target,omitempty"`
+	Term    int64  `json:"term,omitempty"`
+	// Event is the reason of the event that tells of it, if not the usual one of its verb.
+	Event string `json:"event,omitempty"`
 	// Repair says that the action undoes what somebody else has changed.
 	Repair bool `json:"repair,omitempty"`
 }
@@ -95,9 +121,16 @@ type Design struct {
 	Spec   v1alpha1.GeoDatabaseSpec
 	Images Images
 	Record Record
-	// Primary is the instance that the write Service selects.
-	Primary   string
+	// Installation is the operator that works for the database.
+	Installation string
+	// LeaseUID is the lease by which the agents agree, empty while there is none.
+	LeaseUID string
+	// Family is that of the addresses behind the write address, empty while it is not known.
+	Family string
+	// Instances are those that shall have a copy, as it is written down.
 	Instances []InstanceDesign
+	// Leaving are instances that are no longer wanted and still there.
+	Leaving []string
 }
 
 // InstanceDesign is one wanted instance.
@@ -106,4 +139,18 @@ type InstanceDesign struct {
 	Name   string
 	// Size is never below what the claim asks for already: a volume cannot shrink.
 	Size resource.Quantity
+}
+
+// Wants says that the instance shall have a copy.
+func (d Design) Wants(instance string) bool {
+	return slices.ContainsFunc(d.Instances, func(wanted InstanceDesign) bool { return wanted.Name == instance })
+}
+
+// Names are those of the instances that shall have a copy.
+func (d Design) Names() []string {
+	var names []string
+	for _, instance := range d.Instances {
+		names = append(names, instance.Name)
+	}
+	return names
 }

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,8 +24,21 @@ type Snapshot struct {
 	Record Record `json:"record,omitzero"`
 	// Settings are the stored settings, with one copy of the record; each claim has another.
 	Settings Settings `json:"settings,omitzero"`
-	// Routed is the instance that the write Service selects now, empty if there is no such Service.
-	Routed string `json:"routed,omitempty"`
+	// Lease is what the agents agree on the primary by.
+	Lease Lease `json:"lease,omitzero"`
+	// Route is where the write address leads.
+	Route Route `json:"route,omitzero"`
+	// Installation is what this operator calls itself, StampedBy the one that works for the database, if any does.
+	Installation string `json:"installation,omitempty"`
+	StampedBy    string `json:"stampedBy,omitempty"`
+	// Orphaning says that the database was deleted with the word that its children stay.
+	Orphaning bool `json:"orphaning,omitempty"`
+	// Request is the switchover that a user asks for, nil for none.
+	Request *Request `json:"request,omitempty"`
+	// Classes are the storage classes of the cluster, for a database that has no volume yet; nil if they are not known.
+	Classes []StorageClass `json:"classes,omitempty"`
+	// LostAfter is how long a node may be away before its instances are replaced.
+	LostAfter time.Duration `json:"lostAfter,omitempty"`
 	// Instances that exist in part or in whole, by serial number.
 	Instances []Instance `json:"instances,omitempty"`
 	// Children are the objects that the spec asks for, each compared with what is there, by kind and name.
@@ -69,6 +83,10 @@ type Settings struct {
 	Problem string `json:"problem,omitempty"`
 	// Copy is the record as they have it.
 	Copy Record `json:"copy,omitzero"`
+	// Hash identifies them, LeaseUID is the lease that they name, Instances are those that shall have a copy.
+	Hash      string   `json:"hash,omitempty"`
+	LeaseUID  string   `json:"leaseUID,omitempty"`
+	Instances []string `json:"instances,omitempty"`
 }
 
 // Child is one object that the spec asks for.
@@ -99,12 +117,19 @@ const (
 	Unreadable  State = "Unreadable"
 )
 
-// The kinds of children that are rendered from the spec.
+// The kinds of children.
 const (
 	KindSettings = "ConfigMap"
-	KindService  = "Service"
+	KindSlice    = "EndpointSlice"
+	KindPolicy   = "NetworkPolicy"
 	KindClaim    = "PersistentVolumeClaim"
+	KindBudget   = "PodDisruptionBudget"
+	KindRole     = "Role"
+	KindBinding  = "RoleBinding"
+	KindService  = "Service"
+	KindAccount  = "ServiceAccount"
 	KindSet      = "StatefulSet"
+	KindLease    = "Lease"
 	KindSecret   = "Secret"
 	KindPod      = "Pod"
 )
@@ -118,6 +143,8 @@ type Instance struct {
 	Set    *Set   `json:"set,omitempty"`
 	Pod    *Pod   `json:"pod,omitempty"`
 	Report Report `json:"report,omitzero"`
+	// Node is where the pod is. It is looked at only when the pod is not well.
+	Node Node `json:"node,omitzero"`
 }
 
 // Claim is the claim of an instance.
@@ -137,6 +164,13 @@ type Claim struct {
 	Resize Resize `json:"resize,omitempty"`
 	// Message is what the cluster says about a growth that failed.
 	Message string `json:"message,omitempty"`
+}
+
+// StorageClass is a class that the cluster has.
+type StorageClass struct {
+	Name       string `json:"name"`
+	Default    bool   `json:"default,omitempty"`
+	Expandable bool   `json:"expandable,omitempty"`
 }
 
 // Expansion says what a storage class can do. Empty means that it is not known, because nobody had to ask or the class
@@ -161,7 +195,9 @@ const (
 
 // Set is the StatefulSet of an instance.
 type Set struct {
-	UID string `json:"uid"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
 	// Observed says that the StatefulSet controller has seen its latest generation; Revision is valid only then.
 	Observed bool   `json:"observed,omitempty"`
 	Revision string `json:"revision,omitempty"`
@@ -178,8 +214,13 @@ type Pod struct {
 	Ready           bool   `json:"ready,omitempty"`
 	Deleting        bool   `json:"deleting,omitempty"`
 	Node            string `json:"node,omitempty"`
+	Address         string `json:"address,omitempty"`
+	// Settings is the hash of the settings that the kubelet was last told of.
+	Settings string `json:"settings,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no PostgreSQL runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
+	// UnplacedSince is since when no node can take it, zero if one can.
+	UnplacedSince time.Time `json:"unplacedSince,omitzero"`
 }
 
 // Report is what the agent of an instance says.
@@ -194,8 +235,85 @@ type Report struct {
 	ServerVersion    string   `json:"serverVersion,omitempty"`
 	SettingsHash     string   `json:"settingsHash,omitempty"`
 	PendingRestart   []string `json:"pendingRestart,omitempty"`
-	Reason           string   `json:"reason,omitempty"`
-	Message          string   `json:"message,omitempty"`
+	Incarnation      string   `json:"incarnation,omitempty"`
+	// Term and Holder are the lease as the agent knows it.
+	Term   int64  `json:"term,omitempty"`
+	Holder string `json:"holder,omitempty"`
+	// Serving says that applications are let in, Streams that a replica takes the log of the holder.
+	Serving bool          `json:"serving,omitempty"`
+	Streams bool          `json:"streams,omitempty"`
+	Lag     time.Duration `json:"lag,omitempty"`
+	// LagBytes is what a replica lacks.
+	LagBytes uint64 `json:"lagBytes,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+}
+
+// Lease is what is known of the lease of the database.
+type Lease struct {
+	// UID is empty if there is none.
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
+	// Guarded says that it bears our finalizer.
+	Guarded bool `json:"guarded,omitempty"`
+	// Foreign is who has the name, if it is not this database; Problem why its record cannot be read.
+	Foreign string `json:"foreign,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Holder is the instance that holds it, HolderIncarnation its copy; both empty if nobody does.
+	Holder            string `json:"holder,omitempty"`
+	HolderIncarnation string `json:"holderIncarnation,omitempty"`
+	Term              int64  `json:"term,omitempty"`
+	// Expired says that it was not renewed for its whole duration, by the clock of this process.
+	Expired bool `json:"expired,omitempty"`
+	// Members are the copies that acknowledged writes are counted on, W is how many of them have each.
+	Members []Member `json:"members,omitempty"`
+	W       int      `json:"w,omitempty"`
+	// Copy is the record of the data as the lease has it.
+	Copy Record `json:"copy,omitzero"`
+	// Switchover is the id of the request that the holder carries out.
+	Switchover string `json:"switchover,omitempty"`
+}
+
+// Member is one copy of the data.
+type Member struct {
+	Name        string `json:"name"`
+	Incarnation string `json:"incarnation"`
+}
+
+// HasMember says that a copy of that instance is counted on.
+func (l Lease) HasMember(instance string) bool {
+	return slices.ContainsFunc(l.Members, func(member Member) bool { return member.Name == instance })
+}
+
+// Route is where the write address leads.
+type Route struct {
+	// Family is that of the addresses of the write Service, empty while there is no such Service.
+	Family string `json:"family,omitempty"`
+	// Target is the instance behind the address, empty if there is none; Term is that of the holder who wrote so.
+	Target string `json:"target,omitempty"`
+	Term   int64  `json:"term,omitempty"`
+}
+
+// Request is a switchover that a user asks for.
+type Request struct {
+	// ID tells it from the next one.
+	ID string `json:"id"`
+	// Target is an instance, or AnyInstance.
+	Target string `json:"target"`
+	// Since and Term are when it was written down, and the term of then. Zero before.
+	Since time.Time `json:"since,omitzero"`
+	Term  int64     `json:"term,omitempty"`
+}
+
+// Node is what is known of the Kubernetes node of a pod.
+type Node struct {
+	// Gone says that there is no such node any more.
+	Gone bool `json:"gone,omitempty"`
+	// AwaySince is since when it is not ready, zero if it is or nobody looked.
+	AwaySince time.Time `json:"awaySince,omitzero"`
+	// OutOfService says that an administrator has vouched that nothing runs on it.
+	OutOfService bool `json:"outOfService,omitempty"`
 }
 
 // Secret is what is known of a Secret: never its values.
@@ -226,6 +344,19 @@ type Certificates struct {
 // applications were given its certificate.
 func (s Snapshot) AuthorityLost() bool {
 	return s.Certificates.Authorities == 0 && (s.Certificates.Leaf.Exists || s.Binding.Exists && s.Binding.Foreign == "")
+}
+
+// LeaseLost says that the lease is not the one that was made for this database.
+func (s Snapshot) LeaseLost() bool {
+	if s.Settings.LeaseUID != "" {
+		return s.Lease.UID != s.Settings.LeaseUID
+	}
+	return s.Lease.UID == "" && s.Record.Initialised
+}
+
+// Elsewhere says that another installation works for the database.
+func (s Snapshot) Elsewhere() bool {
+	return s.Installation != "" && s.StampedBy != "" && s.StampedBy != s.Installation
 }
 
 // Child returns the child of that kind and name.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/rbac"
 )
@@ -30,14 +31,17 @@ type Options struct {
 	Namespaces []string
 	// Home is the namespace of the operator itself.
 	Home string
-	// Images are what instances are started with.
-	Images database.Images
+	// Images are what instances are started with, CacheImages those of caches.
+	Images      database.Images
+	CacheImages cache.Images
 	// MetricsAddress and ProbeAddress are host:port, "0" switches metrics off.
 	MetricsAddress, ProbeAddress string
 	// LeaderElection keeps several replicas from acting at once.
 	LeaderElection bool
 	// Workers is how many databases are worked on at the same time in each scope.
 	Workers int
+	// LostAfter is how long a node may be away before its instances are replaced.
+	LostAfter time.Duration
 	// Webhook has every replica answer the API server about objects before they are stored.
 	Webhook bool
 	// Verbose adds the borders of every stage to the log.
@@ -46,10 +50,14 @@ type Options struct {
 
 // Defaults are the options of an installation from deploy/.
 func Defaults() Options {
+	const agent = "localhost/meridian/meridian:dev"
 	return Options{
 		Home: HomeNamespace, MetricsAddress: ":8080", ProbeAddress: ":8081", LeaderElection: true, Workers: 4,
-		Webhook: true,
-		Images:  database.Images{Agent: "localhost/meridian/meridian:dev", Server: "localhost/meridian/postgis"},
+		Webhook: true, LostAfter: 5 * time.Minute,
+		Images: database.Images{Agent: agent, Server: "localhost/meridian/postgis"},
+		CacheImages: cache.Images{
+			Agent: agent, Redis: "localhost/meridian/redis:8", Valkey: "localhost/meridian/valkey:8",
+		},
 	}
 }
 
@@ -68,6 +76,12 @@ func (o Options) check() error {
 	}
 	if o.Images.Agent == "" || o.Images.Server == "" {
 		problems = append(problems, errors.New("--agent-image and --server-image must be set"))
+	}
+	if o.CacheImages.Redis == "" || o.CacheImages.Valkey == "" {
+		problems = append(problems, errors.New("--redis-image and --valkey-image must be set"))
+	}
+	if o.LostAfter < time.Minute {
+		problems = append(problems, errors.New("--node-lost-after must be at least 1m: nodes restart"))
 	}
 	if o.Workers < 1 {
 		problems = append(problems, errors.New("--workers must be at least 1"))

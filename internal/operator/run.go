@@ -35,6 +35,7 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 	if err := preflight(ctx, config, Rights(options.Home, options.Webhook), options.installation()); err != nil {
 		return err
 	}
+	options.CacheImages.Agent = options.Images.Agent
 	assembled, err := assemble(ctx, config, options)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,16 +119,27 @@ func prepare(t *testing.T, config *rest.Config) client.Client {
 	for _, name := range []string{operator.HomeNamespace, "roses", "tulips", "weeds"} {
 		create(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	content, err := os.ReadFile(filepath.Join("..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	create(t, admin, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "disk", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+		},
+		Provisioner: "example.com/disk",
+	})
+	for _, kind := range []string{"geodatabases", "geocaches"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", "deploy", "crds", "meridian.dev_"+kind+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(content, &definition.Object); err != nil {
+			t.Fatal(err)
+		}
+		create(t, admin, definition)
 	}
-	definition := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(content, &definition.Object); err != nil {
-		t.Fatal(err)
+	served := func() bool {
+		return admin.List(t.Context(), &v1alpha1.GeoDatabaseList{}) == nil &&
+			admin.List(t.Context(), &v1alpha1.GeoCacheList{}) == nil
 	}
-	create(t, admin, definition)
-	served := func() bool { return admin.List(t.Context(), &v1alpha1.GeoDatabaseList{}) == nil }
 	for start := time.Now(); !served(); time.Sleep(50 * time.Millisecond) {
 		if time.Since(start) > 20*time.Second {
 			t.Fatal("the definition is not served")

@@ -46,12 +46,15 @@ func (o Options) scopes(metrics *loop.Metrics) []scope {
 	return list
 }
 
-// name tells the controllers of several namespaces apart.
-func (s scope) name() string {
+// name is that of the controller of databases.
+func (s scope) name() string { return s.named("geodatabase") }
+
+// named tells the controllers of several namespaces apart.
+func (s scope) named(kind string) string {
 	if s.namespace == "" {
-		return "geodatabase"
+		return kind
 	}
-	return "geodatabase-" + s.namespace
+	return kind + "-" + s.namespace
 }
 
 // add puts the cache and the loops of the scope into the manager.
@@ -62,6 +65,7 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 			options.Cache.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}
 		}
 		// Without this, the first Get of a Secret would list and keep all of them.
+		options.Cache.ByObject = databaseloop.Selected()
 		options.Client.Cache = &client.CacheOptions{DisableFor: databaseloop.Live()}
 	})
 	if err != nil {
@@ -78,7 +82,8 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 	if err := named.Register(tracker); err != nil {
 		return fmt.Errorf("register the metrics of %s: %w", s.name(), err)
 	}
-	reconciler, err := s.loop(part, tracker)
+	pulse := &observe.Pulse{}
+	reconciler, err := s.loop(part, tracker, pulse)
 	if err != nil {
 		return fmt.Errorf("put the loop of %s together: %w", s.name(), err)
 	}
@@ -88,7 +93,10 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("make the controller %s: %w", s.name(), err)
 	}
-	return databaseloop.Watch(watcher, part.GetCache())
+	if err := databaseloop.Watch(watcher, part.GetCache(), pulse); err != nil {
+		return fmt.Errorf("watch for %s: %w", s.name(), err)
+	}
+	return s.addCaches(ctx, into, part)
 }
 
 // track remembers own writes. A process that gains the leadership starts with an empty memory, and one that loses it
@@ -104,15 +112,17 @@ func (s scope) track(ctx context.Context, part cluster.Cluster) (*expect.Tracker
 	return expect.New(caches, part.GetScheme(), expect.Options{}), nil
 }
 
-func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker) (*databaseloop.Loop, error) {
+func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *observe.Pulse) (*databaseloop.Loop, error) {
 	author := authorOf(part.GetScheme())
 	return databaseloop.New(loop.Config{
 		Name: s.name(), Client: part.GetClient(), Live: part.GetAPIReader(), Tracker: tracker,
 		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
+		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse,
 	}, act.Actor{
 		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
+		Tell: act.TellAgent,
 	}, func(types.NamespacedName) {})
 }
 

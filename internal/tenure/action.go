@@ -78,8 +78,8 @@ type Obey struct {
 	Standing Standing
 }
 
-// Arm tells the watchdog until when the server may lead; the moment 0 means not at all: it kills at once. It returns when
-// the watchdog has understood. If it fails, the rest of the plan is left.
+// Arm tells the watchdog until when the server may lead; the moment 0 means not at all: it kills at once. It returns
+// when the watchdog has understood. If it fails, the rest of the plan is left.
 type Arm struct {
 	Why
 	Until Instant

@@ -55,9 +55,9 @@ func (s Snapshot) Records() []wire.LeaseRecord {
 // Deadline is for which term this instance may lead, and until when: from then on no server of it may acknowledge
 // anything. The term is 0 if it may not lead at all.
 //
-// The right comes from the lease, counted from the begin of the last successful write (C1). While the API server is away
-// or the lease is lost it comes from promises, counted from when they were asked for: W of them, the own included, under each record that may
-// be in force.
+// The right comes from the lease, counted from the begin of the last successful write (C1). While the API server is
+// away or the lease is lost it comes from promises, counted from when they were asked for: W of them, the own included,
+// under each record that may be in force.
 func (s Snapshot) Deadline() (term int64, until Instant) {
 	if s.Right.Term > 0 {
 		term, until = s.Right.Term, s.Right.Renewed.Add(s.Right.Duration-s.Policy.Margin)

@@ -1,6 +1,7 @@
 // Package tenure holds the nouns of the loop by which the agents of a database agree on who is its primary: what was
-// observed ([Snapshot]), what shall be done about it ([Plan] of [Action] and [Hold]). It knows leases, terms, members and
-// positions, and nothing of PostgreSQL or Redis: the server is an [Engine], which tells facts and obeys a [Standing].
+// observed ([Snapshot]), what shall be done about it ([Plan] of [Action] and [Hold]). It knows leases, terms, members
+// and positions, and nothing of PostgreSQL or Redis: the server is an [Engine], which tells facts and obeys a
+// [Standing].
 //
 // Two loops run in an agent. This one decides who the instance is, and is never held up: what takes long (a write to
 // the API server, a message to a peer) is begun in one pass and seen in a later one. The loop of the server decides how

@@ -160,8 +160,8 @@ func (m *Memory) WriteEnded(self wire.Member, verdict Verdict, view View, now In
 	}
 }
 
-// Settle looks at the writes in doubt once the lease has another version: at most one of them was done, and none will be
-// any more. Each pass begins with it.
+// Settle looks at the writes in doubt once the lease has another version: at most one of them was done, and none will
+// be any more. Each pass begins with it.
 func (m *Memory) Settle(self wire.Member) {
 	var open, over []Write
 	for _, doubt := range m.Doubts {
@@ -203,7 +203,8 @@ func (m *Memory) see(view View, now Instant) {
 	}
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,
-		Record: view.Record, Duration: view.Duration, Problem: view.Problem, Changed: now, Failing: before.Failing, Stale: before.Stale,
+		Record: view.Record, Duration: view.Duration, Problem: view.Problem, Changed: now,
+		Failing: before.Failing, Stale: before.Stale,
 	}
 }
 

@@ -28,7 +28,9 @@ func view(version string, holder wire.Member, term int64) tenure.View {
 }
 
 func renewal(version string, started tenure.Instant) tenure.Write {
-	return tenure.Write{Kind: tenure.WriteRenew, Version: version, Holder: a, Record: record(3), Started: started, Duration: time.Second}
+	return tenure.Write{
+		Kind: tenure.WriteRenew, Version: version, Holder: a, Record: record(3), Started: started, Duration: time.Second,
+	}
 }
 
 func TestTheRightCountsFromTheBeginOfTheWrite(t *testing.T) {
@@ -95,7 +97,9 @@ func TestAViewOfThePastIsNotBelieved(t *testing.T) {
 func TestATransferEndsTheRight(t *testing.T) {
 	memory := tenure.Memory{Right: tenure.Right{Term: 3, Renewed: 1 * second}}
 	memory.ReadDone(view("700", a, 3), 1*second, 1*second)
-	memory.WriteBegun(tenure.Write{Kind: tenure.WriteTransfer, Version: "700", Holder: b, Record: record(4), Started: 2 * second})
+	transfer := renewal("700", 2*second)
+	transfer.Kind, transfer.Holder, transfer.Record = tenure.WriteTransfer, b, record(4)
+	memory.WriteBegun(transfer)
 	memory.WriteEnded(a, tenure.WriteDone, view("701", b, 4), 3*second)
 	if memory.Right != (tenure.Right{}) {
 		t.Errorf("%+v", memory.Right)
@@ -104,7 +108,8 @@ func TestATransferEndsTheRight(t *testing.T) {
 
 func TestReplies(t *testing.T) {
 	ask := wire.PeerRequest{
-		PeerHeader: wire.PeerHeader{DatabaseUID: "u1", LeaseUID: "l1", Term: 3}, Kind: wire.PeerAsk, To: b, LeaseVersion: "700",
+		PeerHeader: wire.PeerHeader{DatabaseUID: "u1", LeaseUID: "l1", Term: 3}, Kind: wire.PeerAsk, To: b,
+		LeaseVersion: "700",
 	}
 	yes := wire.PeerReply{PeerHeader: wire.PeerHeader{DatabaseUID: "u1", From: b, Address: "10.0.0.2"}, Yes: true}
 	fence, other, foreign, replaced := ask, ask, yes, yes
@@ -134,8 +139,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// The own promise and one of another member make two of three. Each counts from when it was asked for, under each record
-// that may be in force.
+// The own promise and one of another member make two of three. Each counts from when it was asked for, under each
+// record that may be in force.
 func TestPromises(t *testing.T) {
 	shrunk := record(3)
 	shrunk.Members = []wire.Member{a, c}

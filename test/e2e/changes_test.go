@@ -17,37 +17,27 @@ import (
 	"meridian.dev/meridian/kit/condition"
 )
 
-// TestChanges changes a running database. No change may restart it: restarts are not carried out yet.
+// TestChanges changes a running database of three instances. None of these changes may restart an instance, but for the
+// one whose pod is deleted.
 func TestChanges(t *testing.T) {
 	c := connect(t)
-	c.sandbox("image", "build", "meridian", "--load")
+	build(c)
 	install(c)
 	c.namespace(space)
 	c.kubectl("apply", "-n", space, "-f", "deploy/samples/minimal.yaml")
 	awaitReady(c)
-	pod := podOf(c)
+	pods := podsOf(c)
 
 	t.Run("a parameter is reloaded", func(*testing.T) {
+		begun := time.Now()
 		patch(c, `{"spec":{"parameters":{"work_mem":"77MB"}}}`)
 		awaitReady(c)
+		t.Logf("all three have it after %v", time.Since(begun).Round(time.Millisecond))
 		if got := query(c, "show work_mem"); got != "77MB" {
 			t.Errorf("work_mem is %s, want 77MB", got)
 		}
 	})
-	t.Run("a volume grows", func(*testing.T) {
-		patch(c, `{"spec":{"storage":{"size":"1536Mi"}}}`)
-		want := resource.MustParse("1536Mi")
-		took := c.until("the volume has grown", 3*time.Minute, func(ctx context.Context) (bool, string) {
-			var claim corev1.PersistentVolumeClaim
-			if err := c.Get(ctx, client.ObjectKey{Namespace: space, Name: name + "-1"}, &claim); err != nil {
-				t.Fatal(err)
-			}
-			capacity := claim.Status.Capacity[corev1.ResourceStorage]
-			return capacity.Cmp(want) >= 0, capacity.String()
-		})
-		t.Logf("the volume has grown after %v", took.Round(time.Millisecond))
-		awaitReady(c)
-	})
+	t.Run("the volumes grow", func(*testing.T) { growVolumes(c) })
 	t.Run("a bad image changes nothing that runs, and undoing it leaves no trace", func(*testing.T) {
 		patch(c, `{"spec":{"image":"localhost/meridian/nothing:17"}}`)
 		awaitReason(c, v1alpha1.ConditionDegraded, "RestartPending")
@@ -66,24 +56,127 @@ func TestChanges(t *testing.T) {
 			t.Errorf("the API server says %v", err)
 		}
 	})
-	t.Run("more instances are held by name", func(*testing.T) {
-		c.kubectl("scale", "gdb/"+name, "-n", space, "--replicas=3")
-		awaitReason(c, v1alpha1.ConditionDegraded, "ReplicasNotCarriedOut")
-		c.kubectl("scale", "gdb/"+name, "-n", space, "--replicas=1")
-		awaitReady(c)
+	t.Run("another primary is asked for", func(*testing.T) { switchOver(c) })
+	t.Run("five instances and then two", func(*testing.T) { scaleUpAndDown(c) })
+	for name, pod := range podsOf(c) {
+		before, known := pods[name]
+		if known && (pod.UID != before.UID || pod.Status.ContainerStatuses[0].RestartCount != 0) {
+			t.Errorf("%s was replaced or restarted: %s, %d restarts", name, pod.UID,
+				pod.Status.ContainerStatuses[0].RestartCount)
+		}
+	}
+	t.Run("the pod of the primary is deleted", func(*testing.T) { deletePrimary(c) })
+}
+
+// podsOf are the pods of the database, by name.
+func podsOf(c *cluster) map[string]corev1.Pod {
+	c.t.Helper()
+	var pods corev1.PodList
+	selector := client.MatchingLabels{"meridian.dev/database": name}
+	if err := c.List(c.t.Context(), &pods, client.InNamespace(space), selector); err != nil {
+		c.t.Fatal(err)
+	}
+	found := map[string]corev1.Pod{}
+	for _, pod := range pods.Items {
+		found[pod.Name] = pod
+	}
+	return found
+}
+
+// growVolumes raises the size: the volumes of all instances grow.
+func growVolumes(c *cluster) {
+	c.t.Helper()
+	patch(c, `{"spec":{"storage":{"size":"1536Mi"}}}`)
+	want := resource.MustParse("1536Mi")
+	took := c.until("the volumes have grown", 3*time.Minute, func(ctx context.Context) (bool, string) {
+		var claims corev1.PersistentVolumeClaimList
+		if err := c.List(ctx, &claims, client.InNamespace(space)); err != nil {
+			c.t.Fatal(err)
+		}
+		var small []string
+		for _, claim := range claims.Items {
+			if capacity := claim.Status.Capacity[corev1.ResourceStorage]; capacity.Cmp(want) < 0 {
+				small = append(small, claim.Name+" "+capacity.String())
+			}
+		}
+		return len(claims.Items) == 3 && len(small) == 0, fmt.Sprint(small)
 	})
-	if now := podOf(c); now.UID != pod.UID || now.Status.ContainerStatuses[0].RestartCount != 0 {
-		t.Errorf("the pod was replaced or restarted: %s, %d restarts", now.UID, now.Status.ContainerStatuses[0].RestartCount)
+	c.t.Logf("the volumes have grown after %v", took.Round(time.Millisecond))
+	awaitReady(c)
+}
+
+// switchOver asks for a certain primary, and then for one that does not exist.
+func switchOver(c *cluster) {
+	c.t.Helper()
+	before := get(c.t.Context(), c).Status
+	target := name + "-1"
+	if before.Primary == target {
+		target = name + "-2"
+	}
+	annotate := func(target string) {
+		c.kubectl("annotate", "gdb", name, "-n", space, "--overwrite", "meridian.dev/switchover="+target)
+		c.until("the request is answered", time.Minute, func(ctx context.Context) (bool, string) {
+			left := get(ctx, c).Annotations["meridian.dev/switchover"]
+			return left == "", left
+		})
+	}
+	begun := time.Now()
+	annotate(target)
+	awaitReady(c)
+	after := get(c.t.Context(), c).Status
+	c.t.Logf("%s is the primary and all is well %v after the request", after.Primary,
+		time.Since(begun).Round(time.Millisecond))
+	if after.Primary != target || after.Term != before.Term+1 {
+		c.t.Errorf("the primary is %s at term %d, want %s at %d", after.Primary, after.Term, target, before.Term+1)
+	}
+	annotate("nobody")
+	if now := get(c.t.Context(), c).Status; now.Primary != target || now.Term != after.Term {
+		c.t.Errorf("a request that makes no sense led to %s at term %d", now.Primary, now.Term)
 	}
 }
 
-func podOf(c *cluster) *corev1.Pod {
+// scaleUpAndDown adds two replicas and takes three away. The primary stays, what was written stays, and the claims of
+// those that left are kept.
+func scaleUpAndDown(c *cluster) {
 	c.t.Helper()
-	var pod corev1.Pod
-	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: space, Name: name + "-1-0"}, &pod); err != nil {
-		c.t.Fatal(err)
+	query(c, "create table kept as select generate_series(1, 1000) as number")
+	primary, claims := get(c.t.Context(), c).Status.Primary, len(claimsOf(c))
+	for _, number := range []int{5, 2} {
+		begun := time.Now()
+		c.kubectl("scale", "gdb/"+name, "-n", space, fmt.Sprintf("--replicas=%d", number))
+		awaitReady(c)
+		status := get(c.t.Context(), c).Status
+		c.t.Logf("%d instances %v after the wish", number, time.Since(begun).Round(time.Millisecond))
+		if status.Replicas != fmt.Sprintf("%d/%d", number-1, number-1) || len(status.Members) != number {
+			c.t.Errorf("replicas %s, members %+v", status.Replicas, status.Members)
+		}
+		if status.Primary != primary {
+			c.t.Errorf("the primary was %s and is %s", primary, status.Primary)
+		}
 	}
-	return &pod
+	if now := len(claimsOf(c)); now != claims+2 {
+		c.t.Errorf("there are %d claims, want %d: those of instances that left are kept", now, claims+2)
+	}
+	if got := query(c, "select count(*) from kept"); got != "1000" {
+		c.t.Errorf("%s rows are left of 1000", got)
+	}
+}
+
+// deletePrimary deletes the pod of the primary: another one takes over, and the instance comes back as a replica.
+func deletePrimary(c *cluster) {
+	c.t.Helper()
+	before := get(c.t.Context(), c).Status
+	begun := time.Now()
+	c.kubectl("delete", "pod", before.Primary+"-0", "-n", space, "--wait=false")
+	c.until("there is another primary", time.Minute, func(ctx context.Context) (bool, string) {
+		now := get(ctx, c).Status
+		return now.Term > before.Term && now.Primary != "", fmt.Sprintf("%s at term %d", now.Primary, now.Term)
+	})
+	c.t.Logf("another primary after %v", time.Since(begun).Round(time.Millisecond))
+	awaitReady(c)
+	if got := query(c, "select count(*) from kept"); got != "1000" {
+		c.t.Errorf("%s rows are left of 1000", got)
+	}
 }
 
 func patch(c *cluster, document string) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,16 +32,18 @@ const (
 	name  = "cities"
 )
 
-// TestThread follows one database through its life: manifest, operator, instance, SQL, idle, deletion.
+// TestThread follows one database through its life: manifest, operator, three instances, SQL, idle, deletion.
 func TestThread(t *testing.T) {
 	c := connect(t)
-	c.sandbox("image", "build", "meridian", "--load")
+	build(c)
 	install(c)
 	c.namespace(space)
 	sample := filepath.Join("deploy", "samples", "minimal.yaml")
 
 	applied := time.Now()
 	c.kubectl("apply", "-n", space, "-f", sample)
+	awaitServing(c)
+	t.Logf("Serving %v after the manifest was applied", time.Since(applied).Round(time.Millisecond))
 	awaitReady(c)
 	t.Logf("Ready %v after the manifest was applied", time.Since(applied).Round(time.Millisecond))
 
@@ -45,18 +52,41 @@ func TestThread(t *testing.T) {
 		t.Errorf("postgis_full_version() is %q", version)
 	}
 	t.Logf("answered: %s", version)
+	checkSpread(c)
 	checkColumns(c)
 	checkIdle(c, sample)
 	checkDeletion(c)
+}
+
+// shared says that somebody else works on this cluster, and has installed the operator: it is neither built nor
+// installed anew, and what it does for others is not counted.
+func shared() bool { return os.Getenv("MERIDIAN_TEST_SHARED") != "" }
+
+func build(c *cluster) {
+	c.t.Helper()
+	if !shared() {
+		c.sandbox("image", "build", "meridian", "--load")
+	}
 }
 
 // install applies what a user applies, and waits until both replicas of the operator run the image that was just
 // loaded.
 func install(c *cluster) {
 	c.t.Helper()
+	if shared() {
+		return
+	}
 	c.kubectl("apply", "-k", "deploy")
 	c.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/meridian-operator")
 	c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=120s")
+}
+
+func awaitServing(c *cluster) {
+	c.t.Helper()
+	c.until("the database serves", 2*time.Minute, func(ctx context.Context) (bool, string) {
+		status := get(ctx, c).Status
+		return condition.IsTrue(status.Conditions, v1alpha1.ConditionServing), fmt.Sprintf("%+v", status)
+	})
 }
 
 func awaitReady(c *cluster) {
@@ -78,8 +108,8 @@ func get(ctx context.Context, c *cluster) *v1alpha1.GeoDatabase {
 }
 
 // query runs SQL as an application does: from a pod of its own, with the Secret, over the write address, and with the
-// certificate of the server checked by name. Ready does not look at the endpoints of the address yet, and connections
-// were seen to be refused for some seconds after it; until it does, a refused connection is tried again, and told.
+// certificate of the server checked by name. Ready knows where the write address leads, and not whether every node of
+// the cluster knows already; so a refused connection is tried again, and told.
 func query(c *cluster, sql string) string {
 	c.t.Helper()
 	const patience = 15 * time.Second
@@ -169,10 +199,35 @@ func checkColumns(c *cluster) {
 	if diff := cmp.Diff([]string{"NAME", "READY", "PRIMARY", "REPLICAS", "LAG", "VERSION", "AGE"}, header); diff != "" {
 		c.t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	// Without replicas there is no lag, so that column is empty.
-	if len(row) < 5 || row[0] != name || row[1] != "True" || row[2] != name+"-1" || row[3] != "0/0" ||
-		!strings.HasPrefix(row[4], "17.") {
+	if len(row) != len(header) || row[0] != name || row[1] != "True" || !strings.HasPrefix(row[2], name+"-") ||
+		row[3] != "2/2" || row[4] != "<1s" || !strings.HasPrefix(row[5], "17.") {
 		c.t.Errorf("the row is %q", row)
+	}
+}
+
+// checkSpread looks at the instances: each on another node, each counted on, each write on two of them.
+func checkSpread(c *cluster) {
+	c.t.Helper()
+	status := get(c.t.Context(), c).Status
+	nodes := map[string]bool{}
+	for _, member := range status.Members {
+		nodes[member.Node] = true
+		if !member.Ready {
+			c.t.Errorf("%s is not well: %s", member.Name, member.Message)
+		}
+	}
+	if len(status.Members) != 3 || len(nodes) != 3 {
+		c.t.Errorf("the instances are %+v", status.Members)
+	}
+	var budget policyv1.PodDisruptionBudget
+	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: space, Name: name + "-pods"}, &budget); err != nil {
+		c.t.Fatal(err)
+	}
+	if budget.Status.DisruptionsAllowed != 1 || budget.Status.ExpectedPods != 3 {
+		c.t.Errorf("the budget is %+v", budget.Status)
+	}
+	if status.Durability != v1alpha1.DurabilityStrict || status.Term < 1 {
+		c.t.Errorf("durability %s at term %d", status.Durability, status.Term)
 	}
 }
 
@@ -184,6 +239,12 @@ func checkIdle(c *cluster, sample string) {
 	before, versions := c.writes(), versionsOf(c)
 	c.kubectl("apply", "-n", space, "-f", sample)
 	time.Sleep(time.Minute)
+	if diff := cmp.Diff(versions, versionsOf(c)); diff != "" {
+		c.t.Errorf("versions after an idle minute (-before +after):\n%s", diff)
+	}
+	if shared() {
+		return
+	}
 	after := c.writes()
 	for _, method := range []string{"POST", "PATCH", "DELETE"} {
 		if after[method] != before[method] {
@@ -192,9 +253,6 @@ func checkIdle(c *cluster, sample string) {
 	}
 	if after["PUT"] == before["PUT"] {
 		c.t.Error("the lease was not renewed: the operator does not run, and the check shows nothing")
-	}
-	if diff := cmp.Diff(versions, versionsOf(c)); diff != "" {
-		c.t.Errorf("versions after an idle minute (-before +after):\n%s", diff)
 	}
 	c.t.Logf("idle minute: %d reads, %d lease renewals, no other write",
 		after["GET"]-before["GET"], after["PUT"]-before["PUT"])
@@ -207,6 +265,7 @@ func versionsOf(c *cluster) map[string]string {
 	for kind, list := range map[string]client.ObjectList{
 		"Service": &corev1.ServiceList{}, "ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
 		"Claim": &corev1.PersistentVolumeClaimList{}, "Set": &appsv1.StatefulSetList{},
+		"Role": &rbacv1.RoleList{}, "Slice": &discoveryv1.EndpointSliceList{}, "Budget": &policyv1.PodDisruptionBudgetList{},
 	} {
 		selector := client.MatchingLabels{"meridian.dev/database": name}
 		if err := c.List(c.t.Context(), list, client.InNamespace(space), selector); err != nil {
@@ -226,20 +285,40 @@ func versionsOf(c *cluster) map[string]string {
 // checkDeletion deletes the database, which keeps its volumes by default.
 func checkDeletion(c *cluster) {
 	c.t.Helper()
-	claim := &corev1.PersistentVolumeClaim{}
-	key := client.ObjectKey{Namespace: space, Name: name + "-1"}
-	if err := c.Get(c.t.Context(), key, claim); err != nil {
+	before := claimsOf(c)
+	if len(before) != 3 {
+		c.t.Fatalf("there are %d claims", len(before))
+	}
+	c.kubectl("delete", "gdb", name, "-n", space, "--wait=true", "--timeout=60s")
+	selector := client.MatchingLabels{"meridian.dev/database": name}
+	c.until("the instances and the lease are gone", 2*time.Minute, func(ctx context.Context) (bool, string) {
+		var pods corev1.PodList
+		if err := c.List(ctx, &pods, client.InNamespace(space), selector); err != nil {
+			c.t.Fatal(err)
+		}
+		err := c.Get(ctx, client.ObjectKey{Namespace: space, Name: name + "-primary"}, &coordinationv1.Lease{})
+		return len(pods.Items) == 0 && apierrors.IsNotFound(err), fmt.Sprintf("%d pods, lease: %v", len(pods.Items), err)
+	})
+	// Whoever would take the claims along has had the time to do so.
+	time.Sleep(5 * time.Second)
+	if diff := cmp.Diff(before, claimsOf(c)); diff != "" {
+		c.t.Errorf("claims after the deletion (-before +after):\n%s", diff)
+	}
+}
+
+// claimsOf are the claims that are there to stay, by name, each with its UID.
+func claimsOf(c *cluster) map[string]string {
+	c.t.Helper()
+	var claims corev1.PersistentVolumeClaimList
+	selector := client.MatchingLabels{"meridian.dev/database": name}
+	if err := c.List(c.t.Context(), &claims, client.InNamespace(space), selector); err != nil {
 		c.t.Fatal(err)
 	}
-	uid := claim.UID
-	c.kubectl("delete", "gdb", name, "-n", space, "--wait=true", "--timeout=60s")
-	c.until("the instance is gone", time.Minute, func(ctx context.Context) (bool, string) {
-		err := c.Get(ctx, client.ObjectKey{Namespace: space, Name: name + "-1-0"}, &corev1.Pod{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
-	// Whoever would take the claim along has had the time to do so.
-	time.Sleep(5 * time.Second)
-	if err := c.Get(c.t.Context(), key, claim); err != nil || claim.UID != uid || claim.DeletionTimestamp != nil {
-		c.t.Errorf("the claim after the deletion: %v, UID %s, deleted at %v", err, claim.UID, claim.DeletionTimestamp)
+	found := map[string]string{}
+	for _, claim := range claims.Items {
+		if claim.DeletionTimestamp == nil {
+			found[claim.Name] = string(claim.UID)
+		}
 	}
+	return found
 }

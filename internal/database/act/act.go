@@ -23,8 +23,10 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/pki"
 )
 
 // Actor writes for passes.
@@ -36,6 +38,15 @@ type Actor struct {
 	// Random is crypto/rand.Reader outside of tests.
 	Random io.Reader
 	Now    func() time.Time
+	// Tell hands a request for another primary to the agent of the holder.
+	Tell func(ctx context.Context, agent Agent, request wire.Switchover) error
+}
+
+// Agent is where an agent is reached, and as whom.
+type Agent struct {
+	// Address is that of the pod, Host the name that its certificate must have.
+	Address, Host string
+	Material      pki.Material
 }
 
 // pass is one plan under way.
@@ -85,10 +96,26 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.setFinalizer(ctx, true)
 	case database.Release:
 		return p.setFinalizer(ctx, false)
+	case database.CreateLease:
+		return p.createLease(ctx, action)
+	case database.FreeLease:
+		return p.freeLease(ctx, action)
+	case database.SetInstances:
+		return p.setInstances(ctx, action)
+	case database.TellPod:
+		return p.tellPod(ctx, action)
+	case database.NoteRequest, database.EndRequest:
+		return p.writeRequest(ctx, action)
+	case database.SwitchOver:
+		return p.switchOver(ctx, action)
 	case database.DeleteClaim:
 		return p.deleteClaim(ctx, action)
 	case database.DeletePod:
 		return p.deletePod(ctx, action)
+	case database.RemovePod:
+		return p.removePod(ctx, action)
+	case database.DeleteSet:
+		return p.deleteSet(ctx, action)
 	default:
 		return database.Result{}, fmt.Errorf("unknown verb %q", action.Verb)
 	}

@@ -49,6 +49,24 @@ func (p *pass) recordInSettings(ctx context.Context, action database.Action) (da
 	return p.write(ctx, wanted, &live)
 }
 
+// setInstances writes who shall have a copy into the settings, and leaves everything else of them as it is stored.
+func (p *pass) setInstances(ctx context.Context, action database.Action) (database.Result, error) {
+	var live corev1.ConfigMap
+	if err := p.readAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	if err != nil {
+		return database.Result{}, err
+	}
+	settings.Instances = action.Instances
+	wanted, err := render.StoredSettings(p.design, settings)
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, wanted, &live)
+}
+
 // growClaim raises the size of a claim, with the record that the claim has, whatever the plan believes it to be.
 func (p *pass) growClaim(ctx context.Context, action database.Action) (database.Result, error) {
 	var claim corev1.PersistentVolumeClaim

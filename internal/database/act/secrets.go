@@ -99,15 +99,26 @@ func (p *pass) renderCertificates(state pki.State) (authority, leaf *corev1.Secr
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the authorities: %w", err)
 	}
-	issued, found := state.Leaf(render.LeafProfile)
-	if !found {
-		return nil, nil, errors.New("no leaf was issued")
-	}
-	certificate, key, err := issued.Encode()
+	own, ownKey, err := encodeLeaf(state, render.OperatorProfile)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode the leaf: %w", err)
+		return nil, nil, err
 	}
-	return render.Authority(p.design, encoded), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+	certificate, key, err := encodeLeaf(state, render.LeafProfile)
+	if err != nil {
+		return nil, nil, err
+	}
+	return render.Authority(p.design, encoded, own, ownKey), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+}
+
+func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err error) {
+	issued, found := state.Leaf(profile)
+	if !found {
+		return nil, nil, fmt.Errorf("no leaf %s was issued", profile)
+	}
+	if certificate, key, err = issued.Encode(); err != nil {
+		return nil, nil, fmt.Errorf("encode the leaf %s: %w", profile, err)
+	}
+	return certificate, key, nil
 }
 
 // secret reads a Secret live. One that does not exist is left blank.

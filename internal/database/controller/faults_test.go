@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +19,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/pki"
 )
 
@@ -45,8 +48,8 @@ func TestEveryWriteFails(t *testing.T) {
 		}
 		reached = number
 	}
-	// Two Secrets of certificates, the credentials, five children and a status at least.
-	if reached < 9 {
+	// The guard, the lease, two Secrets of certificates, the credentials, twelve children and a status at least.
+	if reached < 18 {
 		t.Errorf("only %d writes were failed: the test has not seen the whole life", reached)
 	}
 	t.Logf("%d writes failed, each in two ways", reached)
@@ -75,8 +78,9 @@ func makeDatabase(w *world, name string) {
 		}
 		var object v1alpha1.GeoDatabase
 		w.get(name, &object)
+		progress := condition.Find(object.Status.Conditions, v1alpha1.ConditionProgressing)
 		return first != nil && object.Status.WaitingFor == name+"-1 has no pod yet" &&
-			len(object.Status.PendingChanges) == 0
+			len(object.Status.PendingChanges) == 0 && progress.Reason == "InstanceStarting"
 	})
 }
 
@@ -153,6 +157,7 @@ func checkWhole(w *world, name string) {
 	w.t.Helper()
 	for child, object := range map[string]client.Object{
 		"-rw": &corev1.Service{}, "-ro": &corev1.Service{}, "-settings": &corev1.ConfigMap{}, "-ca": &corev1.Secret{},
+		"-pods": &corev1.Service{}, "-primary": &coordinationv1.Lease{}, "-agent": &rbacv1.RoleBinding{},
 	} {
 		if !w.get(name+child, object) {
 			w.t.Errorf("%s%s is not there", name, child)

@@ -10,17 +10,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/kit/condition"
 )
 
 var running = corev1.PodStatus{
-	Phase: corev1.PodRunning, PodIP: "10.0.0.9",
+	Phase:      corev1.PodRunning,
 	Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 }
 
@@ -44,7 +51,7 @@ func TestLife(t *testing.T) {
 	})
 
 	// A bad image: the pod never starts, and is replaced once its StatefulSet has another template.
-	w.boot("r1", stuck)
+	w.boot("cities-1", "r1", stuck)
 	w.passUntil("the user is told", func() bool {
 		return strings.Contains(w.database().Status.WaitingFor, "ImagePullBackOff")
 	})
@@ -60,13 +67,16 @@ func TestLife(t *testing.T) {
 		set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, "r2"
 	})
 	w.passUntil("the pod is replaced", func() bool { return !w.get("cities-1-0", &corev1.Pod{}) })
-	w.boot("r2", running)
-	w.passUntil("it is ready", func() bool { w.answer(); return w.ready() })
+	w.boot("cities-1", "r2", running)
+	w.lead(1, "cities-1")
+	w.passUntil("it is ready", w.ready)
+	checkSettingsAreTold(w)
 
 	credentials := &corev1.Secret{}
 	w.get("cities-app", credentials)
 	checkIdle(w)
 	checkDrift(w)
+	checkScale(w)
 	checkGrowth(w)
 	checkRotation(w)
 	checkDeletion(w)
@@ -93,16 +103,101 @@ func checkIdle(w *world) {
 	}
 }
 
+// checkSettingsAreTold changes a parameter: the kubelet of an agent that has older settings hears of it, once.
+func checkSettingsAreTold(w *world) {
+	w.t.Helper()
+	change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) {
+		d.Spec.Parameters = map[string]v1alpha1.Setting{"work_mem": "8MB"}
+	})
+	w.passUntil("the pod is told", func() bool {
+		var pod corev1.Pod
+		return w.get("cities-1-0", &pod) && pod.Annotations[database.AnnotationSettings] == w.settings().Hash()
+	})
+	checkIdle(w)
+	w.lead(1, "cities-1")
+	w.passUntil("it is ready again", w.ready)
+}
+
 func checkDrift(w *world) {
 	w.t.Helper()
-	change(w, "cities-rw", &corev1.Service{}, func(service *corev1.Service) {
-		service.Spec.Selector["meridian.dev/instance"] = "nobody"
+	change(w, "cities-ro", &corev1.Service{}, func(service *corev1.Service) {
+		service.Spec.Selector["meridian.dev/read"] = "maybe"
 	})
-	w.passUntil("the route is repaired", func() bool {
+	change(w, "cities-rw", &discoveryv1.EndpointSlice{}, func(slice *discoveryv1.EndpointSlice) {
+		slice.Labels["kubernetes.io/service-name"] = "another"
+	})
+	w.passUntil("the routes are repaired", func() bool {
 		var service corev1.Service
-		return w.get("cities-rw", &service) &&
-			service.Spec.Selector["meridian.dev/instance"] == "cities-1"
+		var slice discoveryv1.EndpointSlice
+		return w.get("cities-ro", &service) && service.Spec.Selector["meridian.dev/read"] == "true" &&
+			w.get("cities-rw", &slice) && slice.Labels["kubernetes.io/service-name"] == "cities-rw"
 	})
+	checkLabels(w)
+	var slice discoveryv1.EndpointSlice
+	if w.get("cities-rw", &slice); len(slice.Endpoints) != 1 || slice.Annotations["meridian.dev/term"] != "1" {
+		w.t.Errorf("what the primary wrote was touched: %+v", slice)
+	}
+}
+
+// checkLabels takes every label away from children, also from those that the caches know by a label alone.
+func checkLabels(w *world) {
+	w.t.Helper()
+	stripped := map[string]client.Object{
+		"cities-pods": &networkingv1.NetworkPolicy{}, "cities-pods ": &policyv1.PodDisruptionBudget{},
+		"cities-agent": &corev1.ServiceAccount{}, "cities-agent ": &rbacv1.Role{}, "cities-agent  ": &rbacv1.RoleBinding{},
+	}
+	for name, object := range stripped {
+		change(w, strings.TrimSpace(name), object, func(object client.Object) { object.SetLabels(nil) })
+	}
+	w.passUntil("the labels are back", func() bool {
+		for name, object := range stripped {
+			if w.get(strings.TrimSpace(name), object); object.GetLabels()[database.LabelDatabase] != "cities" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// checkScale goes from one instance to three and back to two: the names are new ones, nobody leaves whose copy is
+// counted on, and the one that leaves is never the primary.
+func checkScale(w *world) {
+	w.t.Helper()
+	scale := func(number int32) {
+		change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) { d.Spec.Instances = number })
+	}
+	scale(3)
+	w.passUntil("there are three", func() bool {
+		return w.get("cities-2", &appsv1.StatefulSet{}) && w.get("cities-3", &appsv1.StatefulSet{})
+	})
+	w.boot("cities-2", "r1", running)
+	w.boot("cities-3", "r1", running)
+	// The newest is the primary by now.
+	w.lead(2, "cities-3", "cities-1", "cities-2")
+	w.passUntil("all three are ready", w.ready)
+	if primary := w.database().Status.Primary; primary != "cities-3" {
+		w.t.Errorf("the primary is %q", primary)
+	}
+	checkIdle(w)
+	scale(2)
+	w.passUntil("one is no longer wanted", func() bool { return len(w.settings().Instances) == 2 })
+	if want := []string{"cities-1", "cities-3"}; !slices.Equal(w.settings().Instances, want) {
+		w.t.Errorf("%v stay, want %v", w.settings().Instances, want)
+	}
+	for range 5 {
+		w.pass()
+		time.Sleep(20 * time.Millisecond)
+	}
+	if !w.get("cities-2", &appsv1.StatefulSet{}) {
+		w.t.Fatal("an instance went whose copy is counted on")
+	}
+	w.lead(2, "cities-3", "cities-1")
+	w.passUntil("it is gone", func() bool { return !w.get("cities-2", &appsv1.StatefulSet{}) })
+	if !w.get("cities-2", &corev1.PersistentVolumeClaim{}) {
+		w.t.Error("its claim was not kept")
+	}
+	w.lead(2, "cities-3", "cities-1")
+	w.passUntil("both are ready", w.ready)
 }
 
 func checkGrowth(w *world) {
@@ -135,7 +230,7 @@ func checkDeletion(w *world) {
 	change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) {
 		d.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
 	})
-	w.passUntil("the finalizer is on", func() bool { return len(w.database().Finalizers) == 1 })
+	w.passUntil("it is seen", func() bool { return w.database().Status.ObservedGeneration == w.database().Generation })
 	if err := w.client.Delete(w.t.Context(), w.database()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -144,6 +239,10 @@ func checkDeletion(w *world) {
 	// The protection of claims keeps it until the pod is gone; nobody plays that controller here.
 	if w.get("cities-1", &claim) && claim.DeletionTimestamp == nil {
 		w.t.Error("the claim was not deleted")
+	}
+	var lease coordinationv1.Lease
+	if w.get("cities-primary", &lease); len(lease.Finalizers) > 0 {
+		w.t.Errorf("the lease keeps %v and can never go", lease.Finalizers)
 	}
 }
 

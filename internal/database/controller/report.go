@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"slices"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -26,6 +27,9 @@ func report(object *v1alpha1.GeoDatabase, done pass) []loop.Event {
 	if done.Reading.Cause == expect.CacheBehind {
 		told.CacheBehind = done.Reading.Reason
 	}
+	if done.Snapshot.Elsewhere() {
+		return elsewhere(done)
+	}
 	after, events := status.Report(object.Status, told)
 	if !released(done) {
 		object.Status = after
@@ -35,6 +39,19 @@ func report(object *v1alpha1.GeoDatabase, done pass) []loop.Event {
 		list = append(list, loop.Event(event))
 	}
 	return list
+}
+
+// elsewhere tells, once in the life of a process, that another installation works for a database. Its status is that
+// one's to write.
+func elsewhere(done pass) []loop.Event {
+	if done.Reading.Answer != expect.ReadLive {
+		return nil
+	}
+	return []loop.Event{{
+		Warning: true, Reason: "OtherInstallation", Action: "Leave",
+		Note: fmt.Sprintf("%s works for this database, so %s leaves it alone; to hand it over, change the annotation %s",
+			done.Snapshot.StampedBy, done.Snapshot.Installation, database.AnnotationInstallation),
+	}}
 }
 
 // released says that this pass has let a deleted database go: there is nothing left to write a status to.

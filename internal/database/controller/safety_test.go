@@ -21,7 +21,7 @@ import (
 
 // besideACrash is a pod whose database works beside a container of the user's that does not.
 var besideACrash = corev1.PodStatus{
-	Phase: corev1.PodRunning, PodIP: "10.0.0.9",
+	Phase: corev1.PodRunning,
 	ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "database", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		{Name: "exporter", State: corev1.ContainerState{
@@ -35,7 +35,7 @@ var besideACrash = corev1.PodStatus{
 func TestPodIsKept(t *testing.T) {
 	w := newWorld(t)
 	makeCities(w)
-	w.boot("r1", besideACrash)
+	w.boot("cities-1", "r1", besideACrash)
 	changeStatus(w, "cities-1", &appsv1.StatefulSet{}, func(set *appsv1.StatefulSet) { set.Status.UpdateRevision = "r2" })
 	checkKept(w, "its database runs")
 	if waiting := w.database().Status.WaitingFor; strings.Contains(waiting, "exporter") {
@@ -105,8 +105,8 @@ func TestRecordWhilePaused(t *testing.T) {
 	change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) {
 		d.Spec.Paused, d.Spec.Parameters = true, map[string]v1alpha1.Setting{"work_mem": "77MB"}
 	})
-	w.boot("r1", running)
-	w.answer()
+	w.boot("cities-1", "r1", running)
+	w.lead(1, "cities-1")
 	settings, claim := &corev1.ConfigMap{}, &corev1.PersistentVolumeClaim{}
 	w.passUntil("the record is stored", func() bool {
 		w.get("cities-settings", settings)

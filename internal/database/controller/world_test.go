@@ -9,14 +9,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,10 +64,14 @@ type world struct {
 	// another starts a second loop with caches and memory of its own, as a second process has.
 	another func() *controller.Loop
 	rights  rbac.Recorder
+	lock    sync.Mutex
 	writes  atomic.Int64
 	// fail is asked about every write: what it returns is done to it.
-	fail   func() verdict
-	report wire.Report
+	fail func() verdict
+	// reports are what the agents say, by the address of their pod; told is what the holder was asked to hand over for.
+	reports map[string]wire.Report
+	told    []wire.Switchover
+	refusal string
 	// later is how far the clock of the loop is ahead.
 	later time.Duration
 }
@@ -88,7 +96,7 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	log.SetLogger(logr.Discard())
-	w := &world{t: t}
+	w := &world{t: t, reports: map[string]wire.Report{}}
 	if w.client, err = client.New(server.Config, client.Options{Scheme: kinds}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +131,10 @@ func (w *world) prepare() {
 	}
 	yes := true
 	w.create(&storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disk", AllowVolumeExpansion: &yes,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+		},
+		Provisioner: "example.com/disk", AllowVolumeExpansion: &yes,
 	})
 	w.until("the definition is served", func() bool {
 		return w.client.List(w.t.Context(), &v1alpha1.GeoDatabaseList{}) == nil
@@ -181,6 +192,7 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 	w.t.Helper()
 	part, err := cluster.New(config, func(options *cluster.Options) {
 		options.Scheme = kinds
+		options.Cache.ByObject = controller.Selected()
 		options.Client.Cache = &client.CacheOptions{DisableFor: controller.Live()}
 	})
 	if err != nil {
@@ -199,10 +211,11 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 		Tracker: expect.New(caches, kinds, expect.Options{}), Events: part.GetEventRecorder("test"),
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Now: w.now,
-		Images: database.Images{Agent: "meridian:1", Server: "postgis"},
-		Ask:    func(context.Context, observe.Agent) (wire.Report, error) { return w.report, nil },
+		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
+		Installation: home + "/" + account, LostAfter: 5 * time.Minute, Pulse: &observe.Pulse{},
+		Ask: w.ask,
 	}, act.Actor{
-		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: w.now,
+		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: w.now, Tell: w.tell,
 	}, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -302,38 +315,98 @@ func changeStatus[T client.Object](w *world, name string, object T, apply func(T
 	})
 }
 
-// boot plays the StatefulSet controller, the volume and the kubelet: the instance comes up.
-func (w *world) boot(revision string, state corev1.PodStatus) {
+// boot plays the StatefulSet controller, the volume and the kubelet: an instance comes up.
+func (w *world) boot(instance, revision string, state corev1.PodStatus) {
 	w.t.Helper()
 	set := &appsv1.StatefulSet{}
-	changeStatus(w, "cities-1", set, func(set *appsv1.StatefulSet) {
+	changeStatus(w, instance, set, func(set *appsv1.StatefulSet) {
 		set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, revision
 	})
 	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
-	pod.Namespace, pod.Name = space, "cities-1-0"
+	pod.Namespace, pod.Name = space, instance+"-0"
 	pod.Labels[appsv1.StatefulSetRevisionLabel] = revision
+	pod.Spec.NodeName = "node-of-" + instance
 	yes := true
 	pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID, Controller: &yes,
 	}}
 	w.create(pod)
-	changeStatus(w, "cities-1-0", &corev1.Pod{}, func(pod *corev1.Pod) { pod.Status = state })
-	changeStatus(w, "cities-1", &corev1.PersistentVolumeClaim{}, func(claim *corev1.PersistentVolumeClaim) {
+	state.PodIP = addressOf(instance)
+	changeStatus(w, pod.Name, &corev1.Pod{}, func(pod *corev1.Pod) { pod.Status = state })
+	changeStatus(w, instance, &corev1.PersistentVolumeClaim{}, func(claim *corev1.PersistentVolumeClaim) {
 		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
 	})
 }
 
-// answer plays an agent that has taken over the settings as they are now.
-func (w *world) answer() {
+// addressOf is where the pod of an instance of cities is.
+func addressOf(instance string) string { return "10.0.0." + strings.TrimPrefix(instance, "cities-") }
+
+func (w *world) ask(_ context.Context, agent observe.Agent) (wire.Report, error) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	report, found := w.reports[agent.Address]
+	if !found {
+		return wire.Report{}, errors.New("connection refused")
+	}
+	return report, nil
+}
+
+func (w *world) tell(_ context.Context, _ act.Agent, request wire.Switchover) error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.told = append(w.told, request)
+	if w.refusal != "" {
+		return &act.RefusedError{Why: w.refusal}
+	}
+	return nil
+}
+
+// settings are those that are stored.
+func (w *world) settings() wire.Settings {
 	w.t.Helper()
-	var settings corev1.ConfigMap
-	w.get("cities-settings", &settings)
-	decoded, err := wire.DecodeSettings([]byte(settings.Data[wire.KeySettings]))
+	var stored corev1.ConfigMap
+	w.get("cities-settings", &stored)
+	settings, err := wire.DecodeSettings([]byte(stored.Data[wire.KeySettings]))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.report = wire.Report{
-		Version: 1, DatabaseUID: string(w.database().UID), Instance: "cities-1", State: wire.StateRunning,
-		Role: wire.RolePrimary, SystemIdentifier: "7001", ServerVersion: "17.6", SettingsHash: decoded.Hash(),
+	return settings
+}
+
+// lead plays the agents: they have agreed on a primary, which is the first, and on members, which are all, and the
+// write address leads to it. Every agent has taken over the settings as they are now.
+func (w *world) lead(term int32, members ...string) {
+	w.t.Helper()
+	record := wire.LeaseRecord{
+		DatabaseUID: string(w.database().UID), Term: int64(term), Timeline: int(term), W: min(len(members), 2),
+		Initialised: true, SystemIdentifier: "7001",
 	}
+	w.lock.Lock()
+	clear(w.reports)
+	for _, member := range members {
+		record.Members = append(record.Members, wire.Member{Name: member, Incarnation: "of-" + member})
+		w.reports[addressOf(member)] = wire.Report{
+			Version: 1, DatabaseUID: record.DatabaseUID, Instance: member, State: wire.StateRunning,
+			Role: wire.RoleReplica, SystemIdentifier: "7001", ServerVersion: "17.6", SettingsHash: w.settings().Hash(),
+			Term: record.Term, Holder: members[0], Serving: true, Streams: true,
+		}
+	}
+	primary := w.reports[addressOf(members[0])]
+	primary.Role, primary.Streams = wire.RolePrimary, false
+	w.reports[addressOf(members[0])] = primary
+	w.lock.Unlock()
+	text, err := record.Encode()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	holder, duration := record.Members[0].String(), int32(10)
+	change(w, "cities-primary", &coordinationv1.Lease{}, func(lease *coordinationv1.Lease) {
+		lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &holder, &term
+		lease.Spec.LeaseDurationSeconds = &duration
+		lease.Annotations[wire.AnnotationRecord] = text
+	})
+	change(w, "cities-rw", &discoveryv1.EndpointSlice{}, func(slice *discoveryv1.EndpointSlice) {
+		slice.Annotations[wire.AnnotationTerm] = strconv.Itoa(int(term))
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{addressOf(members[0])}}}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,9 +38,12 @@ func (p *pass) readInstances(ctx context.Context) error {
 	return nil
 }
 
-// serials are the numbers of the instances that there may be. The first one is always among them.
+// serials are the numbers of the instances that there may be: those that the spec begins with, and those that are seen.
 func (p *pass) serials(ctx context.Context) ([]int, error) {
-	seen := map[int]bool{1: true}
+	seen := map[int]bool{}
+	for serial := 1; serial <= max(int(p.object.Spec.Instances), 1); serial++ {
+		seen[serial] = true
+	}
 	selector := []client.ListOption{
 		client.InNamespace(p.object.Namespace), client.MatchingLabels{database.LabelDatabase: p.object.Name},
 	}
@@ -49,6 +53,16 @@ func (p *pass) serials(ctx context.Context) ([]int, error) {
 	}
 	for i := range claims.Items {
 		if serial, ok := database.SerialOf(p.object.Name, claims.Items[i].Name); ok && p.ours(&claims.Items[i]) {
+			seen[serial] = true
+		}
+	}
+	var pods corev1.PodList
+	if err := p.reader.List(ctx, &pods, selector...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	for i := range pods.Items {
+		name := strings.TrimSuffix(pods.Items[i].Name, "-0")
+		if serial, ok := database.SerialOf(p.object.Name, name); ok {
 			seen[serial] = true
 		}
 	}
@@ -79,25 +93,36 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 	if err != nil {
 		return instance, err
 	}
-	if !found || !p.ours(&set) {
-		return instance, nil
+	if found && p.ours(&set) {
+		instance.Set = setFacts(&set)
 	}
-	instance.Set = &database.Set{
-		UID:      string(set.UID),
+	var pod corev1.Pod
+	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
+	if err == nil && found && p.runs(&pod, &set) {
+		instance.Pod = podFacts(&pod)
+	}
+	return instance, err
+}
+
+// runs says that a pod is that of an instance of ours: made by its StatefulSet, or left behind by it.
+func (p *pass) runs(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	if controller == nil || controller.Kind != "StatefulSet" {
+		return false
+	}
+	if set.UID != "" && controller.UID == set.UID {
+		return p.ours(set)
+	}
+	return set.UID == "" && pod.Annotations[database.AnnotationOwner] == string(p.object.UID)
+}
+
+func setFacts(set *appsv1.StatefulSet) *database.Set {
+	return &database.Set{
+		UID: string(set.UID), ResourceVersion: set.ResourceVersion, Deleting: set.DeletionTimestamp != nil,
 		Observed: set.Status.ObservedGeneration == set.Generation,
 		Revision: set.Status.UpdateRevision,
 		Wish:     set.Spec.Template.Annotations[database.AnnotationWish],
 	}
-	var pod corev1.Pod
-	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
-	if err != nil {
-		return instance, err
-	}
-	if controller := metav1.GetControllerOfNoCopy(&pod); found && controller != nil && controller.UID == set.UID {
-		instance.Pod = podFacts(&pod)
-		p.addresses[instance.Name] = pod.Status.PodIP
-	}
-	return instance, nil
 }
 
 func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
@@ -148,13 +173,22 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
 		Revision: pod.Labels[appsv1.StatefulSetRevisionLabel], Wish: pod.Annotations[database.AnnotationWish],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
+		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
+		switch {
+		case condition.Type == corev1.PodReady:
 			facts.Ready = condition.Status == corev1.ConditionTrue
+		case unschedulable(condition):
+			facts.UnplacedSince = condition.LastTransitionTime.Time
 		}
 	}
 	return facts
+}
+
+func unschedulable(condition corev1.PodCondition) bool {
+	return condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
+		condition.Reason == corev1.PodReasonUnschedulable
 }
 
 // hopeless are reasons of a waiting container that do not go away by waiting alone.
@@ -177,13 +211,41 @@ func stuckOf(pod *corev1.Pod) string {
 		}
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
-			condition.Reason == corev1.PodReasonUnschedulable {
+		if unschedulable(condition) {
 			return corev1.PodReasonUnschedulable + ": " + condition.Message
 		}
 	}
 	return reason
 }
+
+// listClasses finds the classes that there are for a database that has no volume yet. If they cannot be listed, they
+// stay unknown.
+func (p *pass) listClasses(ctx context.Context) error {
+	for _, instance := range p.facts.Instances {
+		if instance.Claim != nil {
+			return nil
+		}
+	}
+	var classes storagev1.StorageClassList
+	switch err := p.Live.List(ctx, &classes); {
+	case apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("list storage classes: %w", err)
+	}
+	p.facts.Classes = []database.StorageClass{}
+	for _, class := range classes.Items {
+		p.facts.Classes = append(p.facts.Classes, database.StorageClass{
+			Name: class.Name, Default: class.Annotations[defaultClass] == "true",
+			Expandable: class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion,
+		})
+	}
+	slices.SortFunc(p.facts.Classes, func(a, b database.StorageClass) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// defaultClass marks the class of claims that name none.
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
 // readClasses asks about a storage class only when a claim has to grow. A class that cannot be read stays unknown: the
 // API server has the last word anyway.

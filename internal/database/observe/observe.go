@@ -37,6 +37,12 @@ type Observer struct {
 	Author apply.Author
 	Images database.Images
 	Now    func() time.Time
+	// Installation is what this operator calls itself.
+	Installation string
+	// LostAfter is how long a node may be away before its instances are replaced.
+	LostAfter time.Duration
+	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
+	Pulse *Pulse
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
 	Ask func(ctx context.Context, agent Agent) (wire.Report, error)
 }
@@ -56,33 +62,38 @@ type pass struct {
 	facts  database.Snapshot
 	// material is what the operator presents to agents, nil while there is none.
 	material *pki.Material
-	// addresses are those of the pods, by instance.
-	addresses map[string]string
 }
 
 // Observe takes the snapshot of one database.
 func (o Observer) Observe(
 	ctx context.Context, reader client.Reader, object *v1alpha1.GeoDatabase,
 ) (database.Snapshot, error) {
-	p := &pass{Observer: o, reader: reader, object: object, addresses: map[string]string{}}
+	p := &pass{Observer: o, reader: reader, object: object}
 	p.facts = database.Snapshot{
 		Now: o.Now(), Images: o.Images, Spec: object.Spec,
 		Identity: database.Identity{
 			Namespace: object.Namespace, Name: object.Name, UID: string(object.UID), Generation: object.Generation,
 		},
-		Deleting: object.DeletionTimestamp != nil,
-		Guarded:  controllerutil.ContainsFinalizer(object, database.Finalizer),
+		Deleting:     object.DeletionTimestamp != nil,
+		Guarded:      controllerutil.ContainsFinalizer(object, database.Finalizer),
+		Installation: o.Installation, StampedBy: object.Annotations[database.AnnotationInstallation],
+		LostAfter: o.LostAfter,
 	}
 	for _, step := range []struct {
 		what string
 		read func(context.Context) error
 	}{
 		{"instances", p.readInstances},
+		{"nodes", p.readNodes},
 		{"secrets", p.readSecrets},
 		{"reports", p.readReports},
+		{"lease", p.readLease},
 		{"record", p.readRecord},
 		{"route", p.readRoute},
+		{"request", p.readRequest},
+		{"orphans", p.readOrphans},
 		{"storage classes", p.readClasses},
+		{"storage classes to choose from", p.listClasses},
 		{"children", p.compareChildren},
 	} {
 		if err := step.read(ctx); err != nil {
@@ -115,8 +126,8 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 	return true, nil
 }
 
-// readRecord finds what was frozen at the first initialisation: in the settings, on a claim, or, the first time, in the
-// report of the instance that has just made the data. Whether the copies agree is for the plan to judge.
+// readRecord finds what was frozen at the first initialisation: in the lease, where the holder has written it, in the
+// settings, or on a claim. Whether the copies agree is for the plan to judge.
 func (p *pass) readRecord(ctx context.Context) error {
 	var settings corev1.ConfigMap
 	found, err := p.find(ctx, database.SettingsName(p.object.Name), &settings)
@@ -141,35 +152,24 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 		return facts
 	}
 	facts.Copy = database.Record{Initialised: stored.Initialised, SystemIdentifier: stored.SystemIdentifier}
+	facts.Hash, facts.LeaseUID, facts.Instances = stored.Hash(), stored.LeaseUID, stored.Instances
 	return facts
 }
 
-// recordOf takes the first copy that there is. A failed instance teaches nothing: it may have the volume of another.
+// recordOf takes the first copy that there is.
 func recordOf(facts database.Snapshot) database.Record {
-	if facts.Settings.Copy.Initialised {
-		return facts.Settings.Copy
-	}
+	copies := []database.Record{facts.Lease.Copy, facts.Settings.Copy}
 	for _, instance := range facts.Instances {
-		if instance.Claim != nil && instance.Claim.Copy.Initialised {
-			return instance.Claim.Copy
+		if instance.Claim != nil {
+			copies = append(copies, instance.Claim.Copy)
 		}
 	}
-	for _, instance := range facts.Instances {
-		report := instance.Report
-		if report.Reachable && report.SystemIdentifier != "" && report.State != string(wire.StateFailed) {
-			return database.Record{Initialised: true, SystemIdentifier: report.SystemIdentifier}
+	for _, one := range copies {
+		if one.Initialised {
+			return one
 		}
 	}
 	return database.Record{}
-}
-
-func (p *pass) readRoute(ctx context.Context) error {
-	var service corev1.Service
-	found, err := p.find(ctx, database.WriteName(p.object.Name), &service)
-	if found && p.ours(&service) {
-		p.facts.Routed = service.Spec.Selector[database.LabelInstance]
-	}
-	return err
 }
 
 // compareChildren holds what the spec asks for against what is there.
@@ -196,7 +196,11 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	}
 	// A blank object: a live read decodes into what is there already.
 	live := reflect.New(reflect.TypeOf(child.Object).Elem()).Interface().(client.Object)
-	found, err := p.find(ctx, child.Name, live)
+	read := p.find
+	if slices.Contains(labelled, child.Kind) {
+		read = p.findSurely
+	}
+	found, err := read(ctx, child.Name, live)
 	if err != nil {
 		return database.Child{}, err
 	}
@@ -218,6 +222,9 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	}
 	return fact, nil
 }
+
+// labelled are the kinds of children that a cache knows by a label, which somebody may have taken away.
+var labelled = []string{database.KindSlice, database.KindRole, database.KindBinding, database.KindAccount}
 
 // sortInstances puts the facts into the order that a Snapshot promises.
 func sortInstances(instances []database.Instance) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"meridian.dev/meridian/internal/database"
@@ -25,19 +26,21 @@ const (
 	longest = 1 << 20
 )
 
-// readReports asks the agent of every pod that has an address.
+// readReports asks the agent of every pod that has an address, all at once: one that is lost must not hold up the
+// others.
 func (p *pass) readReports(ctx context.Context) error {
+	var asked sync.WaitGroup
 	for i := range p.facts.Instances {
 		instance := &p.facts.Instances[i]
 		if instance.Pod != nil {
-			instance.Report = p.report(ctx, instance.Name)
+			asked.Go(func() { instance.Report = p.report(ctx, instance.Name, instance.Pod.Address) })
 		}
 	}
+	asked.Wait()
 	return nil
 }
 
-func (p *pass) report(ctx context.Context, instance string) database.Report {
-	address := p.addresses[instance]
+func (p *pass) report(ctx context.Context, instance, address string) database.Report {
 	switch {
 	case address == "":
 		return database.Report{Problem: "its pod has no address yet"}
@@ -57,6 +60,9 @@ func (p *pass) report(ctx context.Context, instance string) database.Report {
 		Reachable: true, State: string(report.State), Role: string(report.Role),
 		SystemIdentifier: report.SystemIdentifier, ServerVersion: report.ServerVersion,
 		SettingsHash: report.SettingsHash, PendingRestart: report.PendingRestart,
+		Incarnation: report.Incarnation, Term: report.Term, Holder: report.Holder, Serving: report.Serving,
+		Streams: report.Streams, LagBytes: report.LagBytes,
+		Lag:    time.Duration(report.LagMilliseconds) * time.Millisecond,
 		Reason: string(report.Reason), Message: report.Message,
 	}
 }

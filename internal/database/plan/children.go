@@ -62,14 +62,32 @@ func createBinding(d *draft) {
 	})
 }
 
-func writeSettings(d *draft) { writeKind(d, database.KindSettings, d.change) }
+// writeSettings waits for the lease: its UID is one of the settings.
+func writeSettings(d *draft) {
+	if d.plan.Design.LeaseUID == "" {
+		if !d.invalid {
+			d.plan.Pending = append(d.plan.Pending, "Create ConfigMap "+database.SettingsName(d.Name)+": it follows the lease")
+		}
+		return
+	}
+	writeKind(d, database.KindSettings, d.change)
+}
 
-// writeServices also repairs the addresses of a database whose spec became invalid after it was built: they do not come
-// from the spec.
-func writeServices(d *draft) {
+// addresses are the kinds that follow from the name of the database and its instances, and from nothing else.
+var addresses = []string{
+	database.KindAccount, database.KindRole, database.KindBinding, database.KindService, database.KindSlice,
+	database.KindPolicy, database.KindBudget,
+}
+
+// writeAddresses also repairs the addresses of a database whose spec became invalid after it was built: they do not
+// come from the spec.
+func writeAddresses(d *draft) {
 	built := slices.ContainsFunc(d.Instances, func(instance database.Instance) bool { return instance.Set != nil })
-	if !d.invalid || built {
-		writeKind(d, database.KindService, d.upkeep)
+	if d.invalid && !built {
+		return
+	}
+	for _, kind := range addresses {
+		writeKind(d, kind, d.upkeep)
 	}
 }
 

@@ -19,8 +19,8 @@ var invariants = []struct {
 	holds func(database.Snapshot, database.Plan, database.Action) bool
 	never string
 }{
-	{"DB1", deletesOnlyWhatMayGo, "a claim is deleted only with its database, by the word of its spec, and by its UID"},
-	{"DB1", releasesOnlyWhenDone, "the finalizer stays while a claim that must go is there"},
+	{"DB1", deletesOnlyWhatMayGo, "a claim is deleted only by the word of the spec, by its UID, when nothing needs it"},
+	{"DB1", releasesOnlyWhenDone, "the finalizer stays while the lease is held, or a claim that must go is there"},
 	{"DB2", touchesNothingInvalid, "nothing that comes from an invalid spec is written"},
 	{"DB3", touchesNothingForeign, "an object of another owner is never touched"},
 	{"DB4", makesCredentialsOnce, "credentials that exist are never rewritten"},
@@ -32,6 +32,14 @@ var invariants = []struct {
 	{"DB11", keepsDataOfDeletedClaims, "no pod is deleted while its claim is gone, unseen or being deleted"},
 	{"DB8", isConditional, "a write names the version that it was decided on, a create names none"},
 	{"DB9", respectsPause, "while the database is paused nothing but safety is written"},
+	{"DB13", makesLeaseOnce, "a lease is made only for a database that has never had one or any data"},
+	{"DB13", freesNoLivingLease, "the finalizer of the lease stays as long as the database is wanted"},
+	{"DB13", keepsToItsLease, "the settings name the lease that was made, and never another"},
+	{"DB14", changesRosterSafely, "who has a copy changes by new names or one that leaves, never the primary or too few"},
+	{"DB15", removesNoCopy, "an instance whose copy is counted on, or that is wanted, is not removed"},
+	{"DB16", asksTheHolder, "only the holder of the lease is asked to hand over, once in a plan"},
+	{"DB17", forcesOnlyTheLost, "a pod is removed without its node's word only if that node is gone or out of service"},
+	{"DB18", leavesOthersAlone, "a database of another installation is left alone"},
 	{"DB10", buildsNothingForTheDead, "nothing is made or changed for a database that is being deleted"},
 }
 
@@ -56,16 +64,155 @@ func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.
 	ours := slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
 		return instance.Name == action.Name && instance.Claim != nil && instance.Claim.UID == action.UID
 	})
-	return ours && s.Deleting && s.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete
+	if !ours || s.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete || s.Orphaning {
+		return false
+	}
+	return s.Deleting || isLeft(s, action.Name) && primaryWorks(s)
+}
+
+// isLeft says that nothing that was written down counts on an instance any more.
+func isLeft(s database.Snapshot, instance string) bool {
+	sound := s.Lease.UID != "" && s.Lease.UID == s.Settings.LeaseUID && s.Lease.Problem == "" && s.Lease.Foreign == ""
+	named := slices.Contains(s.Settings.Instances, instance) || len(s.Settings.Instances) == 0
+	member := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool { return member.Name == instance })
+	return sound && !named && !member && s.Lease.Holder != instance
+}
+
+// primaryWorks says that a primary is known to have the data, if there ever was any.
+func primaryWorks(s database.Snapshot) bool {
+	if !s.Record.Initialised {
+		return true
+	}
+	holder, found := s.Instance(s.Lease.Holder)
+	return found && !s.Lease.Expired && holder.Report.Reachable && holder.Report.Serving
 }
 
 func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.Release || s.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
+	if action.Verb != database.Release {
 		return true
 	}
-	return s.Deleting && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+	held := s.Lease.Guarded && s.Lease.Foreign == ""
+	kept := s.Orphaning || s.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete
+	return s.Deleting && !held && (kept || !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
 		return instance.Claim != nil && !instance.Claim.Deleting
+	}))
+}
+
+func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.CreateLease {
+		return true
+	}
+	return s.Lease.UID == "" && s.Settings.LeaseUID == "" && !s.Lease.Copy.Initialised && !s.Settings.Copy.Initialised &&
+		!slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+			return instance.Claim != nil && instance.Claim.Copy.Initialised
+		})
+}
+
+func freesNoLivingLease(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	return action.Verb != database.FreeLease || s.Deleting && s.Lease.Foreign == "" && action.UID == s.Lease.UID
+}
+
+func keepsToItsLease(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	writes := action.Verb == database.Create || action.Verb == database.Update
+	if !writes || action.Kind != database.KindSettings {
+		return true
+	}
+	named := plan.Design.LeaseUID
+	return named != "" && (named == s.Settings.LeaseUID || s.Settings.LeaseUID == "" && named == s.Lease.UID)
+}
+
+// changesRosterSafely looks at the two lists alone: whoever decided why does not matter.
+func changesRosterSafely(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.SetInstances {
+		return true
+	}
+	before, after := s.Settings.Instances, action.Instances
+	var come, left []string
+	for _, name := range after {
+		if !slices.Contains(before, name) {
+			come = append(come, name)
+		}
+	}
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			left = append(left, name)
+		}
+	}
+	if len(after) == 0 || len(before) == 0 || len(left) > 1 || len(left) > 0 && len(come) > 0 {
+		return false
+	}
+	return allNew(s, come) && mayLeave(s, left, after)
+}
+
+// allNew says that no name stands for anything that was there before.
+func allNew(s database.Snapshot, names []string) bool {
+	for _, name := range names {
+		_, known := s.Instance(name)
+		_, right := database.SerialOf(s.Name, name)
+		counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool { return member.Name == name })
+		if known || counted || !right {
+			return false
+		}
+	}
+	return true
+}
+
+// mayLeave says that those who stay are enough: as many as each write is kept on, or more than half of them if that is
+// fewer, by what they say of themselves.
+func mayLeave(s database.Snapshot, left, rest []string) bool {
+	if len(left) == 0 || !s.Record.Initialised {
+		return true
+	}
+	if left[0] == s.Lease.Holder || s.Lease.W < 1 || !primaryWorks(s) {
+		return false
+	}
+	enough := 0
+	for _, member := range s.Lease.Members {
+		instance, _ := s.Instance(member.Name)
+		if slices.Contains(rest, member.Name) && instance.Report.Reachable &&
+			(member.Name == s.Lease.Holder || instance.Report.Streams) {
+			enough++
+		}
+	}
+	return enough >= min(s.Lease.W, len(rest)/2+1)
+}
+
+func removesNoCopy(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.DeleteSet {
+		return true
+	}
+	ours := slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		return instance.Name == action.Name && instance.Set != nil && instance.Set.UID == action.UID
 	})
+	return ours && isLeft(s, action.Name)
+}
+
+func asksTheHolder(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	if action.Verb != database.SwitchOver {
+		return true
+	}
+	asked := 0
+	for _, other := range plan.Actions {
+		if other.Verb == database.SwitchOver {
+			asked++
+		}
+	}
+	return asked == 1 && action.Name == s.Lease.Holder && action.Target != action.Name && action.Request != "" &&
+		action.Term == s.Lease.Term
+}
+
+func forcesOnlyTheLost(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.RemovePod {
+		return true
+	}
+	return slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		return instance.Pod != nil && instance.Pod.UID == action.UID && instance.Pod.Deleting &&
+			(instance.Node.Gone || instance.Node.OutOfService)
+	})
+}
+
+func leavesOthersAlone(s database.Snapshot, _ database.Plan, _ database.Action) bool {
+	return s.StampedBy == "" || s.Installation == "" || s.StampedBy == s.Installation
 }
 
 // touchesNothingInvalid lists what does not come from the spec, and growth, which comes from one field of it.
@@ -74,14 +221,16 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 		return true
 	}
 	switch action.Verb {
-	case database.StoreRecord, database.Release:
+	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest:
 		return true
 	case database.Grow:
 		return SizeCounts(s)
 	case database.StoreCertificates:
 		return s.Certificates.Leaf.Exists
 	case database.Create, database.Update:
-		return action.Kind == database.KindService && len(s.Instances) > 0
+		rendered := action.Kind == database.KindSettings || action.Kind == database.KindClaim ||
+			action.Kind == database.KindSet
+		return !rendered && len(s.Instances) > 0
 	default:
 		return false
 	}
@@ -95,6 +244,8 @@ func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database
 	switch action.Verb {
 	case database.CreateBinding:
 		return s.Binding.Foreign == ""
+	case database.CreateLease, database.FreeLease:
+		return s.Lease.Foreign == ""
 	case database.StoreCertificates:
 		return s.Certificates.Authority.Foreign == "" && s.Certificates.Leaf.Foreign == "" &&
 			s.Certificates.Problem == ""
@@ -127,8 +278,15 @@ func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Act
 		(instance.Claim == nil || plan.Design.Instances[wanted].Size.Cmp(instance.Claim.Requested) >= 0)
 }
 
+// replacesNoVolume lets a volume be made for a new copy of data that others have, and for a new database.
 func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	return action.Verb != database.Create || action.Kind != database.KindClaim || !s.Record.Initialised
+	if action.Verb != database.Create || action.Kind != database.KindClaim || !s.Record.Initialised {
+		return true
+	}
+	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
+		return member.Name == action.Name
+	})
+	return s.Lease.Copy.Initialised && len(s.Lease.Members) > 0 && !counted && s.Lease.Holder != action.Name
 }
 
 // keepsCopies holds what a plan would write against every copy as it was read, and not against what the pass has made
@@ -138,7 +296,7 @@ func keepsCopies(s database.Snapshot, plan database.Plan, action database.Action
 	if !writes || action.Kind != database.KindSettings && action.Kind != database.KindClaim {
 		return true
 	}
-	copies := []database.Record{s.Settings.Copy}
+	copies := []database.Record{s.Settings.Copy, s.Lease.Copy}
 	for _, instance := range s.Instances {
 		if instance.Claim != nil {
 			copies = append(copies, instance.Claim.Copy)
@@ -175,11 +333,13 @@ func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action datab
 func isConditional(_ database.Snapshot, _ database.Plan, action database.Action) bool {
 	conditional := action.UID != "" && action.ResourceVersion != ""
 	switch action.Verb {
-	case database.Update, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod:
+	case database.Update, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
+		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
+		database.SwitchOver:
 		return conditional
-	case database.Create, database.CreateBinding:
+	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
-	case database.StoreCertificates, database.Guard, database.Release:
+	case database.StoreCertificates, database.Guard, database.Release, database.NoteRequest, database.EndRequest:
 		// The first takes both forms; the others are conditional on the database itself, which act holds.
 		return true
 	default:
@@ -192,8 +352,11 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 		return true
 	}
 	switch action.Verb {
-	case database.Release, database.StoreRecord:
+	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest:
 		return true
+	case database.SwitchOver:
+		// What was begun is brought to its end.
+		return s.Request != nil && !s.Request.Since.IsZero()
 	case database.StoreCertificates:
 		return s.Certificates.Leaf.Exists
 	default:
@@ -202,7 +365,8 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 }
 
 func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	return !s.Deleting || action.Verb == database.DeleteClaim || action.Verb == database.Release
+	return !s.Deleting || action.Verb == database.DeleteClaim || action.Verb == database.Release ||
+		action.Verb == database.FreeLease
 }
 
 // repeated finds objects that are written twice: the second write was decided on a state that the first one ends.

@@ -49,7 +49,9 @@ func recordProblems(snapshot database.Snapshot) []string {
 		place  string
 		record database.Record
 	}
-	copies := []copied{{settings, snapshot.Settings.Copy}}
+	copies := []copied{
+		{"the Lease " + database.LeaseName(snapshot.Name), snapshot.Lease.Copy}, {settings, snapshot.Settings.Copy},
+	}
 	for _, instance := range snapshot.Instances {
 		if instance.Claim != nil {
 			copies = append(copies, copied{"the claim " + instance.Name, instance.Claim.Copy})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,6 +13,14 @@ import (
 	"meridian.dev/meridian/internal/database"
 )
 
+// leaveToOthers does nothing at all for a database that another installation of Meridian works for: two that write the
+// same children would undo each other's work for ever.
+func leaveToOthers(d *draft) {
+	if d.Elsewhere() {
+		d.ended = true
+	}
+}
+
 // refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
 // What comes from the spec stays as it is; what keeps a running database alive goes on.
 func refuseInvalid(d *draft) {
@@ -19,7 +28,11 @@ func refuseInvalid(d *draft) {
 	if len(problems) == 0 {
 		return
 	}
-	d.hold(database.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
+	recheck := time.Duration(0)
+	if d.Classes != nil {
+		recheck = later // A class that appears is no event.
+	}
+	d.hold(database.Stalled, recheck, "InvalidSpec", strings.Join(problems, "; "))
 	d.invalid = true
 }
 
@@ -29,8 +42,15 @@ func Problems(snapshot database.Snapshot) []string {
 	object := &v1alpha1.GeoDatabase{
 		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.Namespace, Name: snapshot.Name}, Spec: snapshot.Spec,
 	}
-	// Nothing is told of the cluster: a class that cannot expand holds back one change, and not the database.
-	for _, problem := range admit.Database(object, nil, admit.Facts{}) {
+	// Claims are not told of: one that cannot grow or shrink holds back one change, and not the database.
+	var facts admit.Facts
+	for _, class := range snapshot.Classes {
+		facts.Classes = append(facts.Classes, admit.StorageClass(class))
+	}
+	if facts.Classes == nil && snapshot.Classes != nil {
+		facts.Classes = []admit.StorageClass{}
+	}
+	for _, problem := range admit.Database(object, nil, facts) {
 		problems = append(problems, problem.String())
 	}
 	if snapshot.Spec.Storage.WALSize != nil {
@@ -100,6 +120,9 @@ func foreign(snapshot database.Snapshot) []string {
 		if secret.Foreign != "" {
 			problems = append(problems, secret.Foreign)
 		}
+	}
+	if snapshot.Lease.Foreign != "" {
+		problems = append(problems, snapshot.Lease.Foreign)
 	}
 	return problems
 }

@@ -10,26 +10,35 @@ import (
 
 // rules are applied in this order. None relies on another having acted in the same pass: a pass may end anywhere.
 var rules = []func(*draft){
-	finishDeletion,       // DB1: a deleted database loses the claims that its spec does not keep, and nothing else
-	tellDeletedClaims,    // DB11: a pod that alone keeps a deleted claim is not to be stopped by anyone
-	refuseInvalid,        // DB2: nothing that comes from a spec that cannot be carried out is written
-	stopWhilePaused,      // DB9: from here on changes are pending instead of done, if the user said so
-	growClaims,           // DB5: a volume grows before anything else, whatever else is broken
-	keepRecord,           // DB6: what is known for good is stored twice, and never rewritten
-	keepIdentity,         // DB6: data with another identity than the recorded one needs a human
-	stopAtForeign,        // DB3: a name that is taken is never overwritten, and nothing is built around it
-	guardClaims,          // DB1: a finalizer while claims are to be deleted with the database, none otherwise
-	keepCertificates,     // DB12: the authority and its leaf, made once and replaced in time, also while paused
-	createBinding,        // DB4: credentials are made once and never rewritten
-	writeSettings,        // what the agents read; they reload by themselves
-	writeServices,        // the addresses that never change
-	writeClaims,          // DB6: a claim is made for new data only, never in place of a lost one
-	writeSets,            // the pods, one StatefulSet each
-	replaceStuckPods,     // DB7, DB11: a pod that never started is replaced once its template is corrected
-	waitForVolumes,       // what a growth is waiting for
-	waitForInstances,     // what the instances are waiting for
-	tellPendingRestarts,  // what takes effect at the next restart
-	waitForMoreInstances, // replicas are not carried out yet
+	leaveToOthers,       // DB18: a database that another installation works for is left alone
+	finishDeletion,      // DB1: a deleted database loses the claims that its spec does not keep, and nothing else
+	tellDeletedClaims,   // DB11: a pod that alone keeps a deleted claim is not to be stopped by anyone
+	refuseInvalid,       // DB2: nothing that comes from a spec that cannot be carried out is written
+	stopWhilePaused,     // DB9: from here on changes are pending instead of done, if the user said so
+	growClaims,          // DB5: a volume grows before anything else, whatever else is broken
+	keepRecord,          // DB6: what is known for good is stored twice more, and never rewritten
+	keepIdentity,        // DB6: data with another identity than the recorded one needs a human
+	stopAtForeign,       // DB3: a name that is taken is never overwritten, and nothing is built around it
+	guard,               // DB1: a finalizer before there is anything to undo
+	makeLease,           // DB13: the lease is made once, for a database that never had one
+	keepCertificates,    // DB12: the authority and its leaves, made once and replaced in time, also while paused
+	createBinding,       // DB4: credentials are made once and never rewritten
+	writeSettings,       // what the agents read; they reload by themselves
+	changeRoster,        // DB14: who has a copy changes by one step at a time, never the primary, never too few
+	carryOutRequest,     // DB16: another primary is asked for once, and only of the holder
+	tellPods,            // what makes the kubelets look for new settings
+	writeAddresses,      // the account of the agents, the addresses that never change, the budget
+	writeClaims,         // DB6: a claim is made for new data only, never in place of a lost one
+	writeSets,           // the pods, one StatefulSet each
+	removeLeaving,       // DB15: an instance goes when nothing counts on its copy
+	removeLostPods,      // DB17: a pod is removed without its node's word only if that node is gone or vouched for
+	replaceStuckPods,    // DB7, DB11: a pod that never started is replaced once its template is corrected
+	waitForVolumes,      // what a growth is waiting for
+	waitForInstances,    // what the instances are waiting for
+	waitForPrimary,      // what stands between the lease and an accepted write
+	tellLostNodes,       // how long a node is waited for
+	tellShortage,        // what a database with data lacks
+	tellPendingRestarts, // what takes effect at the next restart
 }
 
 // steady is how often a database is looked at although nothing has happened: certificates end without an event.

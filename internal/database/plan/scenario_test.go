@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,7 @@ var author = apply.Author{Scheme: scheme.Scheme, Prefix: database.AnnotationPref
 //   - snapshot.yaml is laid over it: what is different in this story.
 //   - before.yaml, if it is there, says that the database runs already; it is a merge patch to the snapshot, with what
 //     was different when the children were last written. Without it nothing exists but what snapshot.yaml names.
+//   - instances.yaml, if it is there, says what is different of the instances that run, as merge patches by name.
 //   - want/plan.yaml is the decision, want/status.txt what a user sees of it after the plan was carried out.
 func TestStories(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
@@ -44,6 +47,9 @@ func TestStories(t *testing.T) {
 				in.Fail(err)
 			}
 			run(&snapshot, before)
+			if err := adjust(in, &snapshot); err != nil {
+				in.Fail(err)
+			}
 			if err := compare(&snapshot, &before); err != nil {
 				in.Fail(err)
 			}
@@ -78,6 +84,7 @@ func base() database.Snapshot {
 			Bootstrap: v1alpha1.Bootstrap{Database: "app", Owner: "app"},
 		},
 		Certificates: database.Certificates{Steps: []string{"create authority", "issue leaf"}},
+		Installation: "meridian-system/meridian-operator", LostAfter: 5 * time.Minute,
 	}
 }
 
@@ -90,9 +97,17 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 	if !learnt {
 		snapshot.Record = database.Record{Initialised: true, SystemIdentifier: "7001"}
 	}
-	if snapshot.Routed == "" {
-		snapshot.Routed = "cities-1"
+	snapshot.Guarded = true
+	if snapshot.StampedBy == "" {
+		snapshot.StampedBy = snapshot.Installation
 	}
+	if told := snapshot.Settings.Instances; len(told) == 0 {
+		for serial := 1; serial <= int(max(before.Spec.Instances, 1)); serial++ {
+			told = append(told, database.InstanceName(snapshot.Name, serial))
+		}
+		snapshot.Settings.Instances = told
+	}
+	lead(snapshot)
 	if snapshot.Binding == (database.Secret{}) {
 		snapshot.Binding = secret("app")
 	}
@@ -104,16 +119,16 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 		}
 	}
 	if len(snapshot.Instances) == 0 {
-		size := before.Spec.Storage.Size
-		snapshot.Instances = []database.Instance{{
-			Serial: 1, Name: "cities-1",
-			Claim: &database.Claim{UID: "uid-claim", ResourceVersion: "5", Bound: true, Class: "fast",
-				Requested: size, Capacity: size, Expansion: database.Expandable},
-			Set: &database.Set{UID: "uid-set", Observed: true, Revision: "r1"},
-			Pod: &database.Pod{UID: "uid-pod", ResourceVersion: "6", Revision: "r1", Ready: true, Node: "node1"},
-			Report: database.Report{Reachable: true, State: "running", Role: "primary", SystemIdentifier: "7001",
-				ServerVersion: "17.6", SettingsHash: "before"},
-		}}
+		for _, name := range snapshot.Settings.Instances {
+			serial, _ := database.SerialOf(snapshot.Name, name)
+			snapshot.Instances = append(snapshot.Instances, instance(*snapshot, serial, before.Spec.Storage.Size))
+		}
+	}
+	for i := range snapshot.Instances {
+		// A primary that a story tells of serves, unless its term is another one.
+		if report := &snapshot.Instances[i].Report; report.Role == "primary" && report.Term == 0 {
+			report.Term, report.Serving = snapshot.Lease.Term, true
+		}
 	}
 	for _, instance := range snapshot.Instances {
 		// A story that says so has templates that were written for the same spec.
@@ -127,11 +142,23 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 	if !learnt {
 		storeRecord(snapshot)
 	}
-	if snapshot.Settings.UID == "" {
-		snapshot.Settings.UID, snapshot.Settings.ResourceVersion = "uid-configmap", "5"
+	settle(snapshot, before)
+}
+
+// settle fills in the settings as they were written last.
+func settle(snapshot *database.Snapshot, before database.Snapshot) {
+	settings := &snapshot.Settings
+	if settings.UID == "" {
+		settings.UID, settings.ResourceVersion = "uid-configmap", "5"
+	}
+	if settings.LeaseUID == "" {
+		settings.LeaseUID = "uid-lease"
 	}
 	keep(&before, *snapshot)
 	hash := render.Settings(render.DesignOf(before)).Hash()
+	if settings.Hash == "" && settings.Problem == "" {
+		settings.Hash = hash
+	}
 	for i := range snapshot.Instances {
 		if snapshot.Instances[i].Report.SettingsHash == "before" {
 			snapshot.Instances[i].Report.SettingsHash = hash
@@ -139,9 +166,98 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 	}
 }
 
+// adjust lays what a story says of single instances over them, and adds those that are new.
+func adjust(in scenario.Files, snapshot *database.Snapshot) error {
+	if !in.Has("instances.yaml") {
+		return nil
+	}
+	var patches map[string]json.RawMessage
+	in.YAML("instances.yaml", &patches)
+	for _, name := range slices.Sorted(maps.Keys(patches)) {
+		at := slices.IndexFunc(snapshot.Instances, func(each database.Instance) bool { return each.Name == name })
+		if at < 0 {
+			serial, _ := database.SerialOf(snapshot.Name, name)
+			snapshot.Instances = append(snapshot.Instances, instance(*snapshot, serial, snapshot.Spec.Storage.Size))
+			at = len(snapshot.Instances) - 1
+			snapshot.Instances[at].Report.SettingsHash = snapshot.Settings.Hash
+			snapshot.Instances[at].Claim.Copy = snapshot.Record
+		}
+		document, err := json.Marshal(snapshot.Instances[at])
+		if err != nil {
+			return err
+		}
+		if document, err = jsonpatch.MergePatch(document, patches[name]); err != nil {
+			return err
+		}
+		snapshot.Instances[at] = database.Instance{}
+		if err := yaml.UnmarshalStrict(document, &snapshot.Instances[at]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	slices.SortFunc(snapshot.Instances, func(a, b database.Instance) int { return a.Serial - b.Serial })
+	return nil
+}
+
+// lead gives a database a lease and a primary, unless the story has told of one.
+func lead(snapshot *database.Snapshot) {
+	lease := &snapshot.Lease
+	if lease.UID == "" && lease.Foreign == "" {
+		lease.UID, lease.ResourceVersion, lease.Guarded = "uid-lease", "8", true
+	}
+	if lease.Holder == "" {
+		lease.Holder, lease.HolderIncarnation = "cities-1", "a1"
+	}
+	if lease.Term == 0 {
+		lease.Term = 1
+	}
+	if lease.Members == nil {
+		for _, name := range snapshot.Settings.Instances {
+			lease.Members = append(lease.Members, database.Member{
+				Name: name, Incarnation: "a" + strings.TrimPrefix(name, "cities-"),
+			})
+		}
+	}
+	if lease.W == 0 {
+		lease.W = min(len(lease.Members), 2)
+	}
+	if !lease.Copy.Initialised && lease.Problem == "" {
+		lease.Copy = snapshot.Record
+	}
+	if snapshot.Route == (database.Route{}) {
+		snapshot.Route = database.Route{Family: "IPv4", Target: lease.Holder, Term: lease.Term}
+	}
+}
+
+// instance is one that does its work, as the primary if it holds the lease.
+func instance(snapshot database.Snapshot, serial int, size resource.Quantity) database.Instance {
+	made := database.Instance{
+		Serial: serial, Name: database.InstanceName(snapshot.Name, serial),
+		Claim: &database.Claim{UID: "uid-claim" + suffix(serial), ResourceVersion: "5", Bound: true, Class: "fast",
+			Requested: size, Capacity: size, Expansion: database.Expandable},
+		Set: &database.Set{UID: "uid-set" + suffix(serial), ResourceVersion: "9", Observed: true, Revision: "r1"},
+		Pod: &database.Pod{UID: "uid-pod" + suffix(serial), ResourceVersion: "6", Revision: "r1", Ready: true,
+			Node: fmt.Sprintf("node%d", serial), Address: fmt.Sprintf("10.0.0.%d", serial)},
+		Report: database.Report{Reachable: true, State: "running", Role: "replica", SystemIdentifier: "7001",
+			ServerVersion: "17.6", SettingsHash: "before", Streams: true, Serving: true,
+			Term: snapshot.Lease.Term, Holder: snapshot.Lease.Holder},
+	}
+	if made.Name == snapshot.Lease.Holder {
+		made.Report.Role, made.Report.Streams = "primary", false
+	}
+	return made
+}
+
+// suffix tells the parts of instances apart.
+func suffix(serial int) string {
+	if serial == 1 {
+		return ""
+	}
+	return fmt.Sprintf("-%d", serial)
+}
+
 // storeRecord fills in the copies of the record, but for those that the story tells.
 func storeRecord(snapshot *database.Snapshot) {
-	if snapshot.Settings == (database.Settings{}) {
+	if snapshot.Settings.UID == "" && snapshot.Settings.Problem == "" {
 		snapshot.Settings.Copy = snapshot.Record
 	}
 	for _, instance := range snapshot.Instances {
@@ -153,8 +269,8 @@ func storeRecord(snapshot *database.Snapshot) {
 
 // keep gives the past what does not change with the spec. A record that the settings do not have was not there yet.
 func keep(before *database.Snapshot, snapshot database.Snapshot) {
-	before.Routed, before.Instances = snapshot.Routed, snapshot.Instances
-	before.Settings = snapshot.Settings
+	before.Instances, before.Settings = snapshot.Instances, snapshot.Settings
+	before.Lease, before.Route, before.Installation = snapshot.Lease, snapshot.Route, snapshot.Installation
 	if snapshot.Settings.Copy.Initialised {
 		before.Record = snapshot.Record
 	}

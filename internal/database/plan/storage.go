@@ -43,13 +43,18 @@ func growClaims(d *draft) {
 // it, and the data goes when that pod does.
 func tellDeletedClaims(d *draft) {
 	for _, instance := range d.Instances {
-		if d.Record.Initialised && instance.Claim != nil && instance.Claim.Deleting {
+		if d.Record.Initialised && instance.Claim != nil && instance.Claim.Deleting && d.lastCopy(instance.Name) {
 			d.hold(database.Stalled, 0, "VolumeDeleting", fmt.Sprintf(
 				"the claim %s was deleted, and its data goes as soon as the pod %s ends: do not stop this pod; copy the "+
 					"data elsewhere, or set the reclaim policy of its volume to Retain, before anything else",
 				instance.Name, database.PodName(instance.Name)))
 		}
 	}
+}
+
+// lastCopy says that no other instance is known to be well and to have the data.
+func (d *draft) lastCopy(instance string) bool {
+	return d.healthy(without(d.plan.Design.Names(), instance)) == 0
 }
 
 // writeClaims makes claims for new data and keeps labels right. Sizes are not its business.
@@ -59,11 +64,16 @@ func writeClaims(d *draft) {
 		instance, _ := d.Instance(wanted.Name)
 		switch {
 		case !found:
-		case child.State == database.Absent && d.Record.Initialised:
+		case child.State == database.Absent && d.Record.Initialised && !fresh(d.Snapshot, wanted.Name):
 			// An empty volume in its place would look like a database that has lost everything.
-			d.hold(database.Stalled, 0, "VolumeLost", fmt.Sprintf(
-				"the claim %s is gone and the database had data on it; restore it under this name and hand it over: %s",
-				wanted.Name, d.handOver(wanted.Name)))
+			if d.lastCopy(wanted.Name) {
+				d.hold(database.Stalled, 0, "VolumeLost", fmt.Sprintf(
+					"the claim %s is gone and the database had data on it; restore it under this name and hand it over: %s",
+					wanted.Name, d.handOver(wanted.Name)))
+			} else {
+				d.hold(database.Degraded, 0, "VolumeLost",
+					"the claim "+wanted.Name+" is gone, and another instance takes its place")
+			}
 		case instance.Claim != nil && instance.Claim.Deleting && d.Record.Initialised:
 			// tellDeletedClaims has spoken: it will not be made again.
 		case instance.Claim != nil && wanted.Size.Cmp(instance.Claim.Requested) > 0:
@@ -72,6 +82,13 @@ func writeClaims(d *draft) {
 			writeChild(d, child, d.change)
 		}
 	}
+}
+
+// fresh says that an instance has never had a copy that anything counts on, while others have: its volume may be made,
+// empty, and is filled from them.
+func fresh(s database.Snapshot, instance string) bool {
+	return !s.LeaseLost() && s.Lease.Problem == "" && s.Lease.Copy.Initialised && s.Lease.Holder != instance &&
+		!s.Lease.HasMember(instance)
 }
 
 // waitForVolumes says how far a growth has come.
@@ -95,33 +112,33 @@ func waitForVolumes(d *draft) {
 	}
 }
 
-// guardClaims puts the finalizer on while the spec says that claims go with the database. A crash before it leaves
-// claims behind, which is the safe way round.
-func guardClaims(d *draft) {
-	wanted := d.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete
-	switch {
-	case wanted && !d.Guarded:
-		d.change(database.Action{
-			Verb: database.Guard, Name: d.Name, Why: "spec.storage.reclaim is Delete: the claims go with the database",
-		})
-	case !wanted && d.Guarded:
-		d.do(database.Action{
-			Verb: database.Release, Name: d.Name, Why: "spec.storage.reclaim is Retain: nothing is to be undone",
-		})
+// guard puts the finalizer on before anything is made that must be undone: the lease, and claims that go with the
+// database. Whoever guards a database puts the name of the installation onto it.
+func guard(d *draft) {
+	stamped := d.Installation == "" || d.StampedBy == d.Installation
+	if d.Guarded && stamped {
+		return
 	}
+	d.change(database.Action{
+		Verb: database.Guard, Name: d.Name, Why: "its lease and its claims must be seen to before it is gone",
+	})
 }
 
-// finishDeletion deletes what the spec does not keep, and leaves everything else to the garbage collector. The word
-// that counts is the one that the spec has now: it may be changed until the last moment.
+// finishDeletion deletes what the spec does not keep, lets the lease go, and leaves everything else to the garbage
+// collector. The word that counts is the one that the spec has now: it may be changed until the last moment. A database
+// that leaves its children behind keeps all of its claims.
 func finishDeletion(d *draft) {
 	if !d.Deleting {
 		return
 	}
 	d.ended = true
+	if !d.Guarded {
+		return
+	}
 	waiting := false
 	for _, instance := range d.Instances {
 		claim := instance.Claim
-		if claim == nil || claim.Deleting || d.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete || !d.Guarded {
+		if claim == nil || claim.Deleting || d.Orphaning || d.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
 			continue
 		}
 		waiting = true
@@ -131,10 +148,19 @@ func finishDeletion(d *draft) {
 			Why: "the database is deleted and spec.storage.reclaim is Delete",
 		})
 	}
+	leased := d.Lease.Guarded && d.Lease.Foreign == ""
+	if leased {
+		d.do(database.Action{
+			Verb: database.FreeLease, Kind: database.KindLease, Name: database.LeaseName(d.Name),
+			UID: d.Lease.UID, ResourceVersion: d.Lease.ResourceVersion, Why: "the database is deleted",
+		})
+	}
 	switch {
 	case waiting:
-		d.hold(database.Progressing, 5*time.Second, "DeletingClaims", "the claims of the database are deleted")
-	case d.Guarded:
+		d.hold(database.Progressing, time.Second, "DeletingClaims", "the claims of the database are deleted")
+	case leased:
+		d.hold(database.Progressing, time.Second, "FreeingLease", "the lease of the database is let go")
+	default:
 		d.do(database.Action{Verb: database.Release, Name: d.Name, Why: "nothing is left to be undone"})
 	}
 }

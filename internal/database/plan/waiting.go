@@ -39,6 +39,13 @@ func settingsInForce(design database.Design) []string {
 	return []string{wanted, render.Settings(design).Hash()}
 }
 
+// passing are reasons of an agent that end by themselves.
+var passing = []wire.Reason{
+	wire.ReasonWaitingForRecord, wire.ReasonServerRecovering, wire.ReasonWaitingForStanding, wire.ReasonCopying,
+	wire.ReasonPromoting, wire.ReasonElection, wire.ReasonGateClosed, wire.ReasonMembership, wire.ReasonSwitchover,
+	wire.ReasonFenced, wire.ReasonWaitingForLease,
+}
+
 func waitForInstance(d *draft, instance database.Instance, hashes []string) {
 	pod, report := instance.Pod, instance.Report
 	switch {
@@ -62,11 +69,26 @@ func waitForInstance(d *draft, instance database.Instance, hashes []string) {
 	case !report.Reachable:
 		d.hold(database.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))
+	default:
+		waitForReport(d, instance, hashes)
+	}
+}
+
+// waitForReport names what an instance that is up waits for by its own word.
+func waitForReport(d *draft, instance database.Instance, hashes []string) {
+	report, initialised := instance.Report, d.Lease.Copy.Initialised
+	switch {
 	case !slices.Contains(hashes, report.SettingsHash) && !d.stopped && !d.invalid:
 		d.hold(database.Progressing, soon, "SettingsNotInForce",
 			instance.Name+" has not taken over the latest settings yet")
+	case slices.Contains(passing, wire.Reason(report.Reason)):
+		d.hold(database.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case report.Reason != "":
 		d.hold(database.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
+	case initialised && d.Lease.Holder != instance.Name && !report.Streams:
+		d.hold(database.Progressing, soon, "ReplicaNotStreaming", instance.Name+" does not take the log of the primary yet")
+	case initialised && !d.Lease.HasMember(instance.Name):
+		d.hold(database.Progressing, soon, "ReplicaJoining", "writes are not counted on "+instance.Name+" yet")
 	}
 }
 
@@ -96,14 +118,5 @@ func tellPendingRestarts(d *draft) {
 		d.hold(database.Degraded, 0, "RestartPending", fmt.Sprintf(
 			"%s; restarts are not carried out yet: delete the pod %s when it suits you",
 			message, database.PodName(instance.Name)))
-	}
-}
-
-// waitForMoreInstances says honestly that replicas are not carried out yet.
-func waitForMoreInstances(d *draft) {
-	if d.Spec.Instances > 1 {
-		d.hold(database.Degraded, 0, "ReplicasNotCarriedOut", fmt.Sprintf(
-			"spec.instances asks for %d, but replicas are not carried out yet: the database has one instance; "+
-				"set spec.instances to 1", d.Spec.Instances))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
@@ -32,25 +31,35 @@ type Child struct {
 // rendered is left out, and the error says why: a mistake in one child is no reason not to know the others.
 func Children(design database.Design) ([]Child, error) {
 	var children []Child
+	// The order of kinds is that of their names, so that the list is sorted as it grows.
+	add := func(kind string, objects ...Object) {
+		for _, object := range objects {
+			children = append(children, Child{kind, object.GetName(), object})
+		}
+	}
 	settings, problem := settingsMap(design)
 	if problem == nil {
-		children = append(children, Child{database.KindSettings, settings.Name, settings})
+		add(database.KindSettings, settings)
 	}
+	if design.Family != "" {
+		add(database.KindSlice, slice(design))
+	}
+	add(database.KindPolicy, policy(design))
 	for _, instance := range design.Instances {
-		claim := Claim(design, instance)
-		children = append(children, Child{database.KindClaim, claim.Name, claim})
+		add(database.KindClaim, Claim(design, instance))
 	}
-	// The order of kinds is that of their names, so that the list is sorted as it grows.
-	read, write := readService(design), writeService(design)
-	children = append(children,
-		Child{database.KindService, read.Name, read}, Child{database.KindService, write.Name, write})
+	add(database.KindBudget, budget(design))
+	add(database.KindRole, role(design))
+	add(database.KindBinding, roleBinding(design))
+	add(database.KindService, podsService(design), readService(design), writeService(design))
+	add(database.KindAccount, account(design))
 	for _, instance := range design.Instances {
 		set, err := setOf(design, instance)
 		if err != nil {
 			problem = errors.Join(problem, err)
 			continue
 		}
-		children = append(children, Child{database.KindSet, set.Name, set})
+		add(database.KindSet, set)
 	}
 	return children, problem
 }
@@ -114,28 +123,6 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
 		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
 	}, nil
-}
-
-func writeService(design database.Design) *corev1.Service {
-	return service(design, database.WriteName(design.Name), instanceLabels(design, design.Primary))
-}
-
-func readService(design database.Design) *corev1.Service {
-	return service(design, database.ReadName(design.Name), map[string]string{database.LabelDatabase: design.Name})
-}
-
-func service(design database.Design, name string, selector map[string]string) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: meta(design, name, "route"),
-		Spec: corev1.ServiceSpec{
-			Type:     corev1.ServiceTypeClusterIP,
-			Selector: selector,
-			Ports: []corev1.ServicePort{{
-				Name: "postgres", Port: wire.PortPostgres, Protocol: corev1.ProtocolTCP,
-				TargetPort: intstr.FromString("postgres"),
-			}},
-		},
-	}
 }
 
 // Claim renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts

@@ -1,32 +1,89 @@
 package render
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/wire"
 )
 
-// DesignOf says what the children should be rendered from, given what the world has already fixed.
+// DesignOf says what the children should be rendered from, given what the world has already fixed. Which instances
+// there are is written down in the settings: only the plan changes that list, one step at a time.
 func DesignOf(snapshot database.Snapshot) database.Design {
 	design := database.Design{
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
+		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
 	}
-	for _, instance := range snapshot.Instances {
-		if instance.Claim == nil && instance.Set == nil {
-			continue
-		}
+	for _, name := range rosterOf(snapshot) {
+		serial, _ := database.SerialOf(snapshot.Name, name)
+		instance, _ := snapshot.Instance(name)
 		design.Instances = append(design.Instances, database.InstanceDesign{
-			Serial: instance.Serial, Name: instance.Name, Size: sizeOf(snapshot.Spec.Storage.Size, instance.Claim),
+			Serial: serial, Name: name, Size: sizeOf(snapshot.Spec.Storage.Size, instance.Claim),
 		})
 	}
-	if len(design.Instances) == 0 {
-		design.Instances = []database.InstanceDesign{{
-			Serial: 1, Name: database.InstanceName(snapshot.Name, 1), Size: snapshot.Spec.Storage.Size,
-		}}
+	slices.SortFunc(design.Instances, func(a, b database.InstanceDesign) int { return a.Serial - b.Serial })
+	for _, instance := range snapshot.Instances {
+		if instance.Set != nil && !design.Wants(instance.Name) {
+			design.Leaving = append(design.Leaving, instance.Name)
+		}
 	}
-	design.Primary = primaryOf(snapshot, design.Instances[0].Name)
 	return design
+}
+
+// leaseOf is the lease that the settings name, for good; before that, the one that was made.
+func leaseOf(snapshot database.Snapshot) string {
+	if snapshot.Settings.LeaseUID != "" {
+		return snapshot.Settings.LeaseUID
+	}
+	if snapshot.Lease.Foreign != "" {
+		return ""
+	}
+	return snapshot.Lease.UID
+}
+
+// rosterOf are the instances that shall have a copy: as the settings say; or, if there are none, those that have had
+// one; or, for a new database, as many as the spec asks for.
+func rosterOf(snapshot database.Snapshot) []string {
+	if len(snapshot.Settings.Instances) > 0 {
+		return slices.Clone(snapshot.Settings.Instances)
+	}
+	if snapshot.Record.Initialised {
+		if names := survivors(snapshot); len(names) > 0 {
+			return names
+		}
+	}
+	var names []string
+	for serial := 1; serial <= max(int(snapshot.Spec.Instances), 1); serial++ {
+		names = append(names, database.InstanceName(snapshot.Name, serial))
+	}
+	return names
+}
+
+func survivors(snapshot database.Snapshot) []string {
+	var names []string
+	add := func(name string) {
+		if _, known := database.SerialOf(snapshot.Name, name); known && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, member := range snapshot.Lease.Members {
+		add(member.Name)
+	}
+	for _, instance := range snapshot.Instances {
+		if instance.Set != nil {
+			add(instance.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names
+	}
+	for _, instance := range snapshot.Instances {
+		if instance.Claim != nil {
+			add(instance.Name)
+		}
+	}
+	return names
 }
 
 // sizeOf never asks for less than is there: somebody may have grown the claim by hand, and it cannot shrink.
@@ -35,18 +92,4 @@ func sizeOf(wanted resource.Quantity, claim *database.Claim) resource.Quantity {
 		return claim.Requested
 	}
 	return wanted
-}
-
-// primaryOf follows what an instance says of itself. Without such a word the route stays where it is: an agent that
-// cannot be reached is no reason to send writes elsewhere.
-func primaryOf(snapshot database.Snapshot, first string) string {
-	for _, instance := range snapshot.Instances {
-		if instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary) {
-			return instance.Name
-		}
-	}
-	if _, found := snapshot.Instance(snapshot.Routed); found {
-		return snapshot.Routed
-	}
-	return first
 }

@@ -30,6 +30,8 @@ func podTemplate(design database.Design, instance string) (corev1.PodTemplateSpe
 		template.Annotations = map[string]string{}
 	}
 	template.Annotations[database.AnnotationWish] = Wish(design.Spec)
+	// A pod may outlive its StatefulSet, and must still be known as ours.
+	template.Annotations[database.AnnotationOwner] = design.UID
 	return template, err
 }
 
@@ -45,6 +47,8 @@ func Wish(spec v1alpha1.GeoDatabaseSpec) string {
 func podSpec(design database.Design, instance string) corev1.PodSpec {
 	no, grace := false, int64(60)
 	return corev1.PodSpec{
+		ServiceAccountName: database.AgentName(design.Name),
+		// The token is mounted into our own container alone: what a user adds to the pod is no agent.
 		AutomountServiceAccountToken:  &no,
 		EnableServiceLinks:            &no,
 		TerminationGracePeriodSeconds: &grace,
@@ -75,17 +79,19 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// spread keeps instances of one database apart where the cluster has room. It is a preference: on a small cluster two
-// instances on one node are better than one.
+// spread keeps instances of one database apart where the cluster has room: on other nodes, and if it has zones, in
+// other zones. It is a preference: on a small cluster two instances on one node are better than one.
 func spread(design database.Design) *corev1.Affinity {
+	apart := func(weight int32, topology string) corev1.WeightedPodAffinityTerm {
+		return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
+			TopologyKey:   topology,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelDatabase: design.Name}},
+		}}
+	}
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-			Weight: 100,
-			PodAffinityTerm: corev1.PodAffinityTerm{
-				TopologyKey:   corev1.LabelHostname,
-				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelDatabase: design.Name}},
-			},
-		}},
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+			apart(100, corev1.LabelHostname), apart(50, corev1.LabelTopologyZone),
+		},
 	}}
 }
 
@@ -129,6 +135,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 			{Name: "settings", MountPath: wire.FolderSettings, ReadOnly: true},
 			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
 			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
+			{Name: "token", MountPath: folderToken, ReadOnly: true},
 		},
 	}
 }
@@ -206,5 +213,28 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 		}}},
 		secret("app", database.BindingName(design.Name)),
 		secret("tls", database.LeafName(design.Name)),
+		token(),
 	}
+}
+
+// folderToken is where every client of Kubernetes looks for the account of its pod.
+const folderToken = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // It is a folder.
+
+// token is what the kubelet would mount into every container by itself.
+func token() corev1.Volume {
+	mode, hour := int32(0o440), int64(3600)
+	return corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: &mode,
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &hour}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+				Path:     "namespace",
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+			}}}},
+		},
+	}}}
 }

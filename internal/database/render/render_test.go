@@ -35,6 +35,7 @@ func TestGolden(t *testing.T) {
 // TestWhatAChangeTouches says for each change of the spec which children it reaches: no more, and no fewer.
 func TestWhatAChangeTouches(t *testing.T) {
 	const start = `{"name":"cities","namespace":"gis","uid":"db-1","images":{"agent":"m:1","server":"postgis"},
+		"settings":{"instances":["cities-1"],"leaseUID":"lease-1"},"route":{"family":"IPv4"},
 		"spec":{"instances":1,"version":"17","storage":{"size":"1Gi"},"bootstrap":{"database":"app","owner":"app"}}}`
 	tests := map[string]struct {
 		change string
@@ -52,9 +53,14 @@ func TestWhatAChangeTouches(t *testing.T) {
 			change: `{"spec":{"storage":{"size":"20Gi"}}}`, want: []string{"ConfigMap", "PersistentVolumeClaim"},
 		},
 		"the reclaim policy": {change: `{"spec":{"storage":{"reclaim":"Delete"}}}`},
-		"the number":         {change: `{"spec":{"instances":3}}`},
-		"the pause":          {change: `{"spec":{"paused":true}}`},
-		"a new operator":     {change: `{"images":{"agent":"m:2"}}`, want: []string{"StatefulSet"}},
+		"the number":         {change: `{"spec":{"instances":3}}`, want: []string{"ConfigMap"}},
+		"the lease duration": {change: `{"spec":{"leaseDuration":"20s"}}`, want: []string{"ConfigMap"}},
+		"who has a copy": {
+			change: `{"settings":{"instances":["cities-2"]}}`,
+			want:   []string{"ConfigMap", "PersistentVolumeClaim", "Role", "StatefulSet"},
+		},
+		"the pause":      {change: `{"spec":{"paused":true}}`},
+		"a new operator": {change: `{"images":{"agent":"m:2"}}`, want: []string{"StatefulSet"}},
 		"the recorded system": {
 			change: `{"record":{"initialised":true,"systemIdentifier":"7001"}}`,
 			want:   []string{"ConfigMap", "PersistentVolumeClaim"},
@@ -138,6 +144,7 @@ func TestCertificatesAreForEveryName(t *testing.T) {
 	names := strings.Join(policy.Leaves[0].DNSNames, " ")
 	for _, name := range []string{
 		"cities-rw", "cities-rw.gis.svc", "cities-ro.gis.svc.cluster.local", render.AgentHost(identity),
+		"*.cities-pods", "*.cities-pods.gis.svc", "localhost",
 	} {
 		if !strings.Contains(" "+names+" ", " "+name+" ") {
 			t.Errorf("%s is not among %s", name, names)

@@ -18,6 +18,7 @@ func setOf(design database.Design, instance database.InstanceDesign) (*appsv1.St
 	set := &appsv1.StatefulSet{
 		ObjectMeta: meta(design, instance.Name, "instance"),
 		Spec: appsv1.StatefulSetSpec{
+			ServiceName:    database.PodsName(design.Name),
 			Replicas:       &replicas,
 			Selector:       &metav1.LabelSelector{MatchLabels: instanceLabels(design, instance.Name)},
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},

@@ -4,7 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -20,11 +24,53 @@ func Settings(design database.Design) wire.Settings {
 		Application: wire.Application{
 			Database: design.Spec.Bootstrap.Database, Owner: design.Spec.Bootstrap.Owner,
 		},
-		Extensions:       withDependencies(design.Spec.Extensions),
-		Parameters:       parameters(design),
-		Initialised:      design.Record.Initialised,
-		SystemIdentifier: design.Record.SystemIdentifier,
+		Extensions:             withDependencies(design.Spec.Extensions),
+		Parameters:             parameters(design),
+		LeaseUID:               design.LeaseUID,
+		Instances:              design.Names(),
+		Durability:             string(Durability(design.Spec)),
+		LeaseMilliseconds:      durationOr(design.Spec.LeaseDuration, defaultLease).Milliseconds(),
+		MaxReadLagMilliseconds: durationOr(design.Spec.MaxReadLag, defaultReadLag).Milliseconds(),
+		MaxFailoverLagBytes:    failoverLag(design.Spec),
+		Initialised:            design.Record.Initialised,
+		SystemIdentifier:       design.Record.SystemIdentifier,
 	}.Canonical()
+}
+
+// The defaults of the API, for objects that were stored without them.
+const (
+	defaultLease       = 10 * time.Second
+	defaultReadLag     = 10 * time.Second
+	defaultFailoverLag = 16 << 20
+)
+
+func durationOr(wanted *metav1.Duration, otherwise time.Duration) time.Duration {
+	if wanted == nil {
+		return otherwise
+	}
+	return wanted.Duration
+}
+
+func failoverLag(spec v1alpha1.GeoDatabaseSpec) int64 {
+	if spec.MaxFailoverLag == nil {
+		return defaultFailoverLag
+	}
+	return spec.MaxFailoverLag.Value()
+}
+
+// Durability is what the spec asks for. Without a word it is the strongest that the number of instances can keep
+// through the loss of one.
+func Durability(spec v1alpha1.GeoDatabaseSpec) v1alpha1.Durability {
+	switch {
+	case spec.Durability != "":
+		return spec.Durability
+	case spec.Instances >= 3:
+		return v1alpha1.DurabilityStrict
+	case spec.Instances == 2:
+		return v1alpha1.DurabilityAvailable
+	default:
+		return v1alpha1.DurabilityAsync
+	}
 }
 
 // needs lists what must be created before an extension. Those that are not here need nothing.

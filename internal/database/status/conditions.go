@@ -40,19 +40,39 @@ func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) c
 	return condition.True(v1alpha1.ConditionReady, reasonAsWished, "everything that the spec asks for is there and well")
 }
 
-// servingClaim rests on what the primary itself says now. No answer means that nobody knows.
+// servingClaim rests on three witnesses that must agree: the lease names the holder, the write address leads to it at
+// the same term, and it says itself that it lets applications in. No answer means that nobody knows.
 func servingClaim(snapshot database.Snapshot) condition.Claim {
 	const typ = v1alpha1.ConditionServing
-	for _, instance := range snapshot.Instances {
-		primary := instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary)
-		switch {
-		case primary && well(instance) && snapshot.Routed == instance.Name:
-			return condition.True(typ, reasonAccepting, instance.Name+" accepts writes")
-		case instance.Pod != nil && instance.Pod.Ready && !instance.Report.Reachable:
-			return condition.Unknown(typ, "AgentUnreachable", "the agent of "+instance.Name+" gives no report")
-		}
+	lease, route := snapshot.Lease, snapshot.Route
+	holder, found := snapshot.Instance(lease.Holder)
+	switch {
+	case snapshot.LeaseLost():
+		return condition.Unknown(typ, "LeaseLost", "the lease is not the one that the agents agree by")
+	case lease.Holder == "":
+		return condition.False(typ, reasonNoPrimary, "no instance holds the lease")
+	case lease.Expired && found && serves(snapshot, holder):
+		return condition.Unknown(typ, reasonLeaseExpired, holder.Name+" says that it accepts writes, but its lease has ended")
+	case lease.Expired:
+		return condition.False(typ, reasonLeaseExpired, "the lease of "+lease.Holder+" has ended, and nobody has it yet")
+	case !found || holder.Pod == nil || holder.Pod.Stuck != "":
+		return condition.False(typ, reasonNoPrimary, lease.Holder+" holds the lease, and no PostgreSQL runs there")
+	case !holder.Report.Reachable:
+		return condition.Unknown(typ, "AgentUnreachable", "the agent of "+lease.Holder+" gives no report")
+	case !serves(snapshot, holder):
+		return condition.False(typ, reasonNotOpen, holder.Name+" holds the lease and does not accept writes yet")
+	case route.Target != holder.Name || route.Term != lease.Term:
+		return condition.False(typ, reasonNotRouted, "the write address does not lead to "+holder.Name+" yet")
 	}
-	return condition.False(typ, reasonNoPrimary, "no instance accepts writes")
+	return condition.True(typ, reasonAccepting, holder.Name+" accepts writes")
+}
+
+// serves says that an instance is the primary at the term of the lease, by its own word.
+func serves(snapshot database.Snapshot, instance database.Instance) bool {
+	report := instance.Report
+	return instance.Name == snapshot.Lease.Holder && !snapshot.LeaseLost() && report.Reachable &&
+		report.State == string(wire.StateRunning) && report.Role == string(wire.RolePrimary) && report.Serving &&
+		report.Term == snapshot.Lease.Term
 }
 
 func stalledClaim(pass Pass) condition.Claim {
@@ -93,7 +113,7 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 // does a template that only a new version of Meridian has changed.
 func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Verb {
-	case database.Guard, database.Release:
+	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.EndRequest:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)

@@ -16,6 +16,10 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 		if result.Wrote {
 			told = tell(told, doneEvent(result.Action))
 		}
+		if result.Refused != "" {
+			told = tell(told, Event{Warning: true, Reason: "SwitchoverRefused", Action: string(result.Action.Verb),
+				Note: result.Action.Name + ": " + result.Refused})
+		}
 		if len(result.Unheld) > 0 {
 			told = append(told, Event{Warning: true, Reason: "NotTakenOver", Action: "Write",
 				Note: "the API server accepted but did not take over: " + strings.Join(result.Unheld, ", ")})
@@ -62,6 +66,11 @@ var doneReasons = map[database.Verb]string{
 	database.StoreRecord:   "RecordStored",
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
 	database.Guard: "Guarded", database.Release: "Released",
+	database.CreateLease: "LeaseCreated", database.FreeLease: "LeaseFreed",
+	database.SetInstances: "InstancesChanged", database.TellPod: "SettingsTold",
+	database.NoteRequest: "SwitchoverRequested", database.EndRequest: "SwitchoverDone",
+	database.SwitchOver: "SwitchoverAsked",
+	database.RemovePod:  "PodRemoved", database.DeleteSet: "InstanceRemoved",
 	database.DeleteClaim: "ClaimDeleted", database.DeletePod: "PodReplaced",
 }
 
@@ -69,6 +78,9 @@ func doneEvent(action database.Action) Event {
 	event := Event{
 		Reason: doneReasons[action.Verb], Action: string(action.Verb),
 		Note: strings.TrimSpace(action.Kind+" "+action.Name) + ": " + action.Why,
+	}
+	if action.Event != "" {
+		event.Reason = action.Event
 	}
 	if action.Repair {
 		event.Warning, event.Reason = true, "DriftRepaired"

@@ -10,6 +10,9 @@ const (
 	reasonAsWished       condition.Reason = "AsWished"
 	reasonAccepting      condition.Reason = "AcceptingWrites"
 	reasonNoPrimary      condition.Reason = "NoPrimary"
+	reasonLeaseExpired   condition.Reason = "LeaseExpired"
+	reasonNotOpen        condition.Reason = "NotOpenYet"
+	reasonNotRouted      condition.Reason = "NotRoutedYet"
 	reasonNotStalled     condition.Reason = "NotStalled"
 	reasonNothingToDo    condition.Reason = "NothingToDo"
 	reasonNothingMissing condition.Reason = "NothingMissing"
@@ -25,6 +28,9 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: reasonAsWished, Means: "everything that the spec asks for is there and well"},
 	condition.Entry{Reason: reasonAccepting, Means: "the primary accepts writes"},
 	condition.Entry{Reason: reasonNoPrimary, Means: "no instance accepts writes"},
+	condition.Entry{Reason: reasonLeaseExpired, Means: "the lease of the primary was not renewed in time"},
+	condition.Entry{Reason: reasonNotOpen, Means: "the holder of the lease does not accept writes yet"},
+	condition.Entry{Reason: reasonNotRouted, Means: "the write address does not lead to the primary yet"},
 	condition.Entry{Reason: reasonNotStalled, Means: "no human is needed"},
 	condition.Entry{Reason: reasonNothingToDo, Means: "no change is under way"},
 	condition.Entry{Reason: reasonNothingMissing, Means: "nothing that was promised is missing"},
@@ -54,7 +60,22 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "InstanceStuck", Means: "the containers of an instance cannot start"},
 	condition.Entry{Reason: "AgentUnreachable", Means: "the agent of an instance gives no report"},
 	condition.Entry{Reason: "SettingsNotInForce", Means: "an instance has not taken over the latest settings yet"},
-	condition.Entry{Reason: "ReplicasNotCarriedOut", Means: "replicas are asked for and not carried out yet"},
+	condition.Entry{Reason: "LeaseLost", Means: "the lease of the agents is gone, or is another one"},
+	condition.Entry{Reason: "LeaseDeleting", Means: "the lease was deleted and stays because of its finalizer alone"},
+	condition.Entry{Reason: "FreeingLease", Means: "the lease of a deleted database is let go"},
+	condition.Entry{Reason: "ReplicaNotStreaming", Means: "a replica does not take the log of the primary yet"},
+	condition.Entry{Reason: "ReplicaJoining", Means: "a replica follows, and writes are not counted on it yet"},
+	condition.Entry{Reason: "CopiesMissing", Means: "fewer instances have a copy than were asked for"},
+	condition.Entry{Reason: "DurabilityReduced", Means: "an acknowledged write is worth less than was asked for"},
+	condition.Entry{Reason: "NodeAway", Means: "the node of an instance is not ready"},
+	condition.Entry{Reason: "NoCopyToCloneFrom", Means: "an instance is lost, and no primary serves to clone from"},
+	condition.Entry{Reason: "ReplacementJoining", Means: "a lost instance stays until another one has its copy"},
+	condition.Entry{Reason: "TooFewCopies", Means: "an instance is not taken away because the others would be too few"},
+	condition.Entry{Reason: "PrimaryUnclear", Means: "no primary serves, so nothing is taken away"},
+	condition.Entry{Reason: "PrimaryLeaving", Means: "the primary is to leave and has to hand over first"},
+	condition.Entry{Reason: "MemberLeaving", Means: "writes are counted on the copy of an instance that is to leave"},
+	condition.Entry{Reason: "InstanceLeaving", Means: "an instance that is no longer wanted is being deleted"},
+	condition.Entry{Reason: "SwitchingOver", Means: "another primary was asked for"},
 	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
 	agentEntry(wire.ReasonVolumeEmpty, "the database has had data once, and this volume has none"),
 	agentEntry(wire.ReasonVolumeForeign, "the volume belongs to another database"),
@@ -69,6 +90,26 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonApplicationMissing, "the application's role or database was made once and is gone"),
 	agentEntry(wire.ReasonServerFailing, "PostgreSQL ends again and again"),
 	agentEntry(wire.ReasonServerRecovering, "PostgreSQL is up and does not accept connections yet"),
+	agentEntry(wire.ReasonProgramsMissing, "the image lacks PostgreSQL's programs"),
+	agentEntry(wire.ReasonVolumeInUse, "another agent, or a server that it started, still uses the volume"),
+	agentEntry(wire.ReasonParametersRefused, "PostgreSQL does not accept a line of its configuration"),
+	agentEntry(wire.ReasonPasswordMissing, "the mounted password of the application cannot be used"),
+	agentEntry(wire.ReasonExtensionMissing, "the image does not have an extension that is wanted"),
+	agentEntry(wire.ReasonApplicationUnknown, "the application's database cannot be looked into"),
+	agentEntry(wire.ReasonLeaseUnreadable, "the record on the lease cannot be understood"),
+	agentEntry(wire.ReasonTenureUnreadable, "what the volume knows of the lease cannot be read"),
+	agentEntry(wire.ReasonWaitingForLease, "the API server does not answer, so nobody knows who the primary is"),
+	agentEntry(wire.ReasonElection, "the primary has gone, and the members agree on a new one"),
+	agentEntry(wire.ReasonQuorumMissing, "too few members answer for an election that loses nothing"),
+	agentEntry(wire.ReasonGateClosed, "the new primary waits until enough members have everything"),
+	agentEntry(wire.ReasonMembership, "a member is being added or taken out"),
+	agentEntry(wire.ReasonSwitchover, "the primary gives its place to another instance"),
+	agentEntry(wire.ReasonTimelineWrong, "a promotion led to another timeline than the reserved one"),
+	agentEntry(wire.ReasonFenced, "the instance has answered an election and waits for its outcome"),
+	agentEntry(wire.ReasonWaitingForStanding, "the agents have not agreed yet on what the instance shall be"),
+	agentEntry(wire.ReasonCopying, "the data of the primary is being copied to the instance"),
+	agentEntry(wire.ReasonUpstreamMissing, "the primary that the instance shall follow does not answer"),
+	agentEntry(wire.ReasonPromoting, "the instance is about to become the primary"),
 	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
 )
 

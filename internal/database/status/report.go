@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
@@ -47,10 +49,11 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 		Selector:           database.SelectorOf(snapshot.Name),
 		Replicas:           replicas(snapshot),
 		Primary:            primary(snapshot),
-		Durability:         v1alpha1.DurabilityAsync,
+		Durability:         durability(snapshot),
+		Lag:                lag(snapshot),
 		Version:            version(snapshot),
 		Members:            members(snapshot),
-		Term:               before.Term,
+		Term:               snapshot.Lease.Term,
 	}
 	if len(pass.Plan.Holds) > 0 {
 		after.WaitingFor = pass.Plan.Holds[0].Message
@@ -74,25 +77,58 @@ func count(instances []database.Instance) int32 {
 	return existing
 }
 
-// replicas counts those that do their work, of those that are wished.
+// replicas counts those that follow and are counted on, of those that are wished.
 func replicas(snapshot database.Snapshot) string {
 	ready := 0
 	for _, instance := range snapshot.Instances {
-		if well(instance) && instance.Report.Role == string(wire.RoleReplica) {
+		if instance.Name != snapshot.Lease.Holder && well(snapshot, instance) {
 			ready++
 		}
 	}
 	return fmt.Sprintf("%d/%d", ready, max(snapshot.Spec.Instances, 1)-1)
 }
 
-// primary is the instance that takes writes now, by its own word.
+// primary is the instance that takes writes now: by the lease, and by its own word.
 func primary(snapshot database.Snapshot) string {
+	holder, _ := snapshot.Instance(snapshot.Lease.Holder)
+	if snapshot.Lease.Expired || !serves(snapshot, holder) {
+		return ""
+	}
+	return holder.Name
+}
+
+// durability is what an acknowledged write is worth now, by the record that the agents keep.
+func durability(snapshot database.Snapshot) v1alpha1.Durability {
+	switch snapshot.Lease.W {
+	case 0:
+		return ""
+	case 1:
+		return v1alpha1.DurabilityAsync
+	default:
+		return render.Durability(snapshot.Spec)
+	}
+}
+
+// lag is how far the slowest replica is behind, so coarse that it seldom changes.
+func lag(snapshot database.Snapshot) string {
+	slowest, found := time.Duration(0), false
 	for _, instance := range snapshot.Instances {
-		if instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary) {
-			return instance.Name
+		if instance.Set != nil && instance.Name != snapshot.Lease.Holder && instance.Report.Streams {
+			slowest, found = max(slowest, instance.Report.Lag), true
 		}
 	}
-	return ""
+	if !found {
+		return ""
+	}
+	for _, step := range []struct {
+		below time.Duration
+		text  string
+	}{{time.Second, "<1s"}, {10 * time.Second, "<10s"}, {time.Minute, "<1m"}, {10 * time.Minute, "<10m"}} {
+		if slowest < step.below {
+			return step.text
+		}
+	}
+	return ">=10m"
 }
 
 func version(snapshot database.Snapshot) string {
@@ -104,10 +140,15 @@ func version(snapshot database.Snapshot) string {
 	return ""
 }
 
-// well says that an instance runs, is ready and says so itself.
-func well(instance database.Instance) bool {
-	return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting &&
-		instance.Report.Reachable && instance.Report.State == string(wire.StateRunning)
+// well says that an instance does its work: as the primary it serves, as a replica it follows and is counted on.
+func well(snapshot database.Snapshot, instance database.Instance) bool {
+	report := instance.Report
+	up := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting && report.Reachable &&
+		report.State == string(wire.StateRunning)
+	if instance.Name == snapshot.Lease.Holder {
+		return up && serves(snapshot, instance)
+	}
+	return up && report.Role == string(wire.RoleReplica) && report.Streams && snapshot.Lease.HasMember(instance.Name)
 }
 
 func members(snapshot database.Snapshot) []v1alpha1.InstanceStatus {
@@ -117,7 +158,8 @@ func members(snapshot database.Snapshot) []v1alpha1.InstanceStatus {
 			continue
 		}
 		member := v1alpha1.InstanceStatus{
-			Name: instance.Name, Role: role(instance.Report), Ready: well(instance), Message: trouble(instance),
+			Name: instance.Name, Role: role(snapshot, instance), Ready: well(snapshot, instance),
+			Message: trouble(snapshot, instance),
 		}
 		if instance.Pod != nil {
 			member.Node = instance.Pod.Node
@@ -128,9 +170,11 @@ func members(snapshot database.Snapshot) []v1alpha1.InstanceStatus {
 	return list
 }
 
-func role(report database.Report) v1alpha1.InstanceRole {
+// role is what an instance says that it is. Only the holder of the lease is ever called the primary.
+func role(snapshot database.Snapshot, instance database.Instance) v1alpha1.InstanceRole {
+	report := instance.Report
 	switch {
-	case report.Reachable && report.Role == string(wire.RolePrimary):
+	case report.Reachable && report.Role == string(wire.RolePrimary) && instance.Name == snapshot.Lease.Holder:
 		return v1alpha1.RolePrimary
 	case report.Reachable && report.Role == string(wire.RoleReplica):
 		return v1alpha1.RoleReplica
@@ -141,9 +185,10 @@ func role(report database.Report) v1alpha1.InstanceRole {
 
 // trouble says in one sentence why an instance is not well. The words of a network error are left out: they name ports
 // that differ from call to call, and the status would be written for nothing.
-func trouble(instance database.Instance) string {
+func trouble(snapshot database.Snapshot, instance database.Instance) string {
+	report := instance.Report
 	switch {
-	case well(instance):
+	case well(snapshot, instance):
 		return ""
 	case instance.Pod == nil:
 		return "it has no pod"
@@ -151,11 +196,17 @@ func trouble(instance database.Instance) string {
 		return "its pod is being deleted"
 	case instance.Pod.Stuck != "":
 		return instance.Pod.Stuck
-	case !instance.Report.Reachable:
+	case !report.Reachable:
 		return "its agent gives no report"
-	case instance.Report.Message != "":
-		return instance.Report.Message
+	case report.Message != "":
+		return report.Message
+	case report.State != string(wire.StateRunning):
+		return "it is " + report.State
+	case report.Role == string(wire.RoleReplica) && !report.Streams:
+		return "it does not take the log of the primary yet"
+	case report.Role == string(wire.RoleReplica) && !snapshot.Lease.HasMember(instance.Name):
+		return "writes are not counted on it yet"
 	default:
-		return "it is " + instance.Report.State
+		return "it is not ready"
 	}
 }

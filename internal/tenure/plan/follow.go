@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -56,25 +58,36 @@ func labelThePod(d *draft) bool {
 	if d.Lease.Failing != nil || d.Stopping {
 		return false
 	}
-	if !d.leads() && !d.Route.Writing && (!d.Route.Known || d.Route.Address == d.Address && d.Address != "") &&
-		d.Lease.Exists && !d.holder() && !d.recently(d.Route.Tried, d.Policy.Renew/4) {
-		d.do(tenure.ReadRoute{Why: "a replica lets applications in only when the write address leads elsewhere"})
-		d.again(d.Policy.Renew / 4)
-	}
-	// One that waits for the outcome of an election goes on being read.
-	role, read := "replica", d.Standing.OpenReads && (d.Standing.Role == tenure.RoleFollow || d.Labels.Read)
-	if leading := d.Engine.Leading; d.Standing.Role == tenure.RoleLead && leading != nil {
-		role, read = "primary", true
-		for _, replica := range leading.Replicas {
-			if replica.Near {
-				read = false
-			}
-		}
-	}
+	d.lookAtTheRoute()
+	role, read := d.labels()
 	if d.Labels.Writing || d.Labels.Known && d.Labels.Role == role && d.Labels.Read == read ||
 		!d.Labels.Known && d.recently(d.Labels.Tried, d.Policy.Renew/4) {
 		return false
 	}
 	d.do(tenure.WriteLabels{Why: "the read address finds instances by their labels", Role: role, Read: read})
 	return false
+}
+
+// lookAtTheRoute is for a replica: it lets applications in only when the write address leads elsewhere.
+func (d *draft) lookAtTheRoute() {
+	if d.leads() || d.holder() || !d.Lease.Exists || d.Route.Writing {
+		return
+	}
+	here := d.Route.Address == d.Address && d.Address != ""
+	if d.Route.Known && !here || d.recently(d.Route.Tried, d.Policy.Renew/4) {
+		return
+	}
+	d.do(tenure.ReadRoute{Why: "a replica lets applications in only when the write address leads elsewhere"})
+	d.again(d.Policy.Renew / 4)
+}
+
+// labels are what the pod shall say of itself. The primary is read only if there is no replica for that.
+func (d *draft) labels() (role string, read bool) {
+	leading := d.Engine.Leading
+	if d.Standing.Role != tenure.RoleLead || leading == nil {
+		// One that waits for the outcome of an election goes on being read.
+		return "replica", d.Standing.OpenReads && (d.Standing.Role == tenure.RoleFollow || d.Labels.Read)
+	}
+	near := func(replica tenure.Replica) bool { return replica.Near }
+	return "primary", !slices.ContainsFunc(leading.Replicas, near)
 }

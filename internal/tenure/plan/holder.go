@@ -227,8 +227,8 @@ func (d *draft) arm() bool {
 // killPatience is how long a server may take to die. One that hangs in the kernel dies when that lets go of it.
 const killPatience = 2 * time.Second
 
-// giveBack ends the server and releases the lease. The others elect. Without a quorum it is released only when no process
-// is left.
+// giveBack ends the server and releases the lease. The others elect. Without a quorum it is released only when no
+// process is left.
 func (d *draft) giveBack(why tenure.Why) {
 	if d.Now >= d.Rest {
 		d.Rest = d.Now.Add(d.Policy.Duration)

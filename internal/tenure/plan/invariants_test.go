@@ -36,7 +36,8 @@ func TestInvariantsBite(t *testing.T) {
 			"holder", nil, leading(func(s *tenure.Standing) { s.Setting.K = 0 }), "Q1",
 		},
 		"the server waits for one that is no member": {
-			"holder", nil, leading(func(s *tenure.Standing) { s.Setting.Names = []wire.Member{{Name: "x", Incarnation: "i9"}} }), "Q1",
+			"holder", nil,
+			leading(func(s *tenure.Standing) { s.Setting.Names = []wire.Member{{Name: "x", Incarnation: "i9"}} }), "Q1",
 		},
 		"a member is recorded as gone before the server stops to wait for it": {
 			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members = r.Members[:2] }), "Q1",
@@ -142,6 +143,7 @@ func TestInvariantsBite(t *testing.T) {
 func voted(s *tenure.Snapshot) {
 	s.Lease.Changed = 89 * second
 	s.Ballot = &tenure.Ballot{LeaseUID: "l1", Version: "700", Answers: []tenure.Answer{
-		{Member: a, Position: tenure.Position{Timeline: 5, LSN: 1000}}, {Member: c, Position: tenure.Position{Timeline: 5, LSN: 990}},
+		{Member: a, Position: tenure.Position{Timeline: 5, LSN: 1000}},
+		{Member: c, Position: tenure.Position{Timeline: 5, LSN: 990}},
 	}}
 }

@@ -175,8 +175,8 @@ func learnFromTheLease(d *draft) bool {
 	return false
 }
 
-// outdoes says that the record of the lease is at least as new as the one on the volume. A watch that has just begun may
-// show an old one of the same term, which the holder must not go by.
+// outdoes says that the record of the lease is at least as new as the one on the volume. A watch that has just begun
+// may show an old one of the same term, which the holder must not go by.
 func (d *draft) outdoes(record *wire.LeaseRecord) bool {
 	last := d.Stored.LastRecord
 	return !d.holder() || last == nil || record.Term > last.Term || d.seenForSure()

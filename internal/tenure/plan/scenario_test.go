@@ -15,8 +15,8 @@ import (
 // TestStories plays the stories. Each is about the instance a of the members a, b and c, of which two have each write,
 // at the second 100 after the boot.
 //
-//   - from.txt is how it begins: "holder" (a leads at term 3), "replica" (b leads, a follows) or "empty" (nobody has had
-//     data).
+//   - from.txt is how it begins: "holder" (a leads at term 3), "replica" (b leads, a follows) or "empty" (nobody has
+//     had data).
 //   - change.yaml is laid over that: what is different in this story.
 //   - want/plan.txt is the decision.
 func TestStories(t *testing.T) {

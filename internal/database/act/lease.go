@@ -1,0 +1,76 @@
+package act
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// createLease makes the lease of a database that has never had one. Its finalizer is taken off by us alone, so it is
+// made only while the database is guarded: otherwise a deleted database would leave it behind for ever.
+func (p *pass) createLease(ctx context.Context, action database.Action) (database.Result, error) {
+	var now v1alpha1.GeoDatabase
+	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
+		return database.Result{}, fmt.Errorf("read the database live: %w", err)
+	}
+	switch {
+	case now.UID != p.object.UID || now.DeletionTimestamp != nil:
+		return database.Result{}, moved(action, "the database is being deleted")
+	case !controllerutil.ContainsFinalizer(&now, database.Finalizer):
+		return database.Result{}, moved(action, "the database is not guarded yet")
+	}
+	return p.write(ctx, render.Lease(p.design), nil)
+}
+
+// freeLease takes the finalizer off the lease of a database that is being deleted. Its agents may renew it meanwhile:
+// then the next pass tries again.
+func (p *pass) freeLease(ctx context.Context, action database.Action) (database.Result, error) {
+	var now v1alpha1.GeoDatabase
+	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
+		return database.Result{}, fmt.Errorf("read the database live: %w", err)
+	}
+	if now.UID != p.object.UID || now.DeletionTimestamp == nil {
+		return database.Result{}, moved(action, "the database is not being deleted")
+	}
+	var lease coordinationv1.Lease
+	if err := p.live(ctx, action.Name, &lease); err != nil {
+		return database.Result{}, err
+	}
+	if string(lease.UID) != action.UID {
+		return database.Result{}, moved(action, "it is another one")
+	}
+	after := lease.DeepCopy()
+	controllerutil.RemoveFinalizer(after, database.LeaseFinalizer)
+	patch := client.MergeFromWithOptions(&lease, client.MergeFromWithOptimisticLock{})
+	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
+		p.doubt(action, err)
+		return database.Result{}, err
+	}
+	return database.Result{Done: true, Wrote: true}, nil
+}
+
+// tellPod writes onto a pod which settings are stored. The kubelet brings the mounted files up to date whenever its pod
+// changes, and otherwise only once in a while.
+func (p *pass) tellPod(ctx context.Context, action database.Action) (database.Result, error) {
+	var pod corev1.Pod
+	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+		return database.Result{}, err
+	}
+	after := pod.DeepCopy()
+	annotate(after, database.AnnotationSettings, action.Hash)
+	patch := client.MergeFromWithOptions(&pod, client.MergeFromWithOptimisticLock{})
+	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
+		p.doubt(action, err)
+		return database.Result{}, err
+	}
+	p.ledger.Wrote(after)
+	return database.Result{Done: true, Wrote: true}, nil
+}

@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"fmt"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// makeLease makes the lease of a new database. A lease that is lost is not made again: it held what the agents had
+// agreed on, and an empty one in its place would let two of them believe that nobody leads.
+func makeLease(d *draft) {
+	lease, name := d.Lease, database.LeaseName(d.Name)
+	switch {
+	case lease.Foreign != "":
+		// stopAtForeign has spoken.
+	case d.LeaseLost():
+		d.hold(database.Stalled, 0, "LeaseLost", fmt.Sprintf(
+			"the Lease %s by which the agents agree on the primary is not the one that was made; nobody is elected "+
+				"without it, and it is not made again by itself", name))
+	case lease.UID == "":
+		d.change(database.Action{
+			Verb: database.CreateLease, Kind: database.KindLease, Name: name, Why: "the agents agree on the primary by it",
+		})
+	case lease.Problem != "":
+		d.hold(database.Stalled, 0, "RecordUnclear", fmt.Sprintf(
+			"the record on the Lease %s cannot be read: %s", name, lease.Problem))
+	case lease.Deleting:
+		d.hold(database.Degraded, 0, "LeaseDeleting", fmt.Sprintf(
+			"the Lease %s was deleted, and stays only because of its finalizer %s: leave that where it is",
+			name, database.LeaseFinalizer))
+	}
+}
+
+// waitForPrimary names what stands between the lease and an accepted write.
+func waitForPrimary(d *draft) {
+	lease := d.Lease
+	holder, _ := d.Instance(lease.Holder)
+	switch {
+	case !lease.Copy.Initialised || d.LeaseLost() || lease.Problem != "":
+		// The instances, or a human, are waited for.
+	case lease.Holder == "":
+		d.hold(database.Progressing, soon, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
+	case lease.Expired:
+		d.hold(database.Progressing, soon, "LeaseExpired",
+			lease.Holder+" has not renewed its lease, and the agents agree on another primary")
+	case !d.serves(holder):
+		d.hold(database.Progressing, soon, "NotOpenYet", lease.Holder+" holds the lease and does not accept writes yet")
+	case d.Route.Target != lease.Holder || d.Route.Term != lease.Term:
+		d.hold(database.Progressing, soon, "NotRoutedYet", "the write address does not lead to "+lease.Holder+" yet")
+	}
+}
+
+// tellPods has the kubelets of agents that have older settings look for the new ones. An agent that has them already,
+// or is not up yet, needs no word.
+func tellPods(d *draft) {
+	settings := d.Settings
+	if settings.Hash == "" || d.writes(database.KindSettings, database.SettingsName(d.Name)) {
+		return
+	}
+	for _, instance := range d.Instances {
+		pod, report := instance.Pod, instance.Report
+		if pod == nil || pod.Deleting || !report.Reachable || report.SettingsHash == settings.Hash ||
+			pod.Settings == settings.Hash || d.writes(database.KindPod, database.PodName(instance.Name)) {
+			continue
+		}
+		d.do(database.Action{
+			Verb: database.TellPod, Kind: database.KindPod, Name: database.PodName(instance.Name),
+			UID: pod.UID, ResourceVersion: pod.ResourceVersion, Hash: settings.Hash,
+			Why: "its agent has not got the latest settings yet",
+		})
+	}
+}
+
+// tellShortage says what a database that has data lacks: copies, or the durability that was asked for.
+func tellShortage(d *draft) {
+	if !d.Lease.Copy.Initialised {
+		return
+	}
+	wanted := int(max(d.Spec.Instances, 1))
+	if well := d.healthy(d.plan.Design.Names()); well < wanted {
+		d.hold(database.Degraded, 0, "CopiesMissing", fmt.Sprintf(
+			"%d of %d instances have a copy that writes are counted on and are well", well, wanted))
+	}
+	if weakened(d.Snapshot) {
+		d.hold(database.Degraded, 0, "DurabilityReduced",
+			"an acknowledged write is on one instance only until a replica is back")
+	}
+}
+
+// weakened says that an acknowledged write is worth less than was asked for.
+func weakened(s database.Snapshot) bool {
+	return render.Durability(s.Spec) != v1alpha1.DurabilityAsync && s.Lease.W == 1
+}

@@ -1,0 +1,200 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// three is a database of three instances, all well.
+func three() database.Snapshot {
+	snapshot := base()
+	snapshot.Spec.Instances = 3
+	run(&snapshot, snapshot)
+	return snapshot
+}
+
+// leave takes the last instance off the list of those that are wanted and of those that are counted on.
+func leave(s *database.Snapshot) {
+	s.Settings.Instances, s.Lease.Members = s.Settings.Instances[:2], s.Lease.Members[:2]
+}
+
+// TestInvariantsOfMembersBite shows for each invariant about instances and the lease a plan that it refuses.
+func TestInvariantsOfMembersBite(t *testing.T) {
+	roster := func(names ...string) database.Action {
+		return database.Action{
+			Verb: database.SetInstances, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
+			ResourceVersion: "5", Instances: names,
+		}
+	}
+	deleteSet := database.Action{
+		Verb: database.DeleteSet, Kind: database.KindSet, Name: "cities-3", UID: "uid-set-3", ResourceVersion: "9",
+	}
+	deleteClaim := database.Action{
+		Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-3", UID: "uid-claim-3", ResourceVersion: "5",
+	}
+	removePod := database.Action{
+		Verb: database.RemovePod, Kind: database.KindPod, Name: "cities-3-0", UID: "uid-pod-3", ResourceVersion: "6",
+	}
+	ask := database.Action{
+		Verb: database.SwitchOver, Name: "cities-1", UID: "uid-pod", ResourceVersion: "6", Request: "r1", Target: "any",
+		Term: 1,
+	}
+	createLease := database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"}
+	tests := map[string]struct {
+		world  func(*database.Snapshot)
+		action database.Action
+		change func(*database.Action)
+		design func(*database.Design)
+		want   string
+	}{
+		"a second lease": {action: createLease, want: "DB13"},
+		"a lease in place of a lost one": {
+			world: func(s *database.Snapshot) { s.Lease = database.Lease{} }, action: createLease, want: "DB13",
+		},
+		"a lease for data that a claim alone knows of": {
+			world: func(s *database.Snapshot) {
+				s.Lease, s.Settings, s.Record = database.Lease{}, database.Settings{}, database.Record{}
+			},
+			action: createLease, want: "DB13",
+		},
+		"the lease of a living database is let go": {
+			action: database.Action{
+				Verb: database.FreeLease, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
+			},
+			want: "DB13",
+		},
+		"the settings name another lease": {
+			action: database.Action{
+				Verb: database.Update, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
+				ResourceVersion: "5",
+			},
+			design: func(d *database.Design) { d.LeaseUID = "another" }, want: "DB13",
+		},
+		"the primary leaves":      {action: roster("cities-2", "cities-3"), want: "DB14"},
+		"two leave at once":       {action: roster("cities-1"), want: "DB14"},
+		"nobody stays":            {action: roster(), want: "DB14"},
+		"one leaves for another":  {action: roster("cities-1", "cities-2", "cities-4"), want: "DB14"},
+		"a name of somebody else": {action: roster("cities-1", "cities-2", "cities-3", "towns-4"), want: "DB14"},
+		"a name that was there": {
+			world:  func(s *database.Snapshot) { s.Settings.Instances = s.Settings.Instances[:2] },
+			action: roster("cities-1", "cities-2", "cities-3"), want: "DB14",
+		},
+		"one leaves while another is away": {
+			world:  func(s *database.Snapshot) { s.Instances[1].Report = database.Report{} },
+			action: roster("cities-1", "cities-2"), want: "DB14",
+		},
+		"one leaves while the primary is not known": {
+			world: func(s *database.Snapshot) { s.Lease.Expired = true }, action: roster("cities-1", "cities-2"), want: "DB14",
+		},
+		"a wanted instance is removed": {action: deleteSet, want: "DB15"},
+		"a member is removed": {
+			world:  func(s *database.Snapshot) { s.Settings.Instances = s.Settings.Instances[:2] },
+			action: deleteSet, want: "DB15",
+		},
+		"the holder is removed": {
+			world: func(s *database.Snapshot) { leave(s); s.Lease.Holder = "cities-3" }, action: deleteSet, want: "DB15",
+		},
+		"an instance is removed while the lease is lost": {
+			world: func(s *database.Snapshot) { leave(s); s.Lease.UID = "another" }, action: deleteSet, want: "DB15",
+		},
+		"another StatefulSet is removed": {
+			world: leave, action: deleteSet, change: func(a *database.Action) { a.UID = "another" }, want: "DB15",
+		},
+		"a claim that the spec keeps goes with its instance": {world: leave, action: deleteClaim, want: "DB1"},
+		"a claim that is counted on goes": {
+			world:  func(s *database.Snapshot) { s.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete },
+			action: deleteClaim, want: "DB1",
+		},
+		"a claim goes while no primary serves": {
+			world: func(s *database.Snapshot) {
+				leave(s)
+				s.Spec.Storage.Reclaim, s.Instances[0].Report.Serving = v1alpha1.ReclaimDelete, false
+			},
+			action: deleteClaim, want: "DB1",
+		},
+		"a claim goes although the children stay": {
+			world: func(s *database.Snapshot) {
+				s.Deleting, s.Orphaning, s.Spec.Storage.Reclaim = true, true, v1alpha1.ReclaimDelete
+			},
+			action: deleteClaim, want: "DB1",
+		},
+		"the database goes while its lease is held": {
+			world:  func(s *database.Snapshot) { s.Deleting = true },
+			action: database.Action{Verb: database.Release, Name: "cities"}, want: "DB1",
+		},
+		"a replica is asked to hand over": {
+			action: ask, change: func(a *database.Action) { a.Name = "cities-2" }, want: "DB16",
+		},
+		"the holder of an earlier term is asked": {
+			action: ask, change: func(a *database.Action) { a.Term = 7 }, want: "DB16",
+		},
+		"the holder is asked to hand over to itself": {
+			action: ask, change: func(a *database.Action) { a.Target = "cities-1" }, want: "DB16",
+		},
+		"a running pod is removed by force": {action: removePod, want: "DB17"},
+		"a pod is removed while its node may come back": {
+			world: func(s *database.Snapshot) {
+				s.Instances[2].Pod.Deleting, s.Instances[2].Node.AwaySince = true, s.Now.Add(-time.Hour)
+			},
+			action: removePod, want: "DB17",
+		},
+		"a pod that nobody deletes is removed": {
+			world: func(s *database.Snapshot) { s.Instances[2].Node.Gone = true }, action: removePod, want: "DB17",
+		},
+		"the database of another installation is touched": {
+			world:  func(s *database.Snapshot) { s.StampedBy = "elsewhere" },
+			action: roster("cities-1", "cities-2"), want: "DB18",
+		},
+		"an empty claim takes the place of a member's": {
+			world:  func(s *database.Snapshot) { s.Instances[2].Claim = nil },
+			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-3"}, want: "DB6",
+		},
+		"instances change while paused": {
+			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: roster("cities-1", "cities-2"), want: "DB9",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot, action := three(), test.action
+			if test.world != nil {
+				test.world(&snapshot)
+			}
+			if test.change != nil {
+				test.change(&action)
+			}
+			decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(snapshot)}
+			if test.design != nil {
+				test.design(&decided.Design)
+			}
+			var broken []string
+			for _, violation := range plan.Check(snapshot, decided) {
+				broken = append(broken, violation.Rule)
+			}
+			if !slices.Contains(broken, test.want) {
+				t.Errorf("broken: %v, want %s among them", broken, test.want)
+			}
+		})
+	}
+	// The same actions at the right moment break nothing, or the table would show nothing.
+	right := three()
+	for _, action := range []database.Action{roster("cities-1", "cities-2"), ask} {
+		decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(right)}
+		if got := plan.Check(right, decided); got != nil {
+			t.Errorf("%s breaks %v", action.Verb, got)
+		}
+	}
+	leave(&right)
+	right.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
+	for _, action := range []database.Action{deleteSet, deleteClaim} {
+		decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(right)}
+		if got := plan.Check(right, decided); got != nil {
+			t.Errorf("%s breaks %v", action.Verb, got)
+		}
+	}
+}

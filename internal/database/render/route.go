@@ -1,0 +1,113 @@
+package render
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// writeService selects nothing: the holder of the lease writes where it leads.
+func writeService(design database.Design) *corev1.Service {
+	return service(design, database.WriteName(design.Name), nil)
+}
+
+// readService leads to the replicas whose agents say that they are near enough.
+func readService(design database.Design) *corev1.Service {
+	return service(design, database.ReadName(design.Name), map[string]string{
+		database.LabelDatabase: design.Name, database.LabelRead: "true",
+	})
+}
+
+// podsService gives every pod a name, ready or not: agents look for each other when nothing is ready.
+func podsService(design database.Design) *corev1.Service {
+	headless := service(design, database.PodsName(design.Name), map[string]string{database.LabelDatabase: design.Name})
+	headless.Spec.ClusterIP = corev1.ClusterIPNone
+	headless.Spec.PublishNotReadyAddresses = true
+	headless.Spec.Ports = append(headless.Spec.Ports, port("agent", wire.PortAgent))
+	return headless
+}
+
+func service(design database.Design, name string, selector map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: meta(design, name, "route"),
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, Selector: selector,
+			Ports: []corev1.ServicePort{port(portName, wire.PortPostgres)},
+		},
+	}
+}
+
+const portName = "postgres"
+
+func port(name string, number int32) corev1.ServicePort {
+	return corev1.ServicePort{
+		Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(name),
+	}
+}
+
+// slice is where the write address leads: to nobody, until a holder writes itself into it. What a holder writes is not
+// part of it, so nothing of that is ever undone.
+func slice(design database.Design) *discoveryv1.EndpointSlice {
+	name, number, protocol := portName, int32(wire.PortPostgres), corev1.ProtocolTCP
+	made := &discoveryv1.EndpointSlice{
+		ObjectMeta:  meta(design, database.WriteName(design.Name), "route"),
+		AddressType: discoveryv1.AddressType(design.Family),
+		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &number, Protocol: &protocol}},
+	}
+	made.Labels[discoveryv1.LabelServiceName] = database.WriteName(design.Name)
+	made.Labels[discoveryv1.LabelManagedBy] = database.SliceManager
+	return made
+}
+
+// Lease renders the lease as it is made, once. From then on it belongs to the agents.
+func Lease(design database.Design) *coordinationv1.Lease {
+	made := &coordinationv1.Lease{ObjectMeta: meta(design, database.LeaseName(design.Name), "lease")}
+	made.Finalizers = []string{database.LeaseFinalizer}
+	return made
+}
+
+// budget lets one instance at a time be disrupted: a drain goes on, and finds the next one only when the last is back.
+func budget(design database.Design) *policyv1.PodDisruptionBudget {
+	one := intstr.FromInt32(1)
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: meta(design, database.PodsName(design.Name), "instance"),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &one,
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelDatabase: design.Name}},
+		},
+	}
+}
+
+// policy lets anybody reach PostgreSQL, which asks for a password, and only agents and operators reach the agents,
+// which ask for a certificate anyway. The kubelet needs no word for its probes.
+func policy(design database.Design) *networkingv1.NetworkPolicy {
+	own := map[string]string{database.LabelDatabase: design.Name}
+	open := func(number int) []networkingv1.NetworkPolicyPort {
+		protocol, at := corev1.ProtocolTCP, intstr.FromInt(number)
+		return []networkingv1.NetworkPolicyPort{{Protocol: &protocol, Port: &at}}
+	}
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: meta(design, database.PodsName(design.Name), "route"),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: own},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				{Ports: open(wire.PortPostgres)},
+				{Ports: open(wire.PortAgent), From: []networkingv1.NetworkPolicyPeer{
+					{PodSelector: &metav1.LabelSelector{MatchLabels: own}},
+					{
+						NamespaceSelector: &metav1.LabelSelector{},
+						PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelName: "meridian"}},
+					},
+				}},
+			},
+		},
+	}
+}

@@ -1,0 +1,389 @@
+//go:build cluster
+
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/kit/condition"
+	processes "meridian.dev/meridian/test/e2e/faults"
+	"meridian.dev/meridian/test/e2e/traffic"
+)
+
+const (
+	failoverSpace = "failover"
+	failoverName  = "rivers"
+)
+
+// failover is a database of three instances, and everything to hurt it with.
+type failover struct {
+	t *testing.T
+	c *cluster
+
+	connect                  *pgx.ConnConfig
+	address                  string
+	firstWrite, allStreaming time.Duration
+	memory, idle             []string
+	// before and term are the primary and its term before the fault.
+	before  string
+	node    string
+	term    int64
+	routed  string
+	traffic *traffic.Traffic
+	inner   *inner
+}
+
+func newFailover(t *testing.T) *failover {
+	t.Helper()
+	c := connect(t)
+	f := &failover{t: t, c: c}
+	install(c)
+	c.namespace(failoverSpace)
+	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}
+	database.Spec.Instances = 3
+	database.Spec.Storage.Size.Set(1 << 30)
+	database.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
+	database.Spec.Extensions = []string{"postgis", "postgis_raster", "pgrouting"}
+	start := time.Now()
+	if err := c.Create(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	c.until("the Secret of the application is there", time.Minute, func(ctx context.Context) (bool, string) {
+		return f.readSecret(ctx) == nil, "it is not"
+	})
+	c.until("a write is accepted", 2*time.Minute, func(ctx context.Context) (bool, string) {
+		err := f.exec(ctx, traffic.Tables)
+		return err == nil, fmt.Sprint(err)
+	})
+	f.firstWrite = time.Since(start)
+	f.awaitWell()
+	f.allStreaming = time.Since(start)
+	f.measureAgents()
+	return f
+}
+
+// named is an object of the database.
+func (f *failover) named(suffix string) client.ObjectKey {
+	return client.ObjectKey{Namespace: failoverSpace, Name: failoverName + suffix}
+}
+
+// readSecret makes the connection of an application: by the address of the write Service, checked by its name.
+func (f *failover) readSecret(ctx context.Context) error {
+	var secret corev1.Secret
+	if err := f.c.Get(ctx, f.named("-app"), &secret); err != nil {
+		return err
+	}
+	var service corev1.Service
+	if err := f.c.Get(ctx, f.named("-rw"), &service); err != nil {
+		return err
+	}
+	config, err := pgx.ParseConfig(string(secret.Data["uri"]))
+	if err != nil {
+		return err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(secret.Data["ca.crt"]) {
+		return fmt.Errorf("the Secret has no authority")
+	}
+	config.TLSConfig = &tls.Config{RootCAs: pool, ServerName: failoverName + "-rw", MinVersion: tls.VersionTLS12}
+	config.Host, config.Fallbacks, config.ConnectTimeout = service.Spec.ClusterIP, nil, time.Second
+	f.connect, f.address = config, service.Spec.ClusterIP
+	return nil
+}
+
+func (f *failover) open(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, f.connect.Copy())
+}
+
+func (f *failover) exec(ctx context.Context, sql string) error {
+	connection, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close(context.Background()) }()
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err = connection.Exec(bounded, sql)
+	return err
+}
+
+func (f *failover) get(ctx context.Context) (*v1alpha1.GeoDatabase, error) {
+	var database v1alpha1.GeoDatabase
+	err := f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: failoverName}, &database)
+	return &database, err
+}
+
+// awaitWell waits until the database says that it is well, and notes who leads.
+func (f *failover) awaitWell() {
+	f.t.Helper()
+	f.c.until("the database is well", 4*time.Minute, func(ctx context.Context) (bool, string) {
+		database, err := f.get(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		status := database.Status
+		f.before, f.term = status.Primary, status.Term
+		return condition.IsTrue(status.Conditions, v1alpha1.ConditionReady) && status.Primary != "" &&
+			status.Replicas == "2/2", fmt.Sprintf("%+v", status)
+	})
+	pod := f.pod(f.before)
+	f.node = pod.Spec.NodeName
+}
+
+// awaitTerm waits until the lease has a later term.
+func (f *failover) awaitTerm(before int64) {
+	f.t.Helper()
+	f.c.until("another instance takes the lease", 90*time.Second, func(ctx context.Context) (bool, string) {
+		var lease coordinationv1.Lease
+		if err := f.c.Get(ctx, f.named("-primary"), &lease); err != nil {
+			return false, err.Error()
+		}
+		term := lease.Spec.LeaseTransitions
+		return term != nil && int64(*term) > before, fmt.Sprintf("%+v", lease.Spec)
+	})
+}
+
+func (f *failover) pod(instance string) *corev1.Pod {
+	f.t.Helper()
+	var pod corev1.Pod
+	if err := f.c.Get(f.t.Context(), client.ObjectKey{Namespace: failoverSpace, Name: instance + "-0"}, &pod); err != nil {
+		f.t.Fatal(err)
+	}
+	return &pod
+}
+
+// steer sends the traffic through a node that the fault does not hit: what is to be measured is the database, and not
+// the way to it.
+func (f *failover) steer() {
+	f.t.Helper()
+	var nodes corev1.NodeList
+	if err := f.c.List(f.t.Context(), &nodes); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		if node.Name == f.node {
+			continue
+		}
+		for _, address := range node.Status.Addresses {
+			if address.Type == corev1.NodeInternalIP {
+				command(f.t, "ip", "route", "replace", f.address+"/32", "via", address.Address)
+			}
+		}
+		break
+	}
+	if f.routed == "" {
+		f.routed = f.address
+		f.t.Cleanup(func() { _ = exec.Command("ip", "route", "del", f.routed+"/32").Run() })
+	}
+}
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
+
+func (f *failover) startTraffic() {
+	f.traffic = traffic.Start(f.t.Context(), traffic.Config{
+		Connect: f.connect, Fresh: 3, Long: 2, Registers: 2, Patience: time.Second,
+	})
+}
+
+func (f *failover) stopTraffic() []traffic.Operation {
+	f.t.Helper()
+	operations := f.traffic.Stop()
+	if f.inner != nil {
+		operations = append(operations, f.inner.stop(f.t)...)
+		f.inner = nil
+	}
+	return operations
+}
+
+// present are the ids in the table.
+func (f *failover) present() []int64 {
+	f.t.Helper()
+	var ids []int64
+	f.c.until("the table is read", 30*time.Second, func(ctx context.Context) (bool, string) {
+		connection, err := f.open(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		defer func() { _ = connection.Close(context.Background()) }()
+		rows, err := connection.Query(ctx, `select id from traffic`)
+		if err != nil {
+			return false, err.Error()
+		}
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err == nil, fmt.Sprint(err)
+	})
+	return ids
+}
+
+// checkCopies compares the content of all copies at the end.
+func (f *failover) checkCopies() {
+	f.t.Helper()
+	sums := map[string]string{}
+	for _, instance := range f.instances() {
+		pod := f.pod(instance)
+		f.c.until("the copy of "+instance+" is as the others", 30*time.Second, func(ctx context.Context) (bool, string) {
+			config := f.connect.Copy()
+			config.Host = pod.Status.PodIP
+			connection, err := pgx.ConnectConfig(ctx, config)
+			if err != nil {
+				return false, err.Error()
+			}
+			defer func() { _ = connection.Close(context.Background()) }()
+			var sum string
+			err = connection.QueryRow(ctx, `select count(*) || ' ' || coalesce(md5(string_agg(id::text, ',' order by id)), '')
+from traffic`).Scan(&sum)
+			sums[instance] = sum
+			for _, other := range sums {
+				if other != sum {
+					return false, fmt.Sprint(sums)
+				}
+			}
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	f.t.Logf("all copies are equal: %v", sums)
+}
+
+func (f *failover) instances() []string {
+	f.t.Helper()
+	var pods corev1.PodList
+	err := f.c.List(f.t.Context(), &pods, client.InNamespace(failoverSpace),
+		client.MatchingLabels{"meridian.dev/database": failoverName})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var names []string
+	for _, pod := range pods.Items {
+		names = append(names, pod.Labels["meridian.dev/instance"])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// measureAgents reads the resident memory of each agent and its watchdog.
+func (f *failover) measureAgents() {
+	f.t.Helper()
+	for _, instance := range f.instances() {
+		found, err := processes.Find(failoverSpace, instance)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		total := 0
+		for _, pid := range append([]int{found.Agent}, found.Others...) {
+			total += resident(pid)
+		}
+		f.memory = append(f.memory, fmt.Sprintf("%s %d MiB", instance, total>>10))
+	}
+}
+
+// resident is the memory of a process in KiB.
+func resident(pid int) int {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == "VmRSS:" {
+			size, _ := strconv.Atoi(fields[1])
+			return size
+		}
+	}
+	return 0
+}
+
+// inner is a writer inside the network of a pod: it goes on when the node of the pod is cut from everything.
+type inner struct {
+	process *exec.Cmd
+	lines   *bufio.Scanner
+	start   time.Time
+}
+
+const innerVariable = "MERIDIAN_TEST_WRITER"
+
+// innerConfig is how the writer in the pod's network connects.
+type innerConfig struct{ URI, Host, Authority, ServerName string }
+
+// startInner starts this test binary again, in the network of the primary's pod.
+func (f *failover) startInner() {
+	f.t.Helper()
+	found, err := processes.Find(failoverSpace, f.before)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var secret corev1.Secret
+	if err := f.c.Get(f.t.Context(), f.named("-app"), &secret); err != nil {
+		f.t.Fatal(err)
+	}
+	config, err := json.Marshal(innerConfig{
+		URI: string(secret.Data["uri"]), Host: f.pod(f.before).Status.PodIP, Authority: string(secret.Data["ca.crt"]),
+		ServerName: failoverName + "-rw",
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	process := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", found.Agent), os.Args[0])
+	process.Env = append(os.Environ(), innerVariable+"="+string(config))
+	process.Stderr = os.Stderr
+	output, err := process.StdoutPipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.inner = &inner{process: process, lines: bufio.NewScanner(output), start: time.Now().Add(-f.traffic.Now())}
+	if !f.inner.lines.Scan() {
+		f.t.Fatal("the writer inside the node does not begin")
+	}
+}
+
+// stop ends the writer and returns what it did, on the clock of the other traffic.
+func (i *inner) stop(t *testing.T) []traffic.Operation {
+	t.Helper()
+	if err := i.process.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var operations []traffic.Operation
+	for i.lines.Scan() {
+		var operation traffic.Operation
+		if err := json.Unmarshal(i.lines.Bytes(), &operation); err != nil {
+			t.Fatal(err)
+		}
+		// The writer counts from the epoch.
+		epoch := time.Duration(i.start.UnixNano())
+		operation.Begin, operation.End = operation.Begin-epoch, operation.End-epoch
+		operations = append(operations, operation)
+	}
+	_ = i.process.Wait()
+	return operations
+}
