@@ -24,7 +24,9 @@ TOOL_SANDBOX := go tool -modfile=../hack/tools/go.mod
 # Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
 MATRIX := 1.35
 
-# How often `make e2e-failover` does each fault, and which: all, short, or names with commas between.
+# How much `make sim` searches; how often `make e2e-failover` does each fault, and which: all, short, or names.
+SEEDS ?= 2000
+EVERY ?= 20
 RUNS ?= 5
 FAULTS ?= all
 
@@ -102,6 +104,15 @@ test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it i
 	bin/sandbox up && go test -tags=cluster -count=1 -timeout 30m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
 
+.PHONY: sim
+sim: ## Search for schedules that break the lease: SEEDS=20000, or TIME=1h; then every single fault, EVERY=1 for all of them
+	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
+	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY)
+
+.PHONY: sim-bites
+sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
+	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 600
+
 .PHONY: e2e-failover
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
 	bin/sandbox up && bin/sandbox image build meridian --load
@@ -110,7 +121,7 @@ e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traff
 
 .PHONY: test-agent
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
-	go test -tags=cluster -count=1 -timeout 10m -v ./internal/agent/ | grep --line-buffered -v '^=== '
+	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/controller/ | grep --line-buffered -v '^=== '
 
 .PHONY: test-sandbox
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)

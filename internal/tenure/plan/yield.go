@@ -138,6 +138,10 @@ func (d *draft) passOn() bool {
 		record.Term, record.Timeline = record.Term+1, record.Timeline+1
 		d.write(tenure.WriteTransfer, "the target has everything that was acknowledged", target, record)
 	case d.Now.Since(d.Stopped) > transferPatience:
+		if d.Stopping && d.answersNeeded() >= len(record.Members) {
+			// The others alone cannot elect: this copy comes back as the holder, and must not need an election for that.
+			return d.finishYield()
+		}
 		if d.Stopping {
 			d.write(tenure.WriteRelease, "no member has taken over, and the pod ends", wire.Member{}, record)
 			return true
