@@ -141,7 +141,7 @@ clean: ## Remove what was built here; the cache of the sandbox stays
 .PHONY: help
 help: ## List the verbs
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Always asked, because Go knows better than make whether the sandbox has changed.
 .PHONY: bin/sandbox

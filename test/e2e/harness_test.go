@@ -145,8 +145,9 @@ func (f *failover) awaitWell() {
 		}
 		status := database.Status
 		f.before, f.term = status.Primary, status.Term
+		// While the operator was away the status has stood still: the lease tells whether it is of today.
 		return condition.IsTrue(status.Conditions, v1alpha1.ConditionReady) && status.Primary != "" &&
-			status.Replicas == "2/2", fmt.Sprintf("%+v", status)
+			status.Replicas == "2/2" && status.Term == f.leaseTerm(ctx), fmt.Sprintf("%+v", status)
 	})
 	pod := f.pod(f.before)
 	f.node = pod.Spec.NodeName
@@ -156,13 +157,18 @@ func (f *failover) awaitWell() {
 func (f *failover) awaitTerm(before int64) {
 	f.t.Helper()
 	f.c.until("another instance takes the lease", 90*time.Second, func(ctx context.Context) (bool, string) {
-		var lease coordinationv1.Lease
-		if err := f.c.Get(ctx, f.named("-primary"), &lease); err != nil {
-			return false, err.Error()
-		}
-		term := lease.Spec.LeaseTransitions
-		return term != nil && int64(*term) > before, fmt.Sprintf("%+v", lease.Spec)
+		term := f.leaseTerm(ctx)
+		return term > before, fmt.Sprint(term)
 	})
+}
+
+// leaseTerm is the term of the lease, 0 if it cannot be read.
+func (f *failover) leaseTerm(ctx context.Context) int64 {
+	var lease coordinationv1.Lease
+	if err := f.c.Get(ctx, f.named("-primary"), &lease); err != nil || lease.Spec.LeaseTransitions == nil {
+		return 0
+	}
+	return int64(*lease.Spec.LeaseTransitions)
 }
 
 func (f *failover) pod(instance string) *corev1.Pod {

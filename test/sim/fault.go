@@ -1,0 +1,318 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// PointKind is a kind of place where something may go wrong.
+type PointKind string
+
+// The places. Each agent counts its own.
+const (
+	PointRead    PointKind = "read"
+	PointWrite   PointKind = "write"
+	PointMessage PointKind = "message"
+	PointStore   PointKind = "store"
+	PointFence   PointKind = "fence"
+	PointBefore  PointKind = "before"
+	PointAfter   PointKind = "after"
+	// PointTake is a write that takes the lease, PointTransfer one that gives it away, PointAnswer the moment right after
+	// the answer to a ballot.
+	PointTake     PointKind = "take"
+	PointTransfer PointKind = "transfer"
+	PointAnswer   PointKind = "answer"
+	// PointTime is a moment, not a place.
+	PointTime PointKind = ""
+)
+
+type pointKey struct {
+	node int
+	kind PointKind
+}
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// What goes wrong at a call.
+const (
+	FaultNone       FaultKind = ""
+	FaultRefused    FaultKind = "refused"
+	FaultApplied    FaultKind = "unknown-applied"
+	FaultNotApplied FaultKind = "unknown-not-applied"
+	FaultLate       FaultKind = "late"
+	FaultAppliedCut FaultKind = "applied-then-cut"
+	FaultLost       FaultKind = "lost"
+	FaultReplyLost  FaultKind = "reply-lost"
+	FaultTwice      FaultKind = "twice"
+	FaultFails      FaultKind = "fails"
+)
+
+// What goes wrong with a machine, at a place or at a moment.
+const (
+	FaultCrash      FaultKind = "crash"
+	FaultPowerOff   FaultKind = "power-off"
+	FaultFreeze     FaultKind = "freeze-agent"
+	FaultFreezePod  FaultKind = "freeze-pod"
+	FaultPause      FaultKind = "pause-machine"
+	FaultVolumeLost FaultKind = "volume-lost"
+	FaultKillServer FaultKind = "kill-server"
+)
+
+// What goes wrong at a moment.
+const (
+	FaultCut        FaultKind = "cut-from-all"
+	FaultCutAPI     FaultKind = "cut-from-api"
+	FaultCutPeers   FaultKind = "cut-from-peers"
+	FaultCutOneWay  FaultKind = "cut-one-way"
+	FaultAPIAway    FaultKind = "api-away"
+	FaultWatchDead  FaultKind = "watch-dead"
+	FaultTerminate  FaultKind = "terminate"
+	FaultSwitchover FaultKind = "switchover"
+	FaultWish       FaultKind = "wish"
+	FaultLease      FaultKind = "lease-duration"
+	FaultAllCrash   FaultKind = "all-crash"
+	FaultAllOff     FaultKind = "all-power-off"
+)
+
+// Whom a fault at a moment hits, if it is not an index.
+const (
+	Holder  = -1
+	Replica = -2
+	Target  = -3
+)
+
+// Fault is one thing that goes wrong.
+type Fault struct {
+	Kind FaultKind
+	// Point and Ordinal are the place, At the moment if there is no place.
+	Point   PointKind
+	Ordinal int
+	At      time.Duration
+	Node    int
+	Other   int
+	For     time.Duration
+	// Wish is how many instances are wanted from then on.
+	Wish int
+}
+
+// String is the fault for people.
+func (f Fault) String() string {
+	if f.Point != PointTime {
+		return fmt.Sprintf("%s at %s %d of node %d for %s", f.Kind, f.Point, f.Ordinal, f.Node, f.For)
+	}
+	return fmt.Sprintf("%s of node %d (%d) at %s for %s wish %d", f.Kind, f.Node, f.Other, f.At, f.For, f.Wish)
+}
+
+func (w *World) plant(faults []Fault) {
+	w.faults = map[pointKey]map[int]*Fault{}
+	for _, fault := range faults {
+		if fault.Point == PointTime {
+			w.after(fault.At, func() { w.befall(fault) })
+			continue
+		}
+		key := pointKey{fault.Node, fault.Point}
+		if w.faults[key] == nil {
+			w.faults[key] = map[int]*Fault{}
+		}
+		w.faults[key][fault.Ordinal] = &fault
+	}
+}
+
+// whom is the node that a fault hits now.
+func (w *World) whom(index int) *node {
+	if index >= 0 {
+		return w.nodes[index%len(w.nodes)]
+	}
+	for _, n := range w.nodes {
+		if holds := n.name == w.api.lease.Holder.Name; n.wanted && holds == (index == Holder) {
+			return n
+		}
+	}
+	return w.nodes[0]
+}
+
+// strike hits one machine.
+func (w *World) strike(n *node, fault *Fault) {
+	w.note(n.index, "FAULT %s for %s", fault.Kind, fault.For)
+	back := max(fault.For, time.Second)
+	switch fault.Kind {
+	case FaultFreeze:
+		n.frozen = max(n.frozen, w.now+fault.For)
+	case FaultFreezePod:
+		n.frozenPod = max(n.frozenPod, w.now+fault.For)
+	case FaultPause:
+		n.frozenPod = max(n.frozenPod, w.now+fault.For)
+		at := n.clock()
+		n.lostTime += fault.For
+		n.jumped = at + 1
+	case FaultPowerOff:
+		n.end()
+		n.move()
+		n.bootUp()
+		n.restart(back)
+	case FaultVolumeLost:
+		n.end()
+		n.move()
+		if w.spares(n) {
+			n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
+		}
+		n.restart(back)
+	case FaultKillServer:
+		n.killServer("somebody has killed it")
+	default:
+		n.end()
+		n.restart(w.between(500*time.Millisecond, 3*time.Second))
+	}
+}
+
+// spares says that the copy of a node may be lost: nobody can promise anything without the only one.
+func (w *World) spares(n *node) bool {
+	record := w.api.lease.Record
+	if record == nil || !record.Initialised {
+		return false
+	}
+	whole := 0
+	for _, member := range record.Members {
+		other := w.named(member.Name)
+		if other != n && other.volume.copy.incarnation == member.Incarnation && other.volume.copy.data == tenure.DataWhole {
+			whole++
+		}
+	}
+	return whole > len(record.Members)-record.W ||
+		!record.Has(wire.Member{Name: n.name, Incarnation: n.volume.copy.incarnation})
+}
+
+// befall hits the world at a moment.
+func (w *World) befall(fault Fault) {
+	n := w.whom(fault.Node)
+	w.fired++
+	switch fault.Kind {
+	case FaultCut, FaultCutAPI, FaultCutPeers, FaultCutOneWay:
+		w.note(n.index, "FAULT %s for %s", fault.Kind, fault.For)
+		w.cutOff(n, fault, true)
+		w.after(fault.For, func() { w.cutOff(n, fault, false) })
+	case FaultAPIAway:
+		w.note(-1, "FAULT the API server is away for %s", fault.For)
+		w.api.away = true
+		w.after(fault.For, func() { w.api.away = false })
+	case FaultWatchDead:
+		n.watchDead = w.now + fault.For
+	case FaultTerminate:
+		w.terminate(n)
+	case FaultSwitchover:
+		w.askSwitchover(fault)
+	case FaultWish:
+		w.wish(fault.Wish)
+	case FaultLease:
+		w.setLease([]time.Duration{4 * time.Second, 10 * time.Second, 20 * time.Second}[fault.Wish%3])
+		w.publishPolicy()
+	case FaultAllCrash, FaultAllOff:
+		kind := map[FaultKind]FaultKind{FaultAllCrash: FaultCrash, FaultAllOff: FaultPowerOff}[fault.Kind]
+		for _, each := range w.nodes {
+			w.strike(each, &Fault{Kind: kind, For: w.between(time.Second, 5*time.Second)})
+		}
+	default:
+		w.strike(n, &fault)
+	}
+}
+
+func (w *World) cutOff(n *node, fault Fault, cut bool) {
+	if fault.Kind == FaultCut || fault.Kind == FaultCutAPI {
+		w.api.cutFrom[n.index] = cut
+	}
+	for _, other := range w.nodes {
+		if other == n {
+			continue
+		}
+		switch fault.Kind {
+		case FaultCut, FaultCutPeers:
+			w.cut[n.index][other.index], w.cut[other.index][n.index] = cut, cut
+		case FaultCutOneWay:
+			if other.index == fault.Other%len(w.nodes) {
+				w.cut[n.index][other.index] = cut
+			}
+		default:
+		}
+	}
+}
+
+// terminate is SIGTERM with a grace period; a new pod comes after it.
+func (w *World) terminate(n *node) {
+	if n.agent == nil {
+		return
+	}
+	w.note(n.index, "FAULT the pod is told to end")
+	n.leaving = true
+	n.agent.soon(time.Millisecond)
+	life := n.life
+	w.after(60*time.Second, func() {
+		if n.life == life {
+			w.note(n.index, "the grace period is over")
+			n.end()
+			n.move()
+			n.restart(time.Second)
+		}
+	})
+}
+
+func (w *World) askSwitchover(fault Fault) {
+	n := w.whom(Holder)
+	if n.agent == nil {
+		return
+	}
+	wish := wire.Switchover{ID: w.identity("switchover-")}
+	if fault.Other > 0 {
+		wish.Target = w.nodes[fault.Other%len(w.nodes)].name
+	}
+	w.note(n.index, "a switchover is asked for, target %q", wish.Target)
+	n.agent.take(tenure.SwitchoverAsked{Switchover: wish})
+}
+
+// wish changes how many instances are wanted. Pods come at once, and go when they are members no more.
+func (w *World) wish(count int) {
+	w.policy.Instances = nil
+	for _, n := range w.nodes[:min(count, len(w.nodes))] {
+		w.policy.Instances = append(w.policy.Instances, n.name)
+		if !n.wanted {
+			n.wanted = true
+			n.restart(w.between(0, time.Second))
+		}
+	}
+	w.publishPolicy()
+}
+
+func (w *World) setLease(duration time.Duration) {
+	w.policy.Duration, w.policy.Renew, w.policy.Margin = duration, duration/5, duration/5
+}
+
+func (w *World) publishPolicy() {
+	policy := w.policy
+	for _, n := range w.nodes {
+		w.after(w.between(10*time.Millisecond, 2*time.Second), func() { n.seen(policy) })
+	}
+}
+
+// operate is the little that the operator does in this world.
+func (w *World) operate() {
+	holder := w.whom(Holder)
+	for _, n := range w.nodes {
+		wanted := slices.Contains(w.policy.Instances, n.name)
+		record := w.api.lease.Record
+		member := record != nil && slices.ContainsFunc(record.Members, func(m wire.Member) bool { return m.Name == n.name })
+		switch {
+		case wanted || !n.wanted:
+		case n == holder && w.api.lease.Holder.Name == n.name:
+			w.askSwitchover(Fault{})
+		case !member:
+			w.note(n.index, "the pod is not wanted any more")
+			n.wanted = false
+			n.end()
+		}
+	}
+	w.after(3*time.Second, w.operate)
+}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Bug is the name of a flaw.
+type Bug string
+
+// Flaw is a rule broken on purpose: in what the loop hears, believes or does, or in the model of the server.
+type Flaw struct {
+	Bug  Bug
+	Rule string // The rule of the design that it breaks.
+	// Modes are the modes that it is looked for in, Strict if there are none; Kinds are the faults to look among.
+	Modes []tenure.Durability
+	Kinds []FaultKind
+	Nodes int
+	// Blind are invariants of the world that see only the means: without them the consequence must show.
+	Blind []string
+
+	Event    func(*sloppyLoop, tenure.Event) tenure.Event
+	State    func(*sloppyLoop, tenure.Event)
+	Snapshot func(*sloppyLoop, *tenure.Snapshot)
+	Plan     func(*sloppyLoop, tenure.Snapshot, []tenure.Action) []tenure.Action
+	// Points are places of which one each has a fault.
+	Points []PointKind
+	// Gap is how long writes may be unavailable; longer gives the flaw away.
+	Gap time.Duration
+	// Usurps lets the server lead without a right.
+	Usurps bool
+}
+
+// Flaws of the models.
+const (
+	BugNoWatchdog         Bug = "no watchdog"
+	BugReloadIsABarrier   Bug = "a reload is taken for a barrier"
+	BugOldSenders         Bug = "k raised without replacing senders"
+	BugNoCheckpoint       Bug = "from nobody to a set without a checkpoint"
+	BugFenceWithoutProof  Bug = "fenced without proof that the receiver is gone"
+	BugIncarnationStays   Bug = "a clone keeps the incarnation"
+	BugAnswerBeforeReplay Bug = "answered before replay has ended"
+	BugTimelineNotTaken   Bug = "promoted to the next free timeline"
+	BugOpenAtOnce         Bug = "gate open at once"
+	BugOrphanBackend      Bug = "only the postmaster is killed"
+	BugFenceInMemory      Bug = "fence in memory only"
+	BugStoreLast          Bug = "what is stored is stored last"
+	BugRouteOfAnyTerm     Bug = "write address taken back by an old term"
+)
+
+func flawOf(bug Bug) Flaw {
+	for _, flaw := range Flaws() {
+		if flaw.Bug == bug {
+			return flaw
+		}
+	}
+	return Flaw{Bug: bug}
+}
+
+var (
+	strictly = []tenure.Durability{tenure.Strict}
+	byClock  = []tenure.Durability{tenure.Async}
+	// answerThenTake hits whoever has answered, while the write that takes the lease is long on its way.
+	answerThenTake = []PointKind{PointAnswer, PointTake}
+)
+
+// Flaws are all of them.
+func Flaws() []Flaw {
+	return slices.Concat(modelFlaws(), quorumFlaws(), leaseFlaws(), electionFlaws(), promiseFlaws(), yieldFlaws())
+}
+
+func modelFlaws() []Flaw {
+	moves := []FaultKind{FaultWish, FaultPowerOff, FaultCut, FaultFreezePod, FaultCutPeers}
+	return []Flaw{
+		{Bug: BugNoWatchdog, Rule: "C2", Modes: byClock, Kinds: []FaultKind{FaultFreeze, FaultCut}},
+		{Bug: BugOrphanBackend, Rule: "C2", Modes: byClock, Kinds: []FaultKind{FaultFreeze, FaultCut}},
+		{Bug: BugReloadIsABarrier, Rule: "B1", Modes: strictly, Nodes: 5, Kinds: moves},
+		{Bug: BugOldSenders, Rule: "B1", Modes: strictly, Nodes: 5, Kinds: moves},
+		{Bug: BugNoCheckpoint, Rule: "B1", Modes: strictly, Nodes: 3, Kinds: moves},
+		{Bug: BugFenceWithoutProof, Rule: "F1", Modes: strictly, Blind: []string{"F1"},
+			Kinds: []FaultKind{FaultCutAPI, FaultFreeze, FaultFreezePod}},
+		{Bug: BugIncarnationStays, Rule: "I1", Modes: strictly, Nodes: 3, Points: answerThenTake,
+			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI}},
+		{Bug: BugAnswerBeforeReplay, Rule: "I3", Modes: strictly,
+			Kinds: []FaultKind{FaultAllCrash, FaultPowerOff, FaultCrash}},
+		{Bug: BugTimelineNotTaken, Rule: "T1", Modes: strictly,
+			Kinds: []FaultKind{FaultPowerOff, FaultCut, FaultFreezePod}},
+		{Bug: BugOpenAtOnce, Rule: "G1", Modes: strictly,
+			Kinds: []FaultKind{FaultPowerOff, FaultKillServer, FaultCrash, FaultCutPeers}},
+		{Bug: BugFenceInMemory, Rule: "F1", Modes: strictly, Points: answerThenTake, Blind: []string{"E4"},
+			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
+		{Bug: BugRouteOfAnyTerm, Rule: "EndpointSlice", Kinds: []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}},
+	}
+}
+
+func leadObey(action tenure.Action) (tenure.Obey, bool) {
+	obey, ok := action.(tenure.Obey)
+	return obey, ok && obey.Standing.Role == tenure.RoleLead
+}
+
+func quorumFlaws() []Flaw {
+	moves := []FaultKind{FaultWish, FaultPowerOff, FaultCut, FaultFreezePod, FaultVolumeLost, FaultCutPeers}
+	return []Flaw{
+		{Bug: "a new member is waited for before it is recorded", Rule: "Q1", Modes: strictly, Nodes: 5, Kinds: moves,
+			Plan: addToServerFirst},
+		{Bug: "a member is recorded as gone before the server knows", Rule: "Q1", Modes: strictly, Nodes: 3, Kinds: moves,
+			Plan: takeOutOfRecordFirst},
+		{Bug: "W raised in the record first", Rule: "Q1", Modes: strictly, Nodes: 5, Kinds: moves, Plan: raiseRecordFirst},
+		{Bug: "W lowered at the server first", Rule: "Q1", Modes: []tenure.Durability{tenure.Available}, Nodes: 3,
+			Kinds: []FaultKind{FaultPowerOff, FaultCutPeers, FaultFreezePod, FaultCut}, Plan: lowerServerFirst},
+		{Bug: "no catch-up after a barrier", Rule: "Q1", Modes: strictly, Nodes: 5, Kinds: moves,
+			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) {
+				if s.Engine.Leading != nil {
+					leading := *s.Engine.Leading
+					leading.Barrier = min(leading.Barrier, 1)
+					s.Engine.Leading = &leading
+				}
+			}},
+		{Bug: "a take-over leaves out who did not answer", Rule: "Q2", Modes: strictly, Kinds: moves, Plan: dropTheSilent},
+	}
+}
+
+func addToServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return edit(actions, func(action tenure.Action) []tenure.Action {
+		write, ok := action.(tenure.WriteLease)
+		if !ok || write.Kind != tenure.WriteRecord || s.Lease.Record == nil ||
+			len(write.Record.Members) <= len(s.Lease.Record.Members) || !l.hesitates(4*time.Second) {
+			return []tenure.Action{action}
+		}
+		standing := s.Standing
+		standing.Setting.Names = slices.DeleteFunc(slices.Clone(write.Record.Members), func(m wire.Member) bool {
+			return m == s.Self()
+		})
+		return []tenure.Action{tenure.Obey{Standing: standing}}
+	})
+}
+
+func takeOutOfRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return edit(actions, func(action tenure.Action) []tenure.Action {
+		obey, ok := leadObey(action)
+		if !ok || s.Standing.Role != tenure.RoleLead || s.Lease.Record == nil || s.Write != nil ||
+			len(obey.Standing.Setting.Names) >= len(s.Standing.Setting.Names) || !s.Lease.Record.Has(s.Self()) {
+			return []tenure.Action{action}
+		}
+		record := *s.Lease.Record
+		record.Members = append(slices.Clone(obey.Standing.Setting.Names), s.Self())
+		if record.W > len(record.Members) || len(record.Members) >= len(s.Lease.Record.Members) {
+			return []tenure.Action{action}
+		}
+		return []tenure.Action{tenure.WriteLease{
+			Kind: tenure.WriteRecord, Version: s.Lease.Version, Holder: s.Self(), Record: record,
+		}}
+	})
+}
+
+func raiseRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return edit(actions, func(action tenure.Action) []tenure.Action {
+		obey, ok := leadObey(action)
+		if !ok || s.Lease.Record == nil || s.Write != nil || obey.Standing.Setting.K < s.Lease.Record.W ||
+			obey.Standing.Setting.K <= s.Standing.Setting.K {
+			return []tenure.Action{action}
+		}
+		record := *s.Lease.Record
+		record.W++
+		return []tenure.Action{tenure.WriteLease{
+			Kind: tenure.WriteRecord, Version: s.Lease.Version, Holder: s.Self(), Record: record,
+		}}
+	})
+}
+
+func lowerServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return edit(actions, func(action tenure.Action) []tenure.Action {
+		write, ok := action.(tenure.WriteLease)
+		if !ok || write.Kind != tenure.WriteRecord || s.Lease.Record == nil || write.Record.W >= s.Lease.Record.W ||
+			!l.hesitates(8*time.Second) {
+			return []tenure.Action{action}
+		}
+		standing := s.Standing
+		standing.Setting.K = write.Record.W - 1
+		return []tenure.Action{tenure.Obey{Standing: standing}}
+	})
+}
+
+func dropTheSilent(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return edit(actions, func(action tenure.Action) []tenure.Action {
+		write, ok := action.(tenure.WriteLease)
+		if !ok || write.Kind != tenure.WriteTake || s.Ballot == nil {
+			return []tenure.Action{action}
+		}
+		write.Record.Members = nil
+		for _, answer := range s.Ballot.Answers {
+			write.Record.Members = append(write.Record.Members, answer.Member)
+		}
+		write.Record.W = min(write.Record.W, len(write.Record.Members))
+		return []tenure.Action{write}
+	})
+}

@@ -1,0 +1,231 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+func leaseFlaws() []Flaw {
+	return []Flaw{
+		{Bug: "the deadline counts from the answer to a renewal", Rule: "C1", Modes: byClock,
+			Kinds: []FaultKind{FaultFreeze, FaultCut, FaultCutAPI}, State: renewedByTheAnswer},
+		{Bug: "a server leads again after a crash without a renewal", Rule: "C3", Modes: byClock, Usurps: true,
+			Kinds: []FaultKind{FaultPowerOff, FaultCut, FaultCutAPI, FaultCrash}, Plan: leadAtOnce},
+		{Bug: "a fence is lifted by what a watch shows", Rule: "F2", Modes: strictly, Points: answerThenTake,
+			Blind: []string{"F1", "E4"},
+			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}, Snapshot: liftByAWatch},
+		{Bug: "a holder of a lower term is followed", Rule: "F2", Modes: strictly, Nodes: 3,
+			Kinds:    []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash},
+			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) { s.Stored.MaxTerm, s.Stored.Fence = 0, nil }},
+		{Bug: BugStoreLast, Rule: "F1", Modes: strictly, Points: answerThenTake, Blind: []string{"E4"},
+			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
+		{Bug: "an unknown outcome is taken for a failure", Rule: "E5", Modes: strictly, Nodes: 3,
+			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultSwitchover, FaultWish}, Event: outcomeIs(tenure.WriteRefused)},
+		{Bug: "an unknown outcome is taken for a success", Rule: "E5", Modes: byClock,
+			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Event: outcomeIs(tenure.WriteDone)},
+	}
+}
+
+func renewedByTheAnswer(l *sloppyLoop, event tenure.Event) {
+	right := &l.state.Memory.Right
+	if written, ok := event.(tenure.LeaseWritten); ok && written.Verdict == tenure.WriteDone && right.Term > 0 {
+		right.Renewed = l.ports.Clock.Now().Add(3 * time.Second)
+	}
+}
+
+func leadAtOnce(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	record := s.Stored.LastRecord
+	if _, may := s.MayLead(); may || record == nil || s.Stored.HeldTerm == 0 || s.Stored.HeldTerm != s.Stored.MaxTerm ||
+		s.Engine.Data != tenure.DataWhole || s.Lease.Exists && s.Lease.Term > s.Stored.HeldTerm {
+		return actions
+	}
+	standing := tenure.Standing{
+		Role: tenure.RoleLead, Term: s.Stored.HeldTerm, Timeline: record.Timeline, Initialised: true,
+		SystemIdentifier: record.SystemIdentifier, Members: record.Members,
+	}
+	if s.Engine.Leading != nil {
+		standing.OpenStart = s.Engine.Leading.Start
+	}
+	if s.Standing.Role == tenure.RoleLead && s.Standing.OpenStart == standing.OpenStart {
+		return nil
+	}
+	return []tenure.Action{tenure.Arm{Until: s.Now.Add(8 * time.Second)}, tenure.Obey{Standing: standing}}
+}
+
+func liftByAWatch(l *sloppyLoop, s *tenure.Snapshot) {
+	if s.Stored.Fence != nil && s.Lease.Exists && s.Lease.Version != s.Stored.Fence.Version && s.Ballot == nil {
+		s.Stored.Fence = nil
+		l.state.Stored.Fence = nil
+	}
+}
+
+func outcomeIs(verdict tenure.Verdict) func(*sloppyLoop, tenure.Event) tenure.Event {
+	return func(l *sloppyLoop, event tenure.Event) tenure.Event {
+		written, ok := event.(tenure.LeaseWritten)
+		if !ok || written.Verdict != tenure.WriteUnknown || l.state.Memory.Write == nil {
+			return event
+		}
+		written.Verdict = verdict
+		if write := l.state.Memory.Write; verdict == tenure.WriteDone {
+			lease := l.state.Memory.Lease
+			record := write.Record
+			written.View = tenure.View{
+				UID: lease.UID, Version: lease.Version, Holder: write.Holder, Term: record.Term, Record: &record,
+			}
+			lease.Holder, lease.Term, lease.Record = write.Holder, record.Term, &record
+			l.state.Memory.Lease = lease
+		}
+		return written
+	}
+}
+
+func electionFlaws() []Flaw {
+	kinds := []FaultKind{FaultPowerOff, FaultCut, FaultFreezePod, FaultCutAPI, FaultFreeze}
+	return []Flaw{
+		{Bug: "answers to another version count", Rule: "E1", Modes: strictly, Blind: []string{"E4"}, Kinds: kinds,
+			Snapshot: func(l *sloppyLoop, s *tenure.Snapshot) {
+				if s.Ballot != nil && s.Ballot.Version != s.Lease.Version {
+					ballot := *s.Ballot
+					ballot.Version = s.Lease.Version
+					s.Ballot, l.state.Memory.Ballot = &ballot, &ballot
+				}
+			}},
+		{Bug: "taken with one answer too few", Rule: "E4", Modes: strictly, Blind: []string{"E4"}, Kinds: kinds,
+			Snapshot: pretendAnswer},
+		{Bug: "taken with less than another has", Rule: "E4", Modes: strictly, Kinds: kinds, Snapshot: pretendPosition},
+		{Bug: "a fence answered by whoever has promised", Rule: "Failsafe", Modes: byClock,
+			Kinds:    []FaultKind{FaultCutAPI, FaultAPIAway},
+			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) { s.Stored.Promise = nil }},
+		{Bug: "an answer of an old incarnation counts", Rule: "I1", Modes: strictly, Nodes: 3,
+			Kinds: []FaultKind{FaultVolumeLost, FaultFreezePod, FaultCutAPI, FaultPowerOff}, Event: anyIncarnation},
+		{Bug: "standing back for ever for who has most", Rule: "E4", Modes: strictly, Nodes: 3,
+			Gap: 35 * time.Second, Kinds: []FaultKind{FaultCutAPI}, Plan: neverCatchUp},
+	}
+}
+
+func pretendAnswer(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Ballot == nil || s.Lease.Record == nil {
+		return
+	}
+	ballot := *s.Ballot
+	for _, member := range s.Lease.Record.Members {
+		known := slices.ContainsFunc(ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+		if member != s.Self() && !known {
+			ballot.Willing = append(slices.Clone(ballot.Willing), member)
+			ballot.Answers = append(slices.Clone(ballot.Answers), tenure.Answer{Member: member})
+			break
+		}
+	}
+	s.Ballot = &ballot
+}
+
+func pretendPosition(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Ballot == nil {
+		return
+	}
+	ballot := *s.Ballot
+	ballot.Answers = slices.Clone(ballot.Answers)
+	for index := range ballot.Answers {
+		if ballot.Answers[index].Member != s.Self() {
+			ballot.Answers[index].Position = tenure.Position{}
+		}
+	}
+	s.Ballot = &ballot
+}
+
+func anyIncarnation(_ *sloppyLoop, event tenure.Event) tenure.Event {
+	switch event := event.(type) {
+	case tenure.PeerAsked:
+		event.Request.To.Incarnation = ""
+		return event
+	case tenure.PeerReplied:
+		event.Reply.From = event.Request.To
+		return event
+	}
+	return event
+}
+
+func neverCatchUp(_ *sloppyLoop, _ tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return edit(actions, func(action tenure.Action) []tenure.Action {
+		if obey, ok := action.(tenure.Obey); ok && obey.Standing.Role == tenure.RoleCatchUp {
+			return nil
+		}
+		return []tenure.Action{action}
+	})
+}
+
+func promiseFlaws() []Flaw {
+	kinds := []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}
+	return []Flaw{
+		{Bug: "the holder stays without promises", Rule: "Failsafe", Modes: byClock, Kinds: kinds,
+			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) {
+				for _, record := range s.Records() {
+					for _, member := range record.Members {
+						s.Promises = append(slices.Clone(s.Promises), tenure.Promised{
+							Member: member, Term: max(s.Right.Term, s.Stored.HeldTerm), Sent: s.Now,
+							Duration: s.Policy.Duration,
+						})
+					}
+				}
+			}},
+	}
+}
+
+func yieldFlaws() []Flaw {
+	return []Flaw{
+		{Bug: "a place taken back after a transfer in doubt", Rule: "Switchover", Modes: strictly, Nodes: 3, Usurps: true,
+			Points: []PointKind{PointTransfer},
+			Kinds:  []FaultKind{FaultSwitchover, FaultCutAPI, FaultCutAPI}, Plan: takeBackInDoubt, Snapshot: stayAfterDoubt},
+		{Bug: "the target of a switchover is chosen before the end", Rule: "Switchover", Modes: strictly, Nodes: 3,
+			Kinds: []FaultKind{FaultSwitchover, FaultTerminate, FaultCutPeers, FaultCutOneWay}, Blind: []string{"S1"},
+			Snapshot: anyTarget},
+	}
+}
+
+// stayAfterDoubt lets the holder believe that its transfer was not done.
+func stayAfterDoubt(_ *sloppyLoop, s *tenure.Snapshot) {
+	for _, doubt := range s.Doubts {
+		if doubt.Kind == tenure.WriteTransfer {
+			s.Right = tenure.Right{Term: s.Stored.HeldTerm, Renewed: s.Now}
+		}
+	}
+}
+
+func takeBackInDoubt(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	record := s.Lease.Record
+	for _, doubt := range s.Doubts {
+		if doubt.Kind != tenure.WriteTransfer || record == nil || s.Lease.Holder != s.Self() {
+			continue
+		}
+		standing := tenure.Standing{
+			Role: tenure.RoleLead, Term: s.Lease.Term, Timeline: record.Timeline, Initialised: true,
+			SystemIdentifier: record.SystemIdentifier, Members: record.Members,
+			Setting: tenure.Setting{K: record.W - 1, Names: slices.Clone(record.Members)},
+		}
+		standing.Setting.Names = slices.DeleteFunc(standing.Setting.Names, func(m wire.Member) bool { return m == s.Self() })
+		if leading := s.Engine.Leading; leading != nil {
+			has := func(r tenure.Replica) bool { return r.Flushed >= leading.Recovered }
+			if slices.ContainsFunc(leading.Replicas, has) {
+				standing.OpenStart = leading.Start
+			}
+		}
+		if s.Standing.Role == tenure.RoleLead && s.Standing.OpenStart == standing.OpenStart {
+			return nil
+		}
+		return []tenure.Action{tenure.Arm{Until: s.Now.Add(8 * time.Second)}, tenure.Obey{Standing: standing}}
+	}
+	return actions
+}
+
+func anyTarget(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Engine.Final == nil {
+		return
+	}
+	s.Places = slices.Clone(s.Places)
+	for index := range s.Places {
+		s.Places[index].Position = *s.Engine.Final
+	}
+}

@@ -1,0 +1,271 @@
+package sim
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+const callTimeout = 2 * time.Second
+
+var errAway = errors.New("the API server does not answer")
+
+// apiServer has one lease, one slice, and a watch of the lease for each agent.
+type apiServer struct {
+	w       *World
+	lease   tenure.View
+	version int
+	away    bool
+	cutFrom []bool // cutFrom[i]: agent i does not reach it.
+	route   struct {
+		address string
+		term    int64
+		version int
+	}
+	// before are the last versions: a cache that starts may show any of them.
+	before []tenure.View
+}
+
+func (s *apiServer) reaches(n *node) bool { return !s.away && !s.cutFrom[n.index] }
+
+func (s *apiServer) bump() {
+	s.version += 1 + s.w.random.IntN(3)
+	s.lease.Version = strconv.Itoa(s.version)
+	s.before = append(s.before, s.lease)
+	if len(s.before) > 6 {
+		s.before = s.before[1:]
+	}
+	for _, n := range s.w.nodes {
+		s.tell(n)
+	}
+}
+
+// tell delivers what the lease is by then: changes coalesce, and none is seen before an earlier one.
+func (s *apiServer) tell(n *node) {
+	life := n.life
+	s.w.after(s.w.between(2*time.Millisecond, 60*time.Millisecond), func() {
+		if n.life != life || n.agent == nil {
+			return
+		}
+		if !s.reaches(n) || s.w.now < n.watchDead {
+			if !n.watchBroken {
+				n.watchBroken = true
+				s.rewatch(n, life)
+			}
+			return
+		}
+		n.agent.take(tenure.LeaseWatched{View: s.lease})
+	})
+}
+
+func (s *apiServer) rewatch(n *node, life int) {
+	s.w.after(s.w.between(300*time.Millisecond, 2*time.Second), func() {
+		if n.life != life || n.agent == nil {
+			return
+		}
+		if !s.reaches(n) || s.w.now < n.watchDead {
+			s.rewatch(n, life)
+			return
+		}
+		n.watchBroken = false
+		n.agent.take(tenure.LeaseWatched{View: s.before[s.w.random.IntN(len(s.before))]})
+		s.w.after(s.w.between(0, 1500*time.Millisecond), func() { s.tell(n) })
+	})
+}
+
+// travel is the way of a call to the server or back.
+func (s *apiServer) travel() time.Duration {
+	if s.w.chance(0.05) {
+		return s.w.between(20*time.Millisecond, 900*time.Millisecond)
+	}
+	return s.w.between(time.Millisecond, 15*time.Millisecond)
+}
+
+// read is a consistent read: what it returns was so at some moment between begin and end.
+func (s *apiServer) read(n *node, fault *Fault, end func(tenure.View, error)) {
+	ended := false
+	finish := func(view tenure.View, err error) {
+		if !ended {
+			ended = true
+			end(view, err)
+		}
+	}
+	failed := fault != nil && fault.Kind == FaultRefused
+	s.w.after(callTimeout, func() { finish(tenure.View{}, errAway) })
+	s.w.after(s.travel(), func() {
+		if failed || !s.reaches(n) {
+			s.w.after(s.w.between(time.Millisecond, callTimeout), func() { finish(tenure.View{}, errAway) })
+			return
+		}
+		view := s.lease
+		wait := s.travel()
+		if fault != nil && fault.Kind == FaultLate {
+			wait += fault.For
+		}
+		s.w.after(wait, func() {
+			if s.reaches(n) {
+				finish(view, nil)
+			}
+		})
+	})
+}
+
+// write is a conditional write.
+func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(tenure.Verdict, tenure.View)) {
+	ended := false
+	finish := func(verdict tenure.Verdict, view tenure.View) {
+		if !ended {
+			ended = true
+			end(verdict, view)
+		}
+	}
+	kind := FaultNone
+	if fault != nil {
+		kind = fault.Kind
+	}
+	unsure := func() {
+		s.w.after(s.w.between(10*time.Millisecond, callTimeout), func() { finish(tenure.WriteUnknown, tenure.View{}) })
+	}
+	s.w.after(callTimeout, func() { finish(tenure.WriteUnknown, tenure.View{}) })
+	s.w.after(s.travel(), func() {
+		switch {
+		case kind == FaultRefused || !s.reaches(n) && s.w.chance(0.5):
+			finish(tenure.WriteRefused, tenure.View{})
+		case kind == FaultNotApplied || !s.reaches(n):
+			unsure()
+		case kind == FaultLate:
+			s.w.after(fault.For, func() { s.apply(n, write) })
+			unsure()
+		case kind == FaultAppliedCut:
+			s.apply(n, write)
+			s.cutFrom[n.index] = true
+			s.w.after(fault.For, func() { s.cutFrom[n.index] = false })
+			unsure()
+		case kind == FaultApplied:
+			s.apply(n, write)
+			unsure()
+		default:
+			done := s.apply(n, write)
+			view := s.lease
+			s.w.after(s.travel(), func() {
+				switch {
+				case !s.reaches(n):
+				case done:
+					finish(tenure.WriteDone, view)
+				default:
+					finish(tenure.WriteConflict, tenure.View{})
+				}
+			})
+		}
+	})
+}
+
+func (s *apiServer) apply(n *node, write tenure.Write) bool {
+	if s.lease.UID == "" || write.Version != s.lease.Version || s.lease.UID != n.leaseUID {
+		s.w.note(n.index, "API: %s at %s conflicts, the lease is at %s", write.Kind, write.Version, s.lease.Version)
+		return false
+	}
+	record := write.Record.Canonical()
+	if err := record.Check(); err != nil {
+		s.w.wrong("A1", "%s writes a record that nobody can read: %v", n.name, err)
+		return false
+	}
+	before := s.lease
+	s.lease.Holder, s.lease.Term, s.lease.Record = write.Holder, record.Term, &record
+	s.lease.Duration = write.Duration
+	s.bump()
+	if write.Kind != tenure.WriteRenew || before.Holder != write.Holder {
+		s.w.note(n.index, "API: %s done, version %s -> %s, holder %s term %d timeline %d w %d of %v", write.Kind,
+			write.Version, s.lease.Version, write.Holder, record.Term, record.Timeline, record.W, record.Members)
+	}
+	s.w.truth.leaseWritten(n, write, before)
+	return true
+}
+
+// create is what the operator does once.
+func (s *apiServer) create() {
+	s.lease = tenure.View{UID: s.w.identity("lease-"), Holder: wire.Member{}}
+	s.bump()
+}
+
+func (w *World) connected(from, to *node) bool { return !w.cut[from.index][to.index] }
+
+func (w *World) latency() time.Duration {
+	if w.chance(0.03) {
+		return w.between(20*time.Millisecond, 500*time.Millisecond)
+	}
+	return w.between(200*time.Microsecond, 4*time.Millisecond)
+}
+
+func (w *World) named(name string) *node {
+	for _, n := range w.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// send carries a request to a peer and its reply back. A request may come so late that nobody waits for the reply.
+func (w *World) send(a *agent, request wire.PeerRequest, address string, sent tenure.Instant) {
+	fault := a.point(PointMessage)
+	ended := false
+	finish := func(event tenure.Event) {
+		if !ended {
+			ended = true
+			a.take(event)
+		}
+	}
+	w.after(peerTimeout, func() { finish(tenure.PeerLost{Request: request}) })
+	to := w.named(request.To.Name)
+	// An address that fails is tried by name the next time.
+	if to == nil || to.address != address && address != "" && w.chance(0.5) {
+		return
+	}
+	arrives := w.latency()
+	var replyLost bool
+	if fault != nil {
+		switch fault.Kind {
+		case FaultLost:
+			return
+		case FaultReplyLost:
+			replyLost = true
+		case FaultLate:
+			arrives += fault.For
+		case FaultTwice:
+			w.arrive(a.n, to, request, fault.For, func(wire.PeerReply) {})
+		default:
+		}
+	}
+	w.arrive(a.n, to, request, arrives, func(reply wire.PeerReply) {
+		w.after(w.latency(), func() {
+			if w.connected(to, a.n) && !replyLost {
+				finish(tenure.PeerReplied{Request: request, Reply: reply, Sent: sent})
+			}
+		})
+	})
+}
+
+func (w *World) arrive(from, to *node, request wire.PeerRequest, in time.Duration, reply func(wire.PeerReply)) {
+	w.after(in, func() {
+		if !w.connected(from, to) || to.agent == nil {
+			return
+		}
+		receiver := to.agent
+		receiver.nextID++
+		id := receiver.nextID
+		receiver.replies[id] = func(answer wire.PeerReply) {
+			w.truth.replied(to, request, answer)
+			reply(answer)
+			if request.Kind == wire.PeerFence && answer.Yes {
+				if fault := receiver.point(PointAnswer); fault != nil {
+					w.after(time.Millisecond, func() { w.strike(to, fault) })
+				}
+			}
+		}
+		receiver.take(tenure.PeerAsked{Request: tenure.Request{ID: id, PeerRequest: request}})
+	})
+}

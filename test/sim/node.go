@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// node is a machine with one pod: agent, watchdog, server and volume.
+type node struct {
+	w     *World
+	index int
+	name  string
+	// life changes when the container ends: what was begun in an earlier one comes to nothing.
+	life    int
+	leaving bool // The pod was deleted, and comes back when it has ended.
+	wanted  bool
+	address string
+
+	boot     string
+	bootAt   time.Duration
+	bootBase tenure.Instant
+	rate     float64
+	jumped   tenure.Instant
+	lostTime time.Duration
+
+	frozen      time.Duration // The agent does nothing until then.
+	frozenPod   time.Duration // Nor does anything else in the pod.
+	watchDead   time.Duration
+	watchBroken bool
+	leaseUID    string
+	policy      tenure.Policy
+
+	volume volume
+	agent  *agent
+	server *server
+	guard  tenure.Guard
+	armed  int
+}
+
+// volume is what a crash leaves.
+type volume struct {
+	stored tenure.Stored
+	copy   dataCopy
+}
+
+// clock is the time since the boot.
+func (n *node) clock() tenure.Instant {
+	since := float64(n.w.now-n.bootAt-n.lostTime) * n.rate
+	return n.bootBase.Add(time.Duration(since))
+}
+
+// when is the true time of a moment of this machine.
+func (n *node) when(at tenure.Instant) time.Duration {
+	return n.bootAt + n.lostTime + time.Duration(float64(at.Since(n.bootBase))/n.rate)
+}
+
+func (n *node) bootUp() {
+	w := n.w
+	n.boot = w.identity("boot-")
+	n.bootAt, n.lostTime, n.jumped = w.now, 0, 0
+	n.bootBase = tenure.Instant(w.between(20*time.Second, 100*time.Second))
+	n.rate = 1 + (w.random.Float64()-0.5)*0.002
+	switch {
+	case w.Case.SlowClock && n.index == 0:
+		n.rate = 0.1
+	case w.Case.SlowClock:
+		n.rate = 1.5 + w.random.Float64()
+	case w.Case.WildClocks:
+		n.rate = 0.15 * math.Pow(40, w.random.Float64())
+	}
+}
+
+// start starts the container.
+func (n *node) start() {
+	w := n.w
+	if n.agent != nil || !n.wanted {
+		return
+	}
+	n.life++
+	n.leaving, n.watchBroken = false, false
+	n.guard = tenure.Guard{Alive: true}
+	n.agent = newAgent(n)
+	w.note(n.index, "the container starts, boot %s", n.boot)
+	w.api.rewatch(n, n.life)
+	n.agent.soon(time.Millisecond)
+	n.agent.engine.soon(w.between(10*time.Millisecond, 200*time.Millisecond))
+}
+
+// end ends the container with all its processes.
+func (n *node) end() {
+	n.life++
+	n.agent, n.guard = nil, tenure.Guard{}
+	n.armed++
+	n.killServer("the container ends")
+}
+
+// move is a new pod in the place of the old one: it has another address.
+func (n *node) move() { n.address = n.w.identity("ip-" + n.name + "-") }
+
+func (n *node) restart(in time.Duration) {
+	life := n.life
+	n.w.after(in, func() {
+		if n.life == life {
+			n.start()
+		}
+	})
+}
+
+func (n *node) killServer(why string) {
+	if n.server == nil {
+		return
+	}
+	n.w.note(n.index, "the server is gone: %s", why)
+	n.server.die()
+}
+
+// inPod runs something of the pod's processes, after a freeze if there is one.
+func (n *node) inPod(d time.Duration, run func()) {
+	life := n.life
+	n.w.after(d, func() { n.thawed(life, run) })
+}
+
+func (n *node) thawed(life int, run func()) {
+	switch {
+	case n.life != life:
+	case n.w.now < n.frozenPod:
+		n.w.after(n.frozenPod-n.w.now+n.w.between(0, 5*time.Millisecond), func() { n.thawed(life, run) })
+	default:
+		run()
+	}
+}
+
+// arm is the watchdog: it kills at the deadline, whatever the agent does.
+func (n *node) arm(until tenure.Instant) {
+	n.guard.Until = until
+	n.armed++
+	armed := n.armed
+	if until == 0 {
+		n.killServer("the watchdog was told to")
+		return
+	}
+	n.inPod(n.when(until)-n.w.now, func() {
+		if n.armed == armed && n.w.bug != BugNoWatchdog {
+			n.guardFires(armed)
+		}
+	})
+}
+
+func (n *node) guardFires(armed int) {
+	if n.armed != armed {
+		return
+	}
+	if left := n.when(n.guard.Until) - n.w.now; left > 0 { // The clock stood still meanwhile.
+		n.inPod(left, func() { n.guardFires(armed) })
+		return
+	}
+	n.killServer("the watchdog's deadline has passed")
+	n.inPod(20*time.Millisecond, func() { n.guardFires(armed) })
+}
+
+// agent is the agent's process.
+type agent struct {
+	n       *node
+	loop    loop
+	engine  *engine
+	planned uint64
+	replies map[uint64]func(wire.PeerReply)
+	nextID  uint64
+	got     struct {
+		view tenure.View
+		err  error
+	}
+}
+
+// loop is the loop that decides who the instance is.
+type loop interface {
+	tenure.Authority
+	Take(tenure.Event)
+	Pass(ctx context.Context, stopping bool) (finished bool, next time.Duration)
+}
+
+// crash is thrown through a pass: the process ends in the middle of it.
+type crash struct{ fault *Fault }
+
+func newAgent(n *node) *agent {
+	a := &agent{n: n, replies: map[uint64]func(wire.PeerReply){}}
+	a.engine = &engine{a: a, n: n}
+	a.loop = newLoop(a, logr.New(&teller{a: a}))
+	return a
+}
+
+// inAgent runs something of the agent's process, after a freeze if there is one.
+func (a *agent) inAgent(run func()) {
+	n := a.n
+	switch {
+	case n.agent != a:
+	case n.w.now < n.frozen || n.w.now < n.frozenPod:
+		n.w.after(max(n.frozen, n.frozenPod)-n.w.now+n.w.between(0, 3*time.Millisecond), func() { a.inAgent(run) })
+	default:
+		run()
+	}
+}
+
+func (a *agent) take(event tenure.Event) {
+	a.inAgent(func() {
+		a.loop.Take(event)
+		a.soon(time.Millisecond)
+	})
+}
+
+// soon plans a pass. A later plan replaces an earlier one: both see the same.
+func (a *agent) soon(in time.Duration) {
+	a.planned++
+	planned := a.planned
+	a.n.w.after(in, func() {
+		a.inAgent(func() {
+			if a.planned == planned {
+				a.pass()
+			}
+		})
+	})
+}
+
+func (a *agent) pass() {
+	n, w := a.n, a.n.w
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			crashed, ok := thrown.(crash)
+			if !ok {
+				panic(thrown)
+			}
+			w.strike(n, crashed.fault)
+		}
+	}()
+	w.passes++
+	finished, next := a.loop.Pass(context.Background(), n.leaving)
+	w.truth.passed(a)
+	if n.agent != a {
+		return
+	}
+	if finished {
+		w.note(n.index, "the agent has nothing left to give away, and ends")
+		n.end()
+		n.move()
+		n.restart(w.between(time.Second, 6*time.Second))
+		return
+	}
+	a.soon(next)
+}
+
+// seen is the policy that has come to the pod.
+func (n *node) seen(policy tenure.Policy) {
+	n.policy = policy
+	if n.agent != nil {
+		n.agent.soon(time.Millisecond)
+	}
+}
+
+func (n *node) policySeen() tenure.Policy { return n.policy }
+
+// freshCopy is an id for a copy that is made new.
+func (n *node) freshCopy() string {
+	if n.w.bug == BugIncarnationStays {
+		return "copy-of-" + n.name
+	}
+	return n.w.identity("copy-")
+}

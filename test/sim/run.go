@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Case is one schedule: a world, and what goes wrong in it.
+type Case struct {
+	Name       string
+	Seed       uint64
+	Nodes      int // How many there may ever be.
+	Instances  int // How many are wanted at first.
+	Durability tenure.Durability
+	Faults     []Fault
+	// Last is when the last fault begins at the latest; faults at places have their moment by then.
+	Last time.Duration
+	// WildClocks lets clocks run at any speed: what is promised by quorum must hold all the same.
+	WildClocks bool
+	// SlowClock lets the clock of the first machine go so slowly, and the others fast, that it is deposed while it leads.
+	SlowClock bool
+	// Lease is how long the lease lasts, 10 s if it is 0.
+	Lease time.Duration
+	// Lag lets some replicas be seconds behind.
+	Lag bool
+	// Unsettled allows that the wished state is not reached.
+	Unsettled bool
+	// Budget is how long the world may take to settle.
+	Budget time.Duration
+	Loud   bool
+	Bug    Bug
+}
+
+// Outcome is what a run has shown.
+type Outcome struct {
+	Problems []string
+	Hash     uint64
+	Story    []string
+	Steps    int
+	Passes   int
+	Acks     int
+	Takes    int
+	// Contested counts elections that were won while another server still led.
+	Contested int
+	Fired     int
+	Gap       time.Duration
+	Took      time.Duration
+	Points    map[pointKey]int
+	// Early are the places that were passed before the scenario itself began.
+	Early map[pointKey]int
+	// Refusals counts plans that the check of production would have refused.
+	Refusals int
+}
+
+// Run runs a case. With tell it writes down the story.
+func Run(c Case, tell bool) Outcome {
+	w := newWorld(c, tell)
+	w.plant(c.Faults)
+	w.after(began-100*time.Millisecond, func() { w.early = maps.Clone(w.points) })
+	w.live()
+	return Outcome{
+		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
+		Takes: w.truth.takes, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
+		Took: w.now, Points: w.points, Early: w.early,
+		Refusals: w.truth.refusals,
+	}
+}
+
+func newWorld(c Case, tell bool) *World {
+	if c.Durability == "" {
+		c.Durability = tenure.Strict
+	}
+	if c.Lease == 0 {
+		c.Lease = 10 * time.Second
+	}
+	if c.Budget == 0 {
+		c.Budget = 90 * time.Second
+	}
+	w := &World{
+		Case: c, bug: c.Bug, telling: tell, hash: 14695981039346656037, points: map[pointKey]int{},
+		random: chosen(c.Seed, 0x5eed),
+	}
+	w.blind = flawOf(c.Bug).Blind
+	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]int64{}, promises: map[int]promised{},
+		answered: map[string][]wire.Member{}, fencedAt: map[int]tenure.Fence{}}
+	w.api = &apiServer{w: w, version: 990, cutFrom: make([]bool, c.Nodes)}
+	w.cut = make([][]bool, c.Nodes)
+	for index := range c.Nodes {
+		w.cut[index] = make([]bool, c.Nodes)
+		n := &node{w: w, index: index, name: fmt.Sprintf("cities-%d", index+1)}
+		n.address = "ip-" + n.name
+		n.volume.copy.data = tenure.DataNone
+		n.bootUp()
+		w.nodes = append(w.nodes, n)
+	}
+	w.api.create()
+	w.policy = tenure.Policy{
+		Known: true, LeaseUID: w.api.lease.UID, Durability: c.Durability, MaxFailoverLag: 1 << 20,
+	}
+	w.setLease(c.Lease)
+	for _, n := range w.nodes {
+		n.leaseUID = w.policy.LeaseUID
+	}
+	w.wish(c.Instances)
+	w.after(3*time.Second, w.operate)
+	w.after(100*time.Millisecond, w.write)
+	return w
+}
+
+// live lets the world run until it has settled and stays so.
+func (w *World) live() {
+	if !w.until(w.Case.Last) {
+		return
+	}
+	w.calm = true
+	end := w.now + w.Case.Budget
+	var reason string
+	for w.now < end {
+		if !w.until(w.now + time.Second) {
+			return
+		}
+		if !w.undisturbed() {
+			end = w.now + w.Case.Budget
+		} else if reason = w.truth.unsettled(); reason == "" {
+			if !w.Case.Unsettled {
+				w.stay()
+			}
+			return
+		}
+	}
+	if !w.Case.Unsettled {
+		w.wrong("L1", "after %s the world has not settled: %s", w.Case.Budget, reason)
+	}
+}
+
+func (w *World) undisturbed() bool {
+	for _, n := range w.nodes {
+		if n.wanted && n.agent == nil || w.now < n.watchDead || w.now < n.frozen || w.now < n.frozenPod || n.leaving {
+			return false
+		}
+	}
+	for _, row := range append(w.cut, w.api.cutFrom) {
+		if slices.Contains(row, true) {
+			return false
+		}
+	}
+	return !w.api.away
+}
+
+// stay checks that a settled world stays as it is.
+func (w *World) stay() {
+	// Promises run out, and what a loop knows late it has heard of by then.
+	if !w.until(w.now + w.policy.Duration + 8*time.Second) {
+		return
+	}
+	before, lastAck := w.lively, w.truth.acks
+	if !w.until(w.now + 5*time.Second) {
+		return
+	}
+	if reason := w.truth.unsettled(); reason != "" {
+		w.wrong("L2", "a settled world did not stay so: %s", reason)
+	}
+	if w.lively != before {
+		w.wrong("L3", "%d actions in a world in which nothing is to be done", w.lively-before)
+	}
+	if w.truth.acks == lastAck {
+		w.wrong("L4", "nothing is acknowledged")
+	}
+}
+
+// write is what clients do: they write wherever they are let in, and go on for as long as their session lives.
+func (w *World) write() {
+	for _, n := range w.nodes {
+		if s := n.server; s != nil && s.mode == primary && s.sessions && w.now >= n.frozenPod {
+			w.truth.nextID++
+			s.commit(w.truth.nextID)
+		}
+	}
+	w.after(w.between(60*time.Millisecond, 180*time.Millisecond), w.write)
+}
+
+func (w *World) initialised() {
+	w.after(w.between(time.Second, 5*time.Second), func() {
+		w.policy.Initialised = true
+		w.publishPolicy()
+	})
+}

@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+)
+
+const began = 12 * time.Second // By then an undisturbed database has settled.
+
+// Scenario is a piece of a database's life, without faults beside those that it is about.
+type Scenario struct {
+	Case
+	// Gap is how long writes may be unavailable in an undisturbed run, 0 if that is not promised.
+	Gap time.Duration
+}
+
+func at(d time.Duration, kind FaultKind, node int, lasting time.Duration) Fault {
+	return Fault{Kind: kind, At: began + d, Node: node, For: lasting}
+}
+
+func of(name string, instances int, faults ...Fault) Scenario {
+	last := began
+	for _, fault := range faults {
+		last = max(last, fault.At+fault.For)
+	}
+	return Scenario{Case: Case{Name: name, Nodes: instances, Instances: instances, Faults: faults, Last: last}}
+}
+
+func (s Scenario) within(gap time.Duration) Scenario {
+	s.Gap = gap
+	return s
+}
+
+func (s Scenario) mode(durability tenure.Durability) Scenario {
+	s.Durability = durability
+	return s
+}
+
+func (s Scenario) machines(count int) Scenario {
+	s.Nodes = count
+	return s
+}
+
+func wishing(d time.Duration, count int) Fault {
+	return Fault{Kind: FaultWish, At: began + d, Wish: count}
+}
+
+// Scenarios are all of them.
+func Scenarios() []Scenario {
+	const s = time.Second
+	lease := 10 * s
+	list := []Scenario{
+		of("bootstrap", 3),
+		of("bootstrap of one", 1),
+		of("bootstrap of two", 2),
+		of("bootstrap of four", 4),
+		of("bootstrap of five", 5),
+		of("grow from one to three to five", 1, wishing(0, 3), wishing(12*s, 5)).machines(5),
+		of("shrink from five to three to one", 5, wishing(0, 3), wishing(15*s, 1)),
+		of("shrink from three to two", 3, wishing(0, 2)),
+		of("wish changes midway", 3, wishing(0, 5), wishing(2*s, 2), wishing(4*s, 4)).machines(5),
+		of("holder crashes", 3, at(0, FaultCrash, Holder, 0)),
+		of("server of the holder is killed", 3, at(0, FaultKillServer, Holder, 0)).within(5 * s),
+		of("holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).within(lease + 3*s),
+		of("holder of five powered off", 5, at(0, FaultPowerOff, Holder, 30*s)).within(lease + 3*s),
+		of("holder of two powered off", 2, at(0, FaultPowerOff, Holder, 25*s)),
+		of("holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).within(lease + 3*s),
+		of("holder cut from the API server", 3, at(0, FaultCutAPI, Holder, 25*s)).within(2 * s),
+		of("holder cut from its peers", 3, at(0, FaultCutPeers, Holder, 40*s)),
+		of("agent of the holder frozen", 3, at(0, FaultFreeze, Holder, 30*s)).within(lease + 3*s),
+		of("pod of the holder frozen", 3, at(0, FaultFreezePod, Holder, 30*s)).within(lease + 3*s),
+		of("machine of the holder paused", 3, at(0, FaultPause, Holder, 30*s)).within(lease + 3*s),
+		of("replica powered off", 3, at(0, FaultPowerOff, Replica, 20*s)).within(2 * s),
+		of("replica cut from the API server", 3, at(0, FaultCutAPI, Replica, 40*s)).within(2 * s),
+		of("replica cut from all", 3, at(0, FaultCut, Replica, 40*s)).within(2 * s),
+		of("watch of a replica dead", 3, at(0, FaultWatchDead, Replica, 60*s)).within(2 * s),
+		of("watch of the holder dead", 3, at(0, FaultWatchDead, Holder, 60*s)).within(2 * s),
+		of("API server away", 3, at(0, FaultAPIAway, 0, 60*s)).within(2 * s),
+		of("API server away, one instance", 1, at(0, FaultAPIAway, 0, 25*s)).within(2 * s),
+		of("API server away, two instances", 2, at(0, FaultAPIAway, 0, 25*s)).within(2 * s),
+		of("API server away, replica dead", 3, at(0, FaultPowerOff, Replica, 25*s),
+			at(5*s, FaultAPIAway, 0, 30*s)).within(2 * s),
+		of("API server away, holder crashes", 3, at(0, FaultAPIAway, 0, 25*s), at(8*s, FaultCrash, Holder, 0)),
+		of("API server away, replica crashes", 3, at(0, FaultAPIAway, 0, 25*s),
+			at(8*s, FaultCrash, Replica, 0)).within(2 * s),
+		of("API server away, replica reboots", 3, at(0, FaultAPIAway, 0, 25*s),
+			at(8*s, FaultPowerOff, Replica, s)).within(2 * s),
+		of("API server away shortly, again and again", 3, at(0, FaultAPIAway, 0, 5*s), at(7*s, FaultAPIAway, 0, 9*s),
+			at(19*s, FaultAPIAway, 0, 3*s)).within(2 * s),
+		of("switchover", 3, at(0, FaultSwitchover, 0, 0)).within(4 * s),
+		of("switchover to one that is named", 3, Fault{Kind: FaultSwitchover, At: began, Other: 2}),
+		of("switchover, two instances", 2, at(0, FaultSwitchover, 0, 0)),
+		of("holder told to end", 3, at(0, FaultTerminate, Holder, 0)).within(4 * s),
+		of("holder of two told to end", 2, at(0, FaultTerminate, Holder, 0)),
+		of("only instance told to end", 1, at(0, FaultTerminate, Holder, 0)),
+		of("replica told to end", 3, at(0, FaultTerminate, Replica, 0)).within(2 * s),
+		of("candidate told to end", 3, at(0, FaultPowerOff, Holder, 40*s),
+			at(10200*time.Millisecond, FaultTerminate, Holder, 0)),
+		of("volume of a replica lost", 3, at(0, FaultVolumeLost, Replica, 2*s)).within(2 * s),
+		of("volume of the holder lost", 3, at(0, FaultVolumeLost, Holder, 2*s)),
+		of("volume of the replica of two lost", 2, at(0, FaultVolumeLost, Replica, 2*s)),
+		of("all restart at once", 3, at(0, FaultAllCrash, 0, 0)),
+		of("all powered off at once", 3, at(0, FaultAllOff, 0, 0)),
+		of("two of five powered off", 5, at(0, FaultPowerOff, Holder, 40*s), at(s, FaultPowerOff, 3, 40*s)),
+		of("roll", 3, at(0, FaultTerminate, 0, 0), at(20*s, FaultTerminate, 1, 0), at(40*s, FaultTerminate, 2, 0)),
+		of("two instances degrade and come back", 2, at(0, FaultPowerOff, Replica, 40*s)).mode(tenure.Available),
+		of("three instances degrade and come back", 3, at(0, FaultPowerOff, 0, 40*s), at(0, FaultPowerOff, 1, 40*s)).
+			mode(tenure.Available),
+		of("Available, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Available).within(lease + 3*s),
+		of("Async, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Async).within(lease + 3*s),
+		of("Async, holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).mode(tenure.Async).within(lease + 3*s),
+		of("Async, agent of the holder frozen", 3, at(0, FaultFreeze, Holder, 30*s)).mode(tenure.Async),
+		of("Async, API server away", 3, at(0, FaultAPIAway, 0, 25*s)).mode(tenure.Async).within(2 * s),
+		of("Async, switchover", 3, at(0, FaultSwitchover, 0, 0)).mode(tenure.Async),
+	}
+	return list
+}

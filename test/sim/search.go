@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// singles are the faults that each kind of place can have.
+var singles = map[PointKind][]Fault{
+	PointRead: {{Kind: FaultRefused}, {Kind: FaultLate, For: 1500 * time.Millisecond}},
+	PointWrite: {{Kind: FaultRefused}, {Kind: FaultApplied}, {Kind: FaultNotApplied},
+		{Kind: FaultLate, For: 3 * time.Second}, {Kind: FaultLate, For: 12 * time.Second}},
+	PointMessage: {{Kind: FaultLost}, {Kind: FaultReplyLost}, {Kind: FaultLate, For: 900 * time.Millisecond},
+		{Kind: FaultLate, For: 6 * time.Second}, {Kind: FaultTwice, For: 4 * time.Second}},
+	PointStore:    {{Kind: FaultFails}},
+	PointTransfer: {{Kind: FaultApplied}, {Kind: FaultAppliedCut, For: 6 * time.Second}},
+	PointTake: {{Kind: FaultAppliedCut, For: 6 * time.Second}, {Kind: FaultLate, For: 3 * time.Second},
+		{Kind: FaultLate, For: 7 * time.Second}},
+	PointAnswer: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 2 * time.Second},
+		{Kind: FaultVolumeLost, For: time.Second}},
+	PointFence: {{Kind: FaultFails}},
+	PointBefore: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 20 * time.Second},
+		{Kind: FaultFreeze, For: 15 * time.Second}},
+	PointAfter: {{Kind: FaultCrash}, {Kind: FaultVolumeLost, For: time.Second},
+		{Kind: FaultFreezePod, For: 15 * time.Second}},
+}
+
+var pointKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
+	PointTake, PointTransfer, PointAnswer}
+
+// Singles are the cases of a scenario with one more fault, at every place that an undisturbed run of it has.
+func Singles(s Scenario) []Case {
+	s.Lag = true
+	undisturbed := Run(s.Case, false)
+	var cases []Case
+	// How a database comes to be is searched once, in the scenarios that are about that.
+	first := undisturbed.Early
+	if len(s.Faults) == 0 {
+		first = nil
+	}
+	for node := range s.Nodes {
+		for _, kind := range pointKinds {
+			key := pointKey{node, kind}
+			for ordinal := first[key]; ordinal < undisturbed.Points[key]; ordinal++ {
+				for _, fault := range singles[kind] {
+					if !s.bears(fault) {
+						continue
+					}
+					fault.Point, fault.Node, fault.Ordinal = kind, node, ordinal
+					c := s.Case
+					c.Lag = true
+					c.Faults = append(append([]Fault{}, s.Faults...), fault)
+					cases = append(cases, c)
+				}
+			}
+		}
+	}
+	return cases
+}
+
+// bears says whether the promise of the scenario covers the fault.
+func (s Scenario) bears(fault Fault) bool {
+	switch fault.Kind {
+	case FaultVolumeLost:
+		// The last copy, or more copies than the quorum has, may not be lost.
+		return s.Instances >= 3 && s.Durability == "" && !s.loses()
+	case FaultFreezePod, FaultPause:
+		return s.Durability != tenure.Async
+	default:
+		return true
+	}
+}
+
+func (s Scenario) loses() bool {
+	for _, fault := range s.Faults {
+		if fault.Kind == FaultVolumeLost || fault.Kind == FaultWish {
+			return true
+		}
+	}
+	return false
+}
+
+// Swarm is a random case.
+func Swarm(seed uint64) Case {
+	random := chosen(seed, 0x50a3)
+	c := Case{Name: "swarm", Seed: seed, Lag: true, Last: 70 * time.Second, Budget: 150 * time.Second}
+	c.Nodes = []int{3, 3, 3, 3, 2, 5, 4, 1, 5}[random.IntN(9)]
+	c.Instances = c.Nodes
+	modes := []tenure.Durability{tenure.Strict, tenure.Strict, tenure.Strict, tenure.Available, tenure.Async}
+	c.Durability = modes[random.IntN(5)]
+	if c.Durability == tenure.Strict {
+		c.WildClocks = random.IntN(4) == 0
+		if c.WildClocks {
+			c.Unsettled, c.Budget = true, 20*time.Second
+			c.SlowClock = random.IntN(2) == 0
+		}
+	}
+	start := began
+	if random.IntN(5) == 0 {
+		start = 0
+	}
+	moment := func() time.Duration {
+		return start + time.Duration(random.Int64N(int64(c.Last-start-5*time.Second)))
+	}
+	kinds := timedKinds(c, random)
+	for range 1 + random.IntN(6) {
+		fault := Fault{
+			Kind: kinds[random.IntN(len(kinds))], At: moment(), Node: random.IntN(c.Nodes+3) - 2, Other: random.IntN(c.Nodes),
+			For: time.Duration(random.Int64N(int64(25*time.Second))) + 500*time.Millisecond, Wish: 1 + random.IntN(c.Nodes),
+		}
+		if fault.Kind == FaultVolumeLost && hasKind(c.Faults, FaultVolumeLost) {
+			continue
+		}
+		c.Faults = append(c.Faults, fault)
+	}
+	if hasKind(c.Faults, FaultWish) {
+		c.Faults = append(c.Faults, Fault{Kind: FaultWish, At: c.Last - time.Second, Wish: c.Nodes})
+	}
+	c.Lease = []time.Duration{10 * time.Second, 10 * time.Second, 4 * time.Second}[random.IntN(3)]
+	if c.SlowClock {
+		c.Lease = 4 * time.Second
+		c.Faults = append(c.Faults, deposing(c.Nodes, random)...)
+	}
+	for range random.IntN(12) {
+		kind := pointKinds[random.IntN(len(pointKinds))]
+		fault := singles[kind][random.IntN(len(singles[kind]))]
+		if fault.Kind == FaultVolumeLost || fault.Kind == FaultFreezePod && c.Durability == tenure.Async {
+			continue
+		}
+		fault.Point, fault.Node = kind, random.IntN(c.Nodes)
+		fault.Ordinal = random.IntN(map[PointKind]int{
+			PointRead: 15, PointWrite: 40, PointMessage: 60, PointStore: 30, PointFence: 4, PointBefore: 150,
+			PointAfter: 150, PointTake: 3, PointTransfer: 3, PointAnswer: 4,
+		}[kind])
+		if fault.For > 0 {
+			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))
+		}
+		c.Faults = append(c.Faults, fault)
+	}
+	return c
+}
+
+// deposing gives the lease to the machine with the slow clock again and again.
+func deposing(nodes int, random *rand.Rand) []Fault {
+	var faults []Fault
+	for at := began; at < 60*time.Second; at += 4*time.Second + time.Duration(random.Int64N(int64(8*time.Second))) {
+		faults = append(faults, Fault{Kind: FaultSwitchover, At: at, Other: nodes})
+	}
+	return faults
+}
+
+func hasKind(faults []Fault, kind FaultKind) bool {
+	for _, fault := range faults {
+		if fault.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// timedKinds is which faults a swarm has: each swarm has a few kinds of them, so that each is seen alone and often.
+func timedKinds(c Case, random *rand.Rand) []FaultKind {
+	all := []FaultKind{
+		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultCut, FaultCutAPI, FaultCutPeers, FaultCutOneWay,
+		FaultAPIAway, FaultWatchDead, FaultLease, FaultTerminate, FaultSwitchover, FaultAllCrash, FaultAllOff,
+	}
+	if c.Durability != tenure.Async {
+		all = append(all, FaultFreezePod, FaultPause)
+	}
+	if c.Durability == tenure.Strict && c.Nodes >= 3 {
+		all = append(all, FaultVolumeLost)
+	}
+	if c.Nodes > 2 {
+		all = append(all, FaultWish)
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:2+random.IntN(4)]
+}
+
+// Shrink leaves out of a failing case what it does not need to fail.
+func Shrink(c Case) Case {
+	for again := true; again; {
+		again = false
+		for index := range c.Faults {
+			fewer := c
+			fewer.Faults = append(append([]Fault{}, c.Faults[:index]...), c.Faults[index+1:]...)
+			if len(Run(fewer, false).Problems) > 0 {
+				c, again = fewer, true
+				break
+			}
+		}
+	}
+	return c
+}
+
+// standBack is an election in which whoever has most may not reach the API server.
+func standBack(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock = 5, 5, false, false
+	c.Lease = 4 * time.Second
+	c.Faults = []Fault{
+		{Kind: FaultPowerOff, At: began + time.Second, Node: Holder, For: 60 * time.Second},
+		{Kind: FaultCutAPI, At: began, Node: random.IntN(5), For: 62 * time.Second},
+	}
+	c.Last, c.Unsettled, c.Budget = began+75*time.Second, true, 10*time.Second
+	return c
+}
+
+// Hunt is one schedule of the search for a flaw.
+func Hunt(flaw Flaw, seed uint64) Case {
+	c := Swarm(seed)
+	random := chosen(seed, 0xb17e)
+	c.Name, c.Bug, c.WildClocks = string(flaw.Bug), flaw.Bug, false
+	if flaw.Nodes > 0 {
+		c.Nodes, c.Instances = flaw.Nodes, flaw.Nodes
+	} else if c.Nodes < 3 {
+		c.Nodes, c.Instances = 3, 3
+	}
+	c.Durability = tenure.Strict
+	if len(flaw.Modes) > 0 {
+		c.Durability = flaw.Modes[random.IntN(len(flaw.Modes))]
+	}
+	// What is promised by quorum is looked for where clocks cannot be trusted: an election may meet a living primary.
+	c.WildClocks = c.Durability == tenure.Strict && random.IntN(4) > 0
+	c.Unsettled = c.WildClocks
+	c.SlowClock = c.WildClocks && random.IntN(3) > 0
+	c.Lease = []time.Duration{10 * time.Second, 4 * time.Second}[random.IntN(2)]
+	var faults []Fault
+	if c.SlowClock {
+		c.Lease = 4 * time.Second
+		faults = deposing(c.Nodes, random)
+	}
+	for _, fault := range c.Faults {
+		if fault.Point != PointTime && (fault.Kind != FaultFreezePod || c.Durability != tenure.Async) {
+			fault.Node %= c.Nodes
+			faults = append(faults, fault)
+		}
+	}
+	faults, moment := flaw.troubles(c, faults, random)
+	c.Last = min(moment+20*time.Second, 70*time.Second)
+	if c.SlowClock {
+		c.Last = 60 * time.Second
+	}
+	c.Unsettled, c.Budget = true, 5*time.Second
+	if hasKind(faults, FaultWish) {
+		faults = append(faults, Fault{Kind: FaultWish, At: c.Last - time.Second, Wish: c.Nodes})
+	}
+	faults = append(faults, flaw.strokes(c, random)...)
+	c.Faults = faults
+	if flaw.Gap > 0 {
+		c = standBack(c, random)
+	}
+	return c
+}
+
+// troubles adds faults at moments to those that are there, and says when the last one begins.
+func (f Flaw) troubles(c Case, faults []Fault, random *rand.Rand) ([]Fault, time.Duration) {
+	moment := began
+	more := 3 + random.IntN(5)
+	if c.SlowClock {
+		more = random.IntN(4)
+	}
+	for range more {
+		longest := []time.Duration{time.Second, 4 * time.Second, 12 * time.Second}[random.IntN(3)]
+		moment += time.Duration(random.Int64N(int64(longest)))
+		fault := Fault{
+			Kind: f.Kinds[random.IntN(len(f.Kinds))], At: moment, Node: random.IntN(c.Nodes+3) - 2,
+			Other: random.IntN(c.Nodes),
+			For:   time.Duration(random.Int64N(int64(20*time.Second))) + 500*time.Millisecond, Wish: 1 + random.IntN(c.Nodes),
+		}
+		if random.IntN(2) == 0 {
+			fault.Node = Holder
+		}
+		if fault.Kind == FaultFreezePod && random.IntN(2) == 0 {
+			fault.For = 8*time.Second + time.Duration(random.Int64N(int64(5*time.Second)))
+		}
+		if fault.Kind == FaultVolumeLost && hasKind(faults, FaultVolumeLost) {
+			continue
+		}
+		faults = append(faults, fault)
+	}
+	return faults, moment
+}
+
+// strokes are faults at the places that the flaw is about.
+func (f Flaw) strokes(c Case, random *rand.Rand) []Fault {
+	var faults []Fault
+	for _, kind := range f.Points {
+		for node := range c.Nodes {
+			for ordinal := range 4 {
+				fault := singles[kind][random.IntN(len(singles[kind]))]
+				fault.Point, fault.Node, fault.Ordinal = kind, node, ordinal
+				faults = append(faults, fault)
+			}
+		}
+	}
+	return faults
+}

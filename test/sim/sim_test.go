@@ -1,0 +1,129 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/test/sim"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run one swarm by its seed and tell its story")
+	seedsFlag = flag.Int("seeds", 300, "how many swarms")
+	fromFlag  = flag.Uint64("from", 1, "the first seed")
+	timeFlag  = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
+	loudFlag  = flag.Bool("loud", false, "tell of every action")
+	faultFlag = flag.Int("fault", 0, "exhaustive: only the schedule with this number")
+	everyFlag = flag.Int("every", 60, "exhaustive: run only every nth schedule; 1 for all")
+	mostFlag  = flag.Int("most", 1, "stop after so many failures")
+)
+
+// report tells of a failing case, shrunk, as a story.
+func report(t *testing.T, c sim.Case, out sim.Outcome) {
+	t.Helper()
+	c = sim.Shrink(c)
+	c.Loud = *loudFlag
+	again := sim.Run(c, true)
+	t.Errorf("%s, seed %d, %d instances, %s, wild %t: %s\nfaults:\n%s\nstory:\n%s", c.Name, c.Seed, c.Instances,
+		c.Durability, c.WildClocks, strings.Join(out.Problems, "\n"), list(c.Faults), strings.Join(again.Story, "\n"))
+}
+
+func list(faults []sim.Fault) string {
+	var text strings.Builder
+	for _, fault := range faults {
+		fmt.Fprintf(&text, "  %s\n", fault)
+	}
+	return text.String()
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range sim.Scenarios() {
+		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			var worst time.Duration
+			for seed := uint64(1); seed <= 10; seed++ {
+				if *seedFlag != 0 && seed != *seedFlag {
+					continue
+				}
+				s.Seed = seed
+				out := sim.Run(s.Case, false)
+				worst = max(worst, out.Gap)
+				if s.Gap > 0 && out.Gap > s.Gap {
+					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
+				}
+				if len(out.Problems) > 0 {
+					c := s.Case
+					c.Loud = *loudFlag
+					t.Fatalf("seed %d: %s\nstory:\n%s", seed, strings.Join(out.Problems, "\n"),
+						strings.Join(sim.Run(c, true).Story, "\n"))
+				}
+			}
+			t.Logf("longest gap between two acknowledged writes: %s", worst)
+		})
+	}
+}
+
+func TestSingleFaults(t *testing.T) {
+	for _, s := range sim.Scenarios() {
+		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			s.Seed, s.Budget = 1, 150*time.Second
+			cases := sim.Singles(s)
+			failures, ran := 0, 0
+			for index, c := range cases {
+				if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%*everyFlag != 0 {
+					continue
+				}
+				ran++
+				if out := sim.Run(c, false); len(out.Problems) > 0 {
+					t.Logf("schedule %d", index)
+					report(t, c, out)
+					if failures++; failures >= *mostFlag {
+						return
+					}
+				}
+			}
+			t.Logf("%d of %d schedules", ran, len(cases))
+		})
+	}
+}
+
+func TestSwarm(t *testing.T) {
+	if *seedFlag != 0 {
+		c := sim.Swarm(*seedFlag)
+		if out := sim.Run(c, false); len(out.Problems) > 0 {
+			report(t, c, out)
+		}
+		return
+	}
+	began, failures, steps := time.Now(), 0, 0
+	count := 0
+	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
+		c := sim.Swarm(*fromFlag + uint64(count))
+		out := sim.Run(c, false)
+		steps += out.Steps
+		if len(out.Problems) > 0 {
+			if failures++; failures <= *mostFlag {
+				report(t, c, out)
+			} else {
+				t.Logf("seed %d: %.200s", c.Seed, out.Problems[0])
+			}
+			if failures > 20**mostFlag {
+				break
+			}
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%d schedules, %d failures, %d steps, %s: %.0f schedules per second", count, failures, steps,
+		took.Round(time.Millisecond), float64(count)/took.Seconds())
+}
+
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := uint64(1); seed <= 50; seed++ {
+		c := sim.Swarm(seed)
+		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
+			t.Fatalf("seed %d: two traces", seed)
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/controller"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/quorum"
+)
+
+// truth is what somebody who sees the whole world at once checks after every step. It knows nothing of the rules.
+type truth struct {
+	w *World
+	// kept are the writes that nobody may lose: those that were acknowledged, and those that a reader could see.
+	kept    []int
+	keptSet map[int]bool
+	// opened is the highest term whose primary has let applications in.
+	openedTerm int64
+	openedWith map[int]bool // The writes that it had then.
+	timelines  map[int]int64
+	promises   map[int]promised
+	answered   map[string][]wire.Member // By the version of a ballot.
+	fencedAt   map[int]tenure.Fence     // The last fence that was proven, by node.
+	nextID     int
+
+	acks    int
+	lastAck time.Duration
+	longest time.Duration
+	opens   int
+	takes   int
+	// contested counts elections that were won while another server still led.
+	contested int
+	// refusals counts plans that the check of production would have refused, where a flaw has made them.
+	refusals int
+}
+
+type promised struct {
+	until    tenure.Instant
+	boot     string
+	duration time.Duration
+}
+
+func (t *truth) strict() bool { return t.w.Case.Durability != tenure.Async }
+
+func (t *truth) keep(id int) {
+	if id != 0 && !t.keptSet[id] {
+		t.keptSet[id] = true
+		t.kept = append(t.kept, id)
+	}
+}
+
+// lost is a write that must be in the copy and is not.
+func (t *truth) lost(c dataCopy) (id int, some bool) {
+	has := make(map[int]bool, len(c.log))
+	for _, e := range c.log {
+		has[e.id] = true
+	}
+	for _, id := range t.kept {
+		if !has[id] {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+func (t *truth) acknowledged(s *server, id int) {
+	if id == 0 {
+		return
+	}
+	// What enough members had before they were fenced is on the later primary: it may be acknowledged late.
+	if s.term < t.openedTerm && !t.openedWith[id] {
+		t.w.wrong("W1", "%s acknowledges a write at term %d, and term %d has let applications in", s.n.name, s.term,
+			t.openedTerm)
+	}
+	if !s.sessions {
+		t.w.wrong("G1", "%s acknowledges a write before its gate has opened", s.n.name)
+	}
+	t.keep(id)
+	t.acks++
+	if t.lastAck > 0 {
+		t.longest = max(t.longest, t.w.now-t.lastAck)
+	}
+	t.lastAck = t.w.now
+}
+
+func (t *truth) opened(s *server) {
+	t.opens++
+	seen := s.n.volume.copy.log[:s.recovered]
+	if s.term < t.openedTerm {
+		// Only clocks keep a deposed primary from being read; what is seen there must not be lost all the same.
+		for _, e := range seen {
+			if e.id != 0 && !t.openedWith[e.id] && t.strict() {
+				t.w.wrong("W1", "%s lets applications see write %d at term %d, and term %d has begun without it", s.n.name, e.id,
+					s.term, t.openedTerm)
+			}
+		}
+		return
+	}
+	t.openedTerm = s.term
+	if id, some := t.lost(s.n.volume.copy); some && t.strict() {
+		t.w.wrong("D1", "%s lets applications in at term %d without write %d, which was acknowledged or read", s.n.name,
+			s.term, id)
+	}
+	t.openedWith = map[int]bool{}
+	for _, e := range seen {
+		t.keep(e.id)
+		t.openedWith[e.id] = true
+	}
+}
+
+func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
+	record := write.Record
+	if record.Term < before.Term {
+		t.w.wrong("L2", "%s takes the term back from %d to %d", n.name, before.Term, record.Term)
+	}
+	moved := write.Holder != before.Holder && write.Holder != wire.Member{}
+	if moved && record.Term != before.Term+1 && !(write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord) {
+		t.w.wrong("L2", "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
+	}
+	if !moved && before.Record != nil && record.Term == before.Term && record.Timeline != before.Record.Timeline {
+		t.w.wrong("T1", "%s changes the timeline within term %d", n.name, record.Term)
+	}
+	if record.Initialised && before.Record != nil && !before.Record.Initialised {
+		t.w.initialised()
+	}
+	if write.Kind == tenure.WriteTake {
+		t.taken(n, write.Holder, before)
+	}
+	if write.Kind == tenure.WriteTransfer && t.strict() {
+		target := t.w.named(write.Holder.Name)
+		if id, some := t.lost(target.volume.copy); some {
+			t.w.wrong("S1", "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
+		}
+	}
+}
+
+// taken looks at an election with the eyes of all volumes.
+func (t *truth) taken(n *node, taker wire.Member, before tenure.View) {
+	t.takes++
+	for _, other := range t.w.nodes {
+		if s := other.server; other != n && s != nil && s.mode == primary && s.sessions {
+			t.contested++
+		}
+	}
+	if !t.strict() || n.volume.copy.incarnation != taker.Incarnation {
+		return // A copy that is gone by now leads nowhere.
+	}
+	fenced := 0
+	for _, member := range before.Record.Members {
+		other := t.w.named(member.Name)
+		fence := other.volume.stored.Fence
+		gone := other.volume.copy.incarnation != member.Incarnation && slices.Contains(t.answered[before.Version], member)
+		if gone || other.volume.copy.incarnation == member.Incarnation && fence != nil && fence.Version == before.Version {
+			fenced++
+		}
+	}
+	if needed := len(before.Record.Members) - before.Record.W + 1; fenced < needed {
+		t.w.wrong("E4", "%s takes the lease at version %s with %d members fenced of %d", n.name, before.Version, fenced,
+			needed)
+	}
+	if id, some := t.lost(n.volume.copy); some {
+		t.w.wrong("D1", "%s takes the lease without write %d, which was acknowledged or read", n.name, id)
+	}
+}
+
+// received looks at a piece of the log that reaches a fenced copy. A fence matters as long as its ballot can be won.
+func (t *truth) received(l *stream) {
+	fence := l.down.n.volume.stored.Fence
+	if fence != nil && l.up.mode == primary && t.fencedAt[l.down.n.index] == *fence &&
+		fence.Version == t.w.api.lease.Version {
+		t.w.wrong("F1", "%s takes the log of %s behind its fence %s", l.down.n.name, l.up.n.name, fence.Version)
+	}
+}
+
+// joined compares by content what PostgreSQL compares by timelines.
+func (t *truth) joined(n, up *node) {
+	own, other := n.volume.copy.log, up.volume.copy.log
+	for index := range min(len(own), len(other)) {
+		if own[index] != other[index] {
+			t.w.wrong("T1", "%s streams from %s, and their logs differ at %d", n.name, up.name, index+1)
+			return
+		}
+	}
+}
+
+// truncated checks that nothing is destroyed that only this copy has.
+func (t *truth) truncated(n *node, at int) {
+	if !t.strict() {
+		return
+	}
+	for _, e := range n.volume.copy.log[at:] {
+		if !t.keptSet[e.id] {
+			continue
+		}
+		has := func(other *node) bool { return other != n && other.volume.copy.has(e.id) }
+		if !slices.ContainsFunc(t.w.nodes, has) {
+			t.w.wrong("I2", "%s destroys the last copy of write %d", n.name, e.id)
+			return
+		}
+	}
+}
+
+func (t *truth) promoted(s *server) {
+	if term, there := t.timelines[s.timeline]; there && term != s.term {
+		t.w.wrong("T1", "the terms %d and %d both lead on timeline %d", term, s.term, s.timeline)
+	}
+	t.timelines[s.timeline] = s.term
+}
+
+func (t *truth) stored(n *node, stored tenure.Stored) {
+	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm {
+		t.w.wrong("M1", "%s forgets a term", n.name)
+	}
+}
+
+func (t *truth) routed(n *node, term int64) {
+	if term < t.w.api.route.term {
+		t.w.wrong("R1", "%s takes the write address back to term %d", n.name, term)
+	}
+}
+
+func (t *truth) replied(n *node, request wire.PeerRequest, reply wire.PeerReply) {
+	if !reply.Yes {
+		return
+	}
+	switch request.Kind {
+	case wire.PeerPromise:
+		t.promises[n.index] = promised{n.clock().Add(request.Duration), n.boot, request.Duration}
+	case wire.PeerFence:
+		t.answered[request.LeaseVersion] = append(t.answered[request.LeaseVersion], reply.From)
+		promise, there := t.promises[n.index]
+		switch {
+		case !there:
+		case promise.boot == n.boot && n.clock() < promise.until:
+			t.w.wrong("P1", "%s answers an election and has promised not to", n.name)
+		case promise.boot != n.boot && n.clock().Since(n.bootBase) < promise.duration:
+			t.w.wrong("P1", "%s answers an election soon after a boot and has promised before it", n.name)
+		}
+	default:
+	}
+}
+
+func (t *truth) passed(a *agent) {
+	loop, ok := a.loop.(interface {
+		Shown() (controller.Shown, bool)
+	})
+	if !ok {
+		return
+	}
+	if shown, ok := loop.Shown(); ok && len(shown.Violations) > 0 {
+		violation := shown.Violations[0]
+		t.w.wrong("CHECK-"+violation.Rule, "%s: %s\n%s", a.n.name, violation.Detail, shown.Plan.String())
+	}
+}
+
+// unsettled says what is not as wished, empty if all is.
+func (t *truth) unsettled() string {
+	w := t.w
+	lease := w.api.lease
+	if lease.Holder == (wire.Member{}) || lease.Record == nil || !lease.Record.Initialised {
+		return "nobody holds the lease"
+	}
+	holder := w.named(lease.Holder.Name)
+	s := holder.server
+	switch {
+	case s == nil || s.mode != primary || s.term != lease.Term:
+		return holder.name + " holds the lease and does not lead"
+	case !s.open:
+		return "the gate of " + holder.name + " is closed"
+	case w.api.route.address != holder.address || w.api.route.term != lease.Term:
+		return fmt.Sprintf("the write address leads to %s of term %d", w.api.route.address, w.api.route.term)
+	case len(lease.Record.Members) != len(w.policy.Instances):
+		return fmt.Sprintf("the members are %v", lease.Record.Members)
+	}
+	w2 := quorum.Majority(len(lease.Record.Members))
+	if !t.strict() {
+		w2 = 1
+	}
+	if lease.Record.W != w2 || !s.sure || s.file.K != w2-1 {
+		return fmt.Sprintf("w is %d, the setting %d of %v, sure %t", lease.Record.W, s.file.K, s.file.Names, s.sure)
+	}
+	return t.unjoined(holder, lease.Record.Members)
+}
+
+// unjoined says which member is not as wished.
+func (t *truth) unjoined(holder *node, members []wire.Member) string {
+	for _, member := range members {
+		n := t.w.named(member.Name)
+		switch {
+		case !slices.Contains(t.w.policy.Instances, member.Name):
+			return member.Name + " is not wanted"
+		case n.volume.copy.incarnation != member.Incarnation:
+			return n.name + " has another copy than is recorded"
+		case n != holder && (n.server == nil || n.server.stream == nil || n.server.stream.up != holder.server):
+			return n.name + " does not stream"
+		case n.volume.stored.Fence != nil:
+			return n.name + " is fenced"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,262 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/controller"
+	"meridian.dev/meridian/internal/wire"
+)
+
+const (
+	databaseUID = "database-uid"
+	peerTimeout = time.Second
+)
+
+// newLoop makes the loop of production on the ports of the world.
+func newLoop(a *agent, log logr.Logger) loop {
+	ports := tenure.Ports{
+		Clock: clockPort{a.n}, Leases: leasePort{a}, Peers: peerPort{a}, Volume: volumePort{a}, Watchdog: guardPort{a},
+		Surroundings: routePort{a}, Wishes: wishPort{a}, Server: serverPort{a},
+		Fresh: func() string { return a.n.freshCopy() },
+	}
+	if a.n.w.bug != "" {
+		return newSloppyLoop(a, ports, log)
+	}
+	return controller.New(ports, a.n.name, a.n.address, log)
+}
+
+// point is a place where something may go wrong: each call of a port is one.
+func (a *agent) point(kind PointKind) *Fault {
+	w := a.n.w
+	key := pointKey{a.n.index, kind}
+	count := w.points[key]
+	w.points[key] = count + 1
+	fault := w.faults[key][count]
+	if fault == nil || w.calm {
+		return nil
+	}
+	w.fired++
+	w.note(a.n.index, "FAULT at %s %d: %s", kind, count, fault.Kind)
+	return fault
+}
+
+// boundary lets the process end right before or after an effect.
+func (a *agent) boundary(effect func()) {
+	before := a.point(PointBefore)
+	if before != nil && before.Kind != FaultFreeze && before.Kind != FaultFreezePod {
+		panic(crash{before})
+	}
+	if before != nil {
+		a.n.w.strike(a.n, before)
+	}
+	effect()
+	if after := a.point(PointAfter); after != nil {
+		if after.Kind != FaultFreeze && after.Kind != FaultFreezePod {
+			panic(crash{after})
+		}
+		a.n.w.strike(a.n, after)
+	}
+}
+
+type clockPort struct{ n *node }
+
+func (p clockPort) Now() tenure.Instant    { return p.n.clock() }
+func (p clockPort) Boot() string           { return p.n.boot }
+func (p clockPort) Jumped() tenure.Instant { return p.n.jumped }
+
+type leasePort struct{ a *agent }
+
+func (p leasePort) Read(began tenure.Instant) {
+	p.a.n.w.api.read(p.a.n, p.a.point(PointRead), func(view tenure.View, err error) {
+		p.a.take(tenure.LeaseRead{View: view, Began: began, Problem: err})
+	})
+}
+
+func (p leasePort) Write(write tenure.Write) {
+	p.a.boundary(func() {
+		fault := p.a.point(PointWrite)
+		special := map[tenure.WriteKind]PointKind{tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer}
+		if kind := special[write.Kind]; kind != "" {
+			if of := p.a.point(kind); of != nil {
+				fault = of
+			}
+		}
+		p.a.n.w.api.write(p.a.n, write, fault, func(verdict tenure.Verdict, view tenure.View) {
+			p.a.n.w.note(p.a.n.index, "lease write %s: %s", write.Kind, verdict)
+			p.a.take(tenure.LeaseWritten{Verdict: verdict, View: view})
+		})
+	})
+}
+
+// Get returns what the model of the server has read just before: in one thread nobody can wait.
+func (p leasePort) Get(context.Context) (tenure.View, error) { return p.a.got.view, p.a.got.err }
+
+type peerPort struct{ a *agent }
+
+func (p peerPort) Send(request wire.PeerRequest, address string, sent tenure.Instant) {
+	p.a.boundary(func() { p.a.n.w.send(p.a, request, address, sent) })
+}
+
+func (p peerPort) Reply(id uint64, reply wire.PeerReply) {
+	p.a.boundary(func() {
+		if send := p.a.replies[id]; send != nil {
+			delete(p.a.replies, id)
+			send(reply)
+		}
+	})
+}
+
+type volumePort struct{ a *agent }
+
+func (p volumePort) Load() (tenure.Stored, error) { return p.a.n.volume.stored, nil }
+
+func (p volumePort) Store(stored tenure.Stored) error {
+	var err error
+	p.a.boundary(func() {
+		if fault := p.a.point(PointStore); fault != nil {
+			err = errors.New("no space left on the volume")
+			return
+		}
+		document, problem := stored.Encode()
+		if problem != nil {
+			p.a.n.w.wrong("A2", "%s stores what cannot be written: %v", p.a.n.name, problem)
+			return
+		}
+		again, problem := tenure.DecodeStored(document)
+		if problem != nil {
+			p.a.n.w.wrong("A2", "%s stores what cannot be read: %v", p.a.n.name, problem)
+		}
+		p.a.keep(again)
+	})
+	return err
+}
+
+// keep puts it on the volume.
+func (a *agent) keep(stored tenure.Stored) {
+	switch a.n.w.bug {
+	case BugFenceInMemory:
+		stored.Fence = nil
+	case BugStoreLast:
+		life := a.n.life
+		a.n.w.after(50*time.Millisecond, func() {
+			if a.n.life == life {
+				a.n.volume.stored = stored
+			}
+		})
+		return
+	default:
+	}
+	a.n.w.truth.stored(a.n, stored)
+	a.n.volume.stored = stored
+}
+
+type guardPort struct{ a *agent }
+
+func (p guardPort) Look() tenure.Guard { return p.a.n.guard }
+
+func (p guardPort) Arm(until tenure.Instant) error {
+	p.a.boundary(func() { p.a.n.arm(until) })
+	return nil
+}
+
+type wishPort struct{ a *agent }
+
+func (p wishPort) Look() (string, tenure.Policy) { return databaseUID, p.a.n.policySeen() }
+
+type routePort struct{ a *agent }
+
+func (p routePort) ReadRoute() {
+	w, n := p.a.n.w, p.a.n
+	w.after(w.api.travel(), func() {
+		if !w.api.reaches(n) {
+			p.a.take(tenure.RouteSeen{})
+			return
+		}
+		p.a.take(tenure.RouteSeen{Known: true, Address: w.api.route.address, Term: w.api.route.term})
+	})
+}
+
+// WriteRoute is conditional on the version: a later term is never overwritten.
+func (p routePort) WriteRoute(address string, term int64) {
+	w, n := p.a.n.w, p.a.n
+	way := w.api.travel()
+	if w.chance(0.1) && !w.calm {
+		way = w.between(0, 15*time.Second)
+	}
+	version := w.api.route.version
+	p.a.boundary(func() {
+		w.after(way, func() {
+			changed := w.api.route.version != version || w.api.route.term > term
+			if !w.api.reaches(n) || changed && w.bug != BugRouteOfAnyTerm {
+				// The port pauses before it says that it has failed.
+				w.after(500*time.Millisecond, func() { p.a.take(tenure.RouteSeen{}) })
+				return
+			}
+			w.truth.routed(n, term)
+			w.api.route.address, w.api.route.term = address, term
+			w.api.route.version++
+			p.a.take(tenure.RouteSeen{Known: true, Address: address, Term: term})
+		})
+	})
+}
+
+func (p routePort) WriteLabels(role string, read bool) {
+	w := p.a.n.w
+	w.after(w.api.travel(), func() {
+		p.a.take(tenure.Labelled{Done: w.api.reaches(p.a.n), Role: role, Read: read})
+	})
+}
+
+type serverPort struct{ a *agent }
+
+func (p serverPort) Facts() tenure.Engine { return p.a.engine.facts }
+
+func (p serverPort) Obey(standing tenure.Standing) {
+	p.a.boundary(func() { p.a.engine.obey(standing) })
+}
+
+func (p serverPort) Fence(context.Context) (position tenure.Position, err error) {
+	p.a.boundary(func() {
+		if fault := p.a.point(PointFence); fault != nil {
+			err = errors.New("the receiver cannot be proven gone")
+			return
+		}
+		position, err = p.a.engine.fence()
+		if fence := p.a.n.volume.stored.Fence; err == nil && fence != nil {
+			p.a.n.w.truth.fencedAt[p.a.n.index] = *fence
+		}
+	})
+	return position, err
+}
+
+func (p serverPort) Kill() {
+	p.a.boundary(func() { p.a.n.killServer("the agent kills it") })
+}
+
+// teller hears what the loop logs.
+type teller struct{ a *agent }
+
+func (t *teller) Init(logr.RuntimeInfo)          {}
+func (t *teller) Enabled(int) bool               { return true }
+func (t *teller) WithValues(...any) logr.LogSink { return t }
+func (t *teller) WithName(string) logr.LogSink   { return t }
+func (t *teller) Error(error, string, ...any)    {}
+
+func (t *teller) Info(level int, message string, pairs ...any) {
+	w := t.a.n.w
+	if message == "carrying out an action" {
+		if level == 0 {
+			w.lively++
+		}
+		if w.telling && (level == 0 || w.Case.Loud) {
+			w.note(t.a.n.index, "%v  (%v)", pairs[1], pairs[3])
+		}
+	} else if w.telling {
+		w.note(t.a.n.index, "%s %v", message, pairs)
+	}
+}

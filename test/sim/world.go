@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// World is one run.
+type World struct {
+	now    time.Duration
+	queue  queue
+	seq    uint64
+	random *rand.Rand
+
+	Case   Case
+	bug    Bug
+	blind  []string
+	api    *apiServer
+	nodes  []*node
+	cut    [][]bool // cut[i][j]: nothing gets from i to j.
+	truth  truth
+	points map[pointKey]int
+	early  map[pointKey]int
+	faults map[pointKey]map[int]*Fault
+	fired  int
+
+	policy tenure.Policy
+
+	hash     uint64
+	telling  bool
+	story    []string
+	problems []string
+	steps    int
+	// passes counts passes of loops, lively the actions that are no renewals.
+	passes int
+	lively int
+	calm   bool
+}
+
+type event struct {
+	at  time.Duration
+	seq uint64
+	run func()
+}
+
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+
+// Push implements heap.Interface.
+func (q *queue) Push(x any) { *q = append(*q, x.(event)) }
+
+// Pop implements heap.Interface.
+func (q *queue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return last
+}
+
+// after schedules something.
+func (w *World) after(d time.Duration, run func()) {
+	w.seq++
+	heap.Push(&w.queue, event{at: w.now + max(d, 0), seq: w.seq, run: run})
+}
+
+// chosen makes everything that is random in a run come from its seed.
+func chosen(seed, stream uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, stream)) //nolint:gosec // It must come out the same again.
+}
+
+// between is a random duration.
+func (w *World) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(w.random.Int64N(int64(high-low)+1))
+}
+
+func (w *World) chance(p float64) bool { return w.random.Float64() < p }
+
+// until runs events until the moment, or until something is wrong.
+func (w *World) until(end time.Duration) bool {
+	for len(w.queue) > 0 && w.queue[0].at <= end {
+		next := heap.Pop(&w.queue).(event)
+		w.now = next.at
+		w.steps++
+		next.run()
+		if len(w.problems) > 0 {
+			return false
+		}
+		if w.steps > 2_000_000 {
+			w.wrong("L1", "the run does not come to an end")
+			return false
+		}
+	}
+	w.now = end
+	return true
+}
+
+// note puts a line into the trace. What it costs to write it is spent only when somebody reads it.
+func (w *World) note(who int, format string, args ...any) {
+	const prime = 1099511628211
+	w.hash = (w.hash ^ uint64(w.now)) * prime
+	w.hash = (w.hash ^ uint64(who+1)) * prime
+	for i := range len(format) {
+		w.hash = (w.hash ^ uint64(format[i])) * prime
+	}
+	if !w.telling {
+		return
+	}
+	name := "world"
+	if who >= 0 {
+		name = w.nodes[who].name
+	}
+	w.story = append(w.story, fmt.Sprintf("%9.3fs %-8s %s", w.now.Seconds(), name, fmt.Sprintf(format, args...)))
+}
+
+// wrong is a broken invariant. The run ends with it.
+func (w *World) wrong(rule, format string, args ...any) {
+	if slices.Contains(w.blind, rule) {
+		return
+	}
+	text := rule + ": " + fmt.Sprintf(format, args...)
+	w.problems = append(w.problems, text)
+	w.note(-1, "VIOLATION %s", text)
+}
+
+// identity is an id that is random as far as anybody in the world is concerned.
+func (w *World) identity(prefix string) string {
+	w.seq++
+	return fmt.Sprintf("%s%d", prefix, w.seq)
+}
