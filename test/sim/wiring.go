@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -248,15 +249,16 @@ func (t *teller) WithName(string) logr.LogSink   { return t }
 func (t *teller) Error(error, string, ...any)    {}
 
 func (t *teller) Info(level int, message string, pairs ...any) {
-	w := t.a.n.w
-	if message == "carrying out an action" {
-		if level == 0 {
-			w.lively++
-		}
-		if w.telling && (level == 0 || w.Case.Loud) {
-			w.note(t.a.n.index, "%v  (%v)", pairs[1], pairs[3])
-		}
-	} else if w.telling {
-		w.note(t.a.n.index, "%s %v", message, pairs)
+	w, who := t.a.n.w, t.a.n.index
+	if message != "carrying out an action" {
+		w.note(who, "%s %v", message, pairs)
+		return
+	}
+	w.mix(who, fmt.Sprint(pairs[1]))
+	if level == 0 {
+		w.lively++
+	}
+	if w.telling && (level == 0 || w.Case.Loud) {
+		w.tell(who, "%v  (%v)", pairs[1], pairs[3])
 	}
 }

@@ -107,15 +107,24 @@ func (w *World) until(end time.Duration) bool {
 
 // note puts a line into the trace. What it costs to write it is spent only when somebody reads it.
 func (w *World) note(who int, format string, args ...any) {
+	w.mix(who, format)
+	if w.telling {
+		w.tell(who, format, args...)
+	}
+}
+
+// mix puts something into the hash of the trace.
+func (w *World) mix(who int, text string) {
 	const prime = 1099511628211
 	w.hash = (w.hash ^ uint64(w.now)) * prime
 	w.hash = (w.hash ^ uint64(who+1)) * prime
-	for i := range len(format) {
-		w.hash = (w.hash ^ uint64(format[i])) * prime
+	for i := range len(text) {
+		w.hash = (w.hash ^ uint64(text[i])) * prime
 	}
-	if !w.telling {
-		return
-	}
+}
+
+// tell puts a line into the story alone.
+func (w *World) tell(who int, format string, args ...any) {
 	name := "world"
 	if who >= 0 {
 		name = w.nodes[who].name

@@ -56,8 +56,9 @@ var story = []stage{
 
 // TestCrashAtAWrite lives the story again and again. Each time the operator crashes at another of its writes, or that
 // write meets a conflict, or is carried out and answered with a timeout; its successor begins with caches that are
-// behind. That is done at a sample of the writes, and at each of them with MERIDIAN_TEST_CRASHES=all. At no time does anything go that is counted on, and in the end there is exactly what was wished, under names
-// that each were used once.
+// behind. That is done at a sample of the writes, and at each of them with MERIDIAN_TEST_CRASHES=all. At no time does
+// anything go that is counted on, and in the end there is exactly what was wished, under names that each were used
+// once.
 func TestCrashAtAWrite(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	// Each fault meets one write in so many, each at others; all of them take minutes.
