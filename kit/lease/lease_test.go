@@ -56,6 +56,13 @@ func begin(t *testing.T) (*api, *lease.Client) {
 	}
 }
 
+// set changes what the server does from now on.
+func (a *api) set(change func()) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	change()
+}
+
 func (a *api) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	a.mutex.Lock()
 	if a.code != 0 {
@@ -188,20 +195,20 @@ func TestOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.lose = true
+	a.set(func() { a.lose = true })
 	if _, err := client.Update(ctx, read, lease.Change{Holder: "one"}); call.OutcomeOf(err) != call.Unknown {
 		t.Errorf("a lost answer: %v", err)
 	}
-	a.lose = false
+	a.set(func() { a.lose = false })
 	again, err := client.Get(ctx)
 	if err != nil || again.Holder != "one" {
 		t.Errorf("the write whose answer was lost was not done: %+v, %v", again, err)
 	}
-	a.code = http.StatusInternalServerError
+	a.set(func() { a.code = http.StatusInternalServerError })
 	if _, err := client.Update(ctx, again, lease.Change{}); call.OutcomeOf(err) != call.Unknown {
 		t.Errorf("code 500: %v", err)
 	}
-	a.code = http.StatusNotFound
+	a.set(func() { a.code = http.StatusNotFound })
 	if _, err := client.Get(ctx); call.CodeOf(err) != http.StatusNotFound {
 		t.Errorf("absent: %v", err)
 	}
