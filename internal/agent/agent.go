@@ -26,7 +26,7 @@ import (
 // Options are what the pod tells the agent.
 type Options struct {
 	// Database and Instance are names, Namespace and Pod where they are.
-	Database, Instance, Namespace, Pod string
+	Database, Instance, Namespace, Pod, PodUID string
 	// Address is where other instances and applications reach this one.
 	Address string
 	// Volume, Runtime, Settings, App and TLS are folders.

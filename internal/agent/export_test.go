@@ -94,7 +94,7 @@ func NewSurroundings(
 		t.Fatal(err)
 	}
 	return &surroundings{
-		server: server, namespace: "here", pod: "cities-1-0", name: "cities-rw", may: may, log: logr.Discard(),
+		server: server, namespace: "here", pod: "cities-1-0", podUID: "p1", name: "cities-rw", may: may, log: logr.Discard(),
 		tell: func(event tenure.Event) { events <- event },
 	}
 }

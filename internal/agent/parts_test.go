@@ -333,7 +333,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	want := `application/merge-patch+json ` +
-		`{"metadata":{"labels":{"meridian.dev/read":"true","meridian.dev/role":"primary"}}}`
+		`{"metadata":{"labels":{"meridian.dev/read":"true","meridian.dev/role":"primary"},"uid":"p1"}}`
 	if len(a.bodies) != 1 || a.bodies[0] != want {
 		t.Errorf("sent %q", a.bodies)
 	}

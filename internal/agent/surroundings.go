@@ -27,6 +27,8 @@ const (
 type surroundings struct {
 	server               *call.Server
 	namespace, pod, name string // name is that of the EndpointSlice.
+	// podUID is the own pod: one of the same name may have taken its place while this agent is cut off.
+	podUID string
 	// may says that a write in the name of a term is still right, asked at the last moment.
 	may  func(term int64) bool
 	tell func(tenure.Event)
@@ -165,11 +167,11 @@ func (s slice) leadTo(address, pod, namespace string, term int64) ([]byte, error
 	return json.Marshal(s.object)
 }
 
-// WriteLabels implements tenure.Surroundings.
+// WriteLabels implements tenure.Surroundings. The UID in the patch makes the API server refuse it for another pod.
 func (s *surroundings) WriteLabels(role string, read bool) {
 	s.attempt("label the pod", func(ctx context.Context) (tenure.Event, error) {
 		labels := map[string]string{labelRole: role, labelRead: strconv.FormatBool(read)}
-		document, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+		document, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.podUID, "labels": labels}})
 		if err != nil {
 			return tenure.Labelled{}, err
 		}

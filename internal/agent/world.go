@@ -112,8 +112,8 @@ func (w *world) ports(life context.Context, options Options, log logr.Logger) (t
 	return tenure.Ports{
 		Clock: w.clock, Leases: w.leases, Peers: w.peers, Volume: volume{options.Volume}, Watchdog: w.guard,
 		Surroundings: &surroundings{
-			server: api, namespace: options.Namespace, pod: options.Pod, name: child(options.Database, "rw"), tell: tell,
-			log: log,
+			server: api, namespace: options.Namespace, pod: options.Pod, podUID: options.PodUID,
+			name: child(options.Database, "rw"), tell: tell, log: log,
 			may: func(term int64) bool { return w.tenure.Leads(term) },
 		},
 		Wishes: wanted, Server: w.instance,
@@ -180,7 +180,8 @@ func (w *world) close() {
 // Environment reads from the pod what the operator has not said.
 func (o *Options) Environment(get func(string) string) {
 	o.Database, o.Instance = get(wire.EnvDatabase), get(wire.EnvInstance)
-	o.Namespace, o.Pod, o.Address = get(wire.EnvPodNamespace), get(wire.EnvPodName), get(wire.EnvPodIP)
+	o.Namespace, o.Pod, o.PodUID = get(wire.EnvPodNamespace), get(wire.EnvPodName), get(wire.EnvPodUID)
+	o.Address = get(wire.EnvPodIP)
 	o.Path = get("PATH")
 	o.API = APIOptions{
 		Host: get("KUBERNETES_SERVICE_HOST"), Port: get("KUBERNETES_SERVICE_PORT"),

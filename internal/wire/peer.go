@@ -44,7 +44,7 @@ const (
 	PeerPromise PeerKind = "promise"
 	// PeerPlace asks how far the receiver has come. It changes nothing.
 	PeerPlace PeerKind = "place"
-	// PeerTell tells who holds the lease: the sender knows it from a write or a consistent read.
+	// PeerTell tells of a term, and where the sender is. Whoever does not know the term reads the lease.
 	PeerTell PeerKind = "tell"
 )
 
@@ -60,8 +60,6 @@ type PeerRequest struct {
 	LeaseVersion string `json:"leaseVersion,omitempty"`
 	// Duration is how long a promise shall last.
 	Duration time.Duration `json:"duration,omitempty"`
-	// Holder is who holds the lease, at Term.
-	Holder Member `json:"holder,omitzero"`
 }
 
 // PeerReply is the reply.

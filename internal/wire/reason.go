@@ -45,7 +45,7 @@ const (
 	ReasonExtensionMissing Reason = "ExtensionMissing"
 	// ReasonApplicationUnknown: the application's database cannot be looked into.
 	ReasonApplicationUnknown Reason = "ApplicationUnknown"
-	// ReasonWaitingForRecord: the operator has not yet stored whose data this is, and no application is let in before.
+	// ReasonWaitingForRecord: the first data is made, and the lease does not tell of it yet; nobody is served before.
 	ReasonWaitingForRecord Reason = "WaitingForRecord"
 	// ReasonVolumeUnwritable: new settings cannot be written, such as on a full volume; those on it stay in force.
 	ReasonVolumeUnwritable Reason = "VolumeUnwritable"

@@ -94,11 +94,6 @@ func DecodeSettings(document []byte) (Settings, error) {
 	return settings.Canonical(), nil
 }
 
-// Records says that the operator has stored that the database has data, and that it is the data with this identifier.
-func (s Settings) Records(systemIdentifier string) bool {
-	return s.Initialised && systemIdentifier != "" && s.SystemIdentifier == systemIdentifier
-}
-
 var (
 	extensionName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 	parameterName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)

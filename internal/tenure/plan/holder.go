@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ func renewTheLease(d *draft) bool {
 		return false
 	}
 	// Whoever gives the lease back does not renew it.
-	if d.Engine.Data == tenure.DataChanging || d.Now < d.Rest && len(d.Lease.Record.Members) > 1 {
+	if d.Engine.Data == tenure.DataChanging || d.Now < d.Rest && d.othersCanElect() {
 		return false
 	}
 	due := d.Right.Renewed.Add(d.Policy.Renew)
@@ -57,11 +58,7 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 
 // askForPromises begins with the first renewal that failed.
 func askForPromises(d *draft) bool {
-	held := d.Right.Term
-	if held == 0 {
-		held = d.Stored.HeldTerm
-	}
-	record := d.record()
+	held, record := cmp.Or(d.Right.Term, d.Stored.HeldTerm), d.record()
 	lost := d.Lost() != ""
 	if !lost && (d.Lease.Failing == nil || d.Lease.Exists && d.Lease.Holder != d.Self()) {
 		return false
@@ -95,12 +92,13 @@ func leadAsTheHolder(d *draft) bool {
 		return true
 	}
 	if why := d.unfit(); why != "" {
-		if len(record.Members) > 1 {
+		if d.Lease.Exists && d.othersCanElect() {
 			d.giveBack(why)
 			return true
 		}
 		if d.Engine.Hung {
 			d.do(tenure.Kill{Why: why})
+			return true
 		}
 	}
 	standing := d.leading(term, *record)
@@ -125,6 +123,10 @@ func (d *draft) tenure() (int64, *wire.LeaseRecord) {
 	}
 	return term, nil
 }
+
+// othersCanElect says that the other members are enough for an election. If they are not, a lease that is given back
+// only waits for this copy.
+func (d *draft) othersCanElect() bool { return d.answersNeeded() < len(d.Lease.Record.Members) }
 
 // unfit says why the holder shall not go on leading, empty if it shall. Whoever has begun to give the lease back ends
 // it.
@@ -282,7 +284,6 @@ func tellPeers(d *draft) bool {
 		if d.told(name) < d.Lease.Term {
 			d.send("others follow at once", time.Second, wire.PeerRequest{
 				PeerHeader: wire.PeerHeader{Term: d.Lease.Term}, Kind: wire.PeerTell, To: wire.Member{Name: name},
-				Holder: d.Lease.Holder,
 			})
 		}
 	}

@@ -70,6 +70,7 @@ func waitForFacts(d *draft) bool {
 		d.stall(wire.ReasonVolumeForeign, fmt.Sprintf("the volume has obeyed the lease of the database with UID %s, and "+
 			"this instance belongs to %s", d.Stored.DatabaseUID, d.DatabaseUID))
 	case !d.Engine.Known || d.Engine.Data == tenure.DataUnknown:
+		d.wait(wire.ReasonVolumeUnreadable, "what is on the volume was not looked at yet, or cannot be read")
 		d.again(100 * time.Millisecond)
 	default:
 		return false

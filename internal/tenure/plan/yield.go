@@ -51,7 +51,7 @@ func (d *draft) beginToYield() bool {
 			return false
 		}
 		// Nobody else could take it, or nobody can be told: there is nothing to wait for.
-		if len(d.Lease.Record.Members) == 1 || d.Lease.Failing != nil {
+		if !d.othersCanElect() || d.Lease.Failing != nil {
 			d.plan.Finished = d.Engine.Leading == nil && d.Write == nil
 			return true
 		}
@@ -138,7 +138,7 @@ func (d *draft) passOn() bool {
 		record.Term, record.Timeline = record.Term+1, record.Timeline+1
 		d.write(tenure.WriteTransfer, "the target has everything that was acknowledged", target, record)
 	case d.Now.Since(d.Stopped) > transferPatience:
-		if d.Stopping && d.answersNeeded() >= len(record.Members) {
+		if d.Stopping && !d.othersCanElect() {
 			// The others alone cannot elect: this copy comes back as the holder, and must not need an election for that.
 			return d.finishYield()
 		}

@@ -24,6 +24,8 @@ type Verdict struct {
 	Overlap time.Duration
 	// Gap is the longest time without an acknowledgement around the fault.
 	Gap time.Duration
+	// RegisterReads counts the reads of registers that were answered.
+	RegisterReads int
 	// Registers says whether the registers behaved: ok, illegal, or unknown if the check took too long.
 	Registers string
 }
@@ -37,6 +39,9 @@ func Judge(operations []traffic.Operation, present []int64, fault time.Duration)
 	}
 	for _, operation := range operations {
 		if operation.Register != 0 {
+			if operation.Read && operation.Fate == traffic.Acknowledged {
+				verdict.RegisterReads++
+			}
 			continue
 		}
 		switch operation.Fate {
@@ -59,8 +64,13 @@ func Judge(operations []traffic.Operation, present []int64, fault time.Duration)
 // Invalid says why a run shows nothing, empty if it does: too little traffic, or a fault that nobody could have
 // noticed.
 func (v Verdict) Invalid() string {
-	if v.Acknowledged < 100 {
+	switch {
+	case v.Acknowledged < 100:
 		return fmt.Sprintf("only %d writes were acknowledged", v.Acknowledged)
+	case v.RegisterReads < 10:
+		return fmt.Sprintf("only %d reads of registers were answered", v.RegisterReads)
+	case v.Registers == string(porcupine.Unknown):
+		return "the check of the registers did not come to an end"
 	}
 	return ""
 }
