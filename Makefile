@@ -37,39 +37,46 @@ if $(MAKE) $(2); then printf '<== %s: ok, %ds\n' '$(1)' "$$((SECONDS-start))"; \
 else printf '<== %s: FAILED after %ds; again with: make %s\n' '$(1)' "$$((SECONDS-start))" '$(2)'; exit 1; fi
 endef
 
+# Every verb is one: none is a file that make could find up to date.
+.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test gen-check lint test-unit test-api test-e2e sim \
+  sim-bites e2e-failover test-agent test-sandbox test-matrix clean help bin/sandbox
+
 ##@ Try it
 
-.PHONY: sandbox
+demo: ## From nothing to a map database with replicas and a cache, in one command (Linux, root)
+	@stop() { echo "demo: $$1; see README.md, What you need" >&2; exit 1; }; \
+	[ "$$(uname -s)" = Linux ] || stop 'it needs Linux'; [ "$$(id -u)" = 0 ] || stop 'it needs root: sudo make demo'; \
+	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'
+	@echo 'Building the tools of this repository (seconds, the first time minutes)'
+	@$(MAKE) -s bin/sandbox build && go run ./hack/demo
+
+demo-down: bin/sandbox ## Remove what the demo has made, and nothing else
+	@go run ./hack/demo down
+
 sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, root)
 	bin/sandbox up
 
-.PHONY: sandbox-down
 sandbox-down: bin/sandbox ## Stop it and leave nothing behind
 	bin/sandbox down
 	rm -rf .sandbox
 
-.PHONY: images
 images: bin/sandbox ## Build the images without Docker
 	bin/sandbox image build
 
 ##@ Change it
 
-.PHONY: build
-build: ## Build bin/meridian
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/meridian ./cmd/meridian
+build: ## Build bin/meridian and the plugin bin/kubectl-meridian
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
-.PHONY: gen
 gen: ## Write every generated file anew
 	go run ./hack/gen
 
-.PHONY: fmt
 fmt: ## Format the Go files of both modules
 	$(TOOL_MAIN) golangci-lint fmt
 	cd sandbox && $(TOOL_SANDBOX) golangci-lint fmt --config ../.golangci.yml
 
 ##@ Check it
 
-.PHONY: test
 test: ## Run everything that a change must pass, stage by stage
 	$(call stage,Generated files are current,gen-check)
 	$(call stage,Lint of both modules,lint)
@@ -78,73 +85,65 @@ test: ## Run everything that a change must pass, stage by stage
 	$(call stage,The sandbox and its images,test-sandbox)
 	$(call stage,A database on a real cluster,test-e2e)
 
-.PHONY: gen-check
 gen-check: ## Fail if `make gen` would change a file
 	go run ./hack/gen -check
 
-.PHONY: lint
 lint: ## Run the linter on both modules
 	$(TOOL_MAIN) $(LINT) ./...
 	cd sandbox && $(TOOL_SANDBOX) $(LINT) --config ../.golangci.yml ./...
+	cd test/monitoring && go tool -modfile=../../hack/tools/go.mod $(LINT) --config ../../.golangci.yml ./...
 
-.PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
-	$(UNIT_TEST) $$(go list ./... | grep -v -e /test/sim$$ -e /kit/sim/search$$)
-	go test -timeout 15m ./test/sim ./kit/sim/search # They run in one thread: there is nothing to race.
+	$(UNIT_TEST) $$(go list ./... | grep -v -e /test/sim -e /kit/sim/search$$)
+	go test -timeout 15m ./test/sim/... ./kit/sim/search # They run in one thread: there is nothing to race.
 	cd sandbox && $(UNIT_TEST) ./...
+	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
 
-.PHONY: test-api
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
 	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/database/controller/ \
 	  ./internal/operator/ ./kit/sim/
 
-.PHONY: test-e2e
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status >/dev/null 2>&1 && up=yes || up=no; \
-	bin/sandbox up && go test -tags=cluster -count=1 -timeout 30m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
+	bin/sandbox up && go test -tags=cluster -count=1 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
 
-.PHONY: sim
 sim: ## Search for schedules that break the lease: SEEDS=20000, or TIME=1h; then every single fault, EVERY=1 for all of them
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY)
+	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm $(if $(TIME),-time $(TIME),-seeds 20)
+	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
 
-.PHONY: sim-bites
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
 	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 600
+	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
 
-.PHONY: e2e-failover
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
 	bin/sandbox up && bin/sandbox image build meridian --load
-	go test -tags=cluster -count=1 -timeout 3h -v -run TestFailover ./test/e2e/ -runs=$(RUNS) -faults='$(FAULTS)' | \
+	MERIDIAN_TEST_NODES=yes go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
+	  -run 'TestFailover|TestRepairs|TestRolling|TestCacheNodeLost' -runs=$(RUNS) -faults='$(FAULTS)' | \
 	  grep --line-buffered -v '^=== '
 
-.PHONY: test-agent
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
 	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/controller/ | grep --line-buffered -v '^=== '
 
-.PHONY: test-sandbox
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
 	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep --line-buffered -v '^=== '
 
-.PHONY: test-matrix
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \
 	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep --line-buffered -v '^=== '; done
 
 ##@ Other
 
-.PHONY: clean
 clean: ## Remove what was built here; the cache of the sandbox stays
 	rm -rf bin
 
-.PHONY: help
 help: ## List the verbs
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Always asked, because Go knows better than make whether the sandbox has changed.
-.PHONY: bin/sandbox
 bin/sandbox:
 	cd sandbox && go build -trimpath -o ../bin/sandbox ./cmd/sandbox

@@ -17,12 +17,17 @@ import (
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`,description="The instance that takes writes"
 // +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.status.readyReplicas`,description="Instances that are ready"
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.memory`,description="Memory for data that is in force"
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.use.memory`,description="How much of it is used"
+// +kubebuilder:printcolumn:name="Hits",type=string,JSONPath=`.status.use.hitRatio`,description="How many reads found something"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Evicted",type=integer,priority=1,JSONPath=`.status.use.evicted`,description="Keys that had to go for others"
+// +kubebuilder:printcolumn:name="Clients",type=integer,priority=1,JSONPath=`.status.use.clients`,description="Connections to the primary"
 // +kubebuilder:printcolumn:name="Engine",type=string,priority=1,JSONPath=`.spec.engine`,description="The server that runs"
 // +kubebuilder:printcolumn:name="Version",type=string,priority=1,JSONPath=`.status.version`,description="Version of the running server"
 // +kubebuilder:printcolumn:name="Service",type=string,priority=1,JSONPath=`.status.service`,description="The Service that leads to the primary"
 // +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.waitingFor`,description="What is awaited before the next step"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be at most 40 lower-case letters, digits and hyphens, and start with a letter, because Services are named after it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != self.spec.databaseRef.name && !(self.metadata.name.startsWith(self.spec.databaseRef.name + '-') && self.metadata.name.substring(self.spec.databaseRef.name.size() + 1).matches('^(rw|ro|pods|app|tls|ca|settings|primary|agent|[0-9]+)$'))",message="metadata.name: is that of the database or of one of its objects, and both name their objects after themselves; choose another, such as the name of the database and -cache"
 type GeoCache struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -94,6 +99,11 @@ type GeoCacheSpec struct {
 	// Changes to the pods, if the defaults do not fit.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
+	// Has the cache share the life of its database: deleted with it, without instances while it hibernates, and back,
+	// empty, when it wakes. Otherwise the cache goes on by itself.
+	// +optional
+	FollowDatabase bool `json:"followDatabase,omitempty"`
 
 	// Stops all changes by the operator until it is false again. Failover goes on: it is the agents' work.
 	// +optional
@@ -170,6 +180,14 @@ type GeoCacheStatus struct {
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
+	// Use of the primary. It is looked at now and then, and rounded: metrics have the figures of each moment.
+	// +optional
+	Use *CacheUse `json:"use,omitempty"`
+
+	// The last request to empty the cache (the annotation `meridian.dev/flush`) that was carried out.
+	// +optional
+	Flushed string `json:"flushed,omitempty"`
+
 	// Version of the running server.
 	// +optional
 	Version string `json:"version,omitempty"`
@@ -187,6 +205,25 @@ type GeoCacheStatus struct {
 	// The Secret with everything that an application needs: `host`, `port`, `password`, `uri` and `ca.crt`.
 	// +optional
 	Binding *Binding `json:"binding,omitempty"`
+}
+
+// CacheUse is how much a cache is used.
+type CacheUse struct {
+	// Memory is how much of the memory for data is used, such as `37%`.
+	// +optional
+	Memory string `json:"memory,omitempty"`
+
+	// HitRatio is how many of the reads found something, since the primary started, such as `94%`.
+	// +optional
+	HitRatio string `json:"hitRatio,omitempty"`
+
+	// Evicted is how many keys had to go for others, since the primary started, in two digits.
+	// +optional
+	Evicted int64 `json:"evicted,omitempty"`
+
+	// Clients is how many connections the primary has, in two digits.
+	// +optional
+	Clients int64 `json:"clients,omitempty"`
 }
 
 // GeoCacheList is a list of GeoCaches.

@@ -156,10 +156,76 @@ type GeoDatabaseSpec struct {
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
+	// Who may reach the instances over the network.
+	// +optional
+	// +kubebuilder:default={}
+	Network Network `json:"network,omitempty"`
+
 	// Stops all changes by the operator until it is false again. Safety goes on: failover, fencing and routing are
 	// the agents' work. `status.pendingChanges` says what waits.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+
+	// Stops all instances and keeps their volumes: replicas first, the primary last. Nothing is served until it is
+	// false again; then all instances start, and the primary is the one that has everything.
+	// +optional
+	Hibernated bool `json:"hibernated,omitempty"`
+
+	// Restarts every instance when it is changed to another text, such as the time of the wish: replicas one by one,
+	// then the primary moves once, and the old primary last. What waits for a restart is taken along.
+	// Removing it restarts nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.restart: must be one line without control characters"
+	Restart string `json:"restart,omitempty"`
+}
+
+// Network says who may reach the instances.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.clients) || !has(self.policy) || self.policy != 'None'",message="spec.network.clients: has no effect without a policy; remove it, or set spec.network.policy to Managed"
+type Network struct {
+	// `Managed`: Meridian keeps a NetworkPolicy that lets clients reach PostgreSQL, and only the instances themselves
+	// and the operator reach the agents. `None`: there is none, and what other policies say is all that counts.
+	// Changing it needs no restart.
+	// +optional
+	// +kubebuilder:default=Managed
+	Policy NetworkPolicy `json:"policy,omitempty"`
+
+	// Clients that may reach PostgreSQL. Without any, everybody may, and has to know a password.
+	// Changing it needs no restart; sessions that are open stay open, as the network of the cluster handles it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Clients []NetworkClient `json:"clients,omitempty"`
+}
+
+// NetworkPolicy says whether Meridian keeps a NetworkPolicy.
+// +kubebuilder:validation:Enum=Managed;None
+type NetworkPolicy string
+
+// The ways to treat the network.
+const (
+	NetworkManaged NetworkPolicy = "Managed"
+	NetworkNone    NetworkPolicy = "None"
+)
+
+// NetworkClient is a group of clients: pods, chosen by namespace and by label, or a range of addresses.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.cidr) != (has(self.namespaces) || has(self.pods))",message="spec.network.clients: each needs either a cidr, or namespaces, pods or both"
+type NetworkClient struct {
+	// Namespaces of the pods, by label; `{}` means all. Without it: the namespace of the database.
+	// +optional
+	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
+
+	// Pods in these namespaces, by label. Without it: all of them.
+	// +optional
+	Pods *metav1.LabelSelector `json:"pods,omitempty"`
+
+	// Range of addresses, such as `10.0.0.0/8`.
+	// +optional
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="spec.network.clients.cidr: must be a range of addresses, such as 10.0.0.0/8"
+	CIDR string `json:"cidr,omitempty"`
 }
 
 // Profile is a tuning preset.

@@ -102,7 +102,7 @@ func (j judge) read(t *testing.T, manifest string) map[string]any {
 		t.Fatalf("parse %q: %v", manifest, err)
 	}
 	if object["metadata"] == nil {
-		object["metadata"] = map[string]any{"name": "cities"}
+		object["metadata"] = map[string]any{"name": "tiles"}
 	}
 	pruning.Prune(object, j.structural, true)
 	defaulting.Default(object, j.structural)

@@ -62,7 +62,22 @@ func TestGeoDatabaseRules(t *testing.T) {
 			new:     spec("resources: {memory: 64Mi}"),
 			refusal: "spec.resources.memory: must be at least",
 		},
-		"paused": {old: small, new: spec("paused: true")},
+		"paused":               {old: small, new: spec("paused: true")},
+		"hibernated":           {old: small, new: spec("hibernated: true")},
+		"restart":              {old: spec("restart: a"), new: spec(`restart: "2026-11-15T23:50:00Z"`)},
+		"restart of two lines": {new: spec(`restart: "a\nb"`), refusal: "spec.restart: must be one line"},
+		"no network policy":    {new: spec("network: {policy: None}")},
+		"unknown network":      {new: spec("network: {policy: Strict}"), refusal: "spec.network.policy: Unsupported value"},
+		"clients": {
+			new: spec("network: {clients: [{pods: {matchLabels: {app: web}}}, {cidr: 10.0.0.0/8}, {namespaces: {}}]}"),
+		},
+		"clients of no policy": {
+			new:     spec("network: {policy: None, clients: [{cidr: 10.0.0.0/8}]}"),
+			refusal: "spec.network.clients: has no effect",
+		},
+		"client of nothing":  {new: spec("network: {clients: [{}]}"), refusal: "spec.network.clients: each needs either"},
+		"client of both":     {new: spec("network: {clients: [{pods: {}, cidr: 10.0.0.0/8}]}"), refusal: "each needs either"},
+		"client of no range": {new: spec("network: {clients: [{cidr: 10.0.0.1}]}"), refusal: "must be a range of addresses"},
 	})
 }
 
@@ -222,7 +237,17 @@ func TestGeoCacheRules(t *testing.T) {
 		"unknown engine":    {new: cache("engine: memcached"), refusal: "spec.engine: Unsupported value"},
 		"no replica":        {new: cache("replicas: 0"), refusal: "spec.replicas"},
 		"a name with a dot": {new: "metadata: {name: a.b}\n" + plain, refusal: "metadata.name: must be at most 40"},
-		"parameter":         {new: cache(`parameters: {hz: "10"}`)},
+		"name of the database": {
+			new: "metadata: {name: cities}\n" + plain, refusal: "metadata.name: is that of the database",
+		},
+		"name of an address of the database": {
+			new: "metadata: {name: cities-ro}\n" + plain, refusal: "metadata.name: is that of the database",
+		},
+		"name of an instance of the database": {
+			new: "metadata: {name: cities-12}\n" + plain, refusal: "metadata.name: is that of the database",
+		},
+		"named after the database": {new: "metadata: {name: cities-cache}\n" + plain},
+		"parameter":                {new: cache(`parameters: {hz: "10"}`)},
 		"parameter renames": {
 			new:     cache(`parameters: {rename-command: "x y"}`),
 			refusal: "spec.parameters: has a name that",
@@ -249,6 +274,7 @@ func TestDefaults(t *testing.T) {
 			"resources":     map[string]any{"cpu": "500m", "memory": "1Gi"},
 			"bootstrap":     map[string]any{"database": "app", "owner": "app"},
 			"leaseDuration": "10s", "maxReadLag": "10s", "maxFailoverLag": "16Mi",
+			"network": map[string]any{"policy": "Managed"},
 		}},
 		"cache": {"geocaches", "spec: {databaseRef: {name: cities}}", map[string]any{
 			"databaseRef": map[string]any{"name": "cities"}, "replicas": int64(2), "memory": "256Mi",

@@ -16,10 +16,7 @@ func agentCommand() *cobra.Command {
 	engine := ""
 	database := agent.Options{}
 	database.Environment(os.Getenv)
-	cache := agent.CacheOptions{
-		Cache: os.Getenv(wire.EnvCache), Instance: os.Getenv(wire.EnvInstance), Path: os.Getenv("PATH"),
-		Groups: "/sys/fs/cgroup",
-	}
+	cache := agent.CacheOptions{Cache: os.Getenv(wire.EnvCache), Groups: "/sys/fs/cgroup"}
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run one server; the first process of the container of a database or a cache",
@@ -30,9 +27,7 @@ func agentCommand() *cobra.Command {
 				database.Log = cmd.OutOrStdout()
 				return agent.Run(cmd.Context(), database)
 			case "redis":
-				cache.Runtime, cache.Settings, cache.App, cache.TLS =
-					database.Runtime, database.Settings, database.App, database.TLS
-				cache.ReportAddress, cache.ProbeAddress = database.ReportAddress, database.ProbeAddress
+				cache.Options = database
 				cache.Log = cmd.OutOrStdout()
 				return agent.RunCache(cmd.Context(), cache)
 			default:

@@ -39,6 +39,10 @@ func operatorCommand() *cobra.Command {
 		"answer the API server about objects before they are stored")
 	flags.StringVar(&options.ProbeAddress, "probe-address", options.ProbeAddress, "where /healthz and /readyz are served")
 	flags.BoolVar(&options.LeaderElection, "leader-election", options.LeaderElection, "act only while holding the lease")
+	flags.IntVar(&options.Rolls, "max-rolls", options.Rolls,
+		"databases whose instances are restarted at the same time; 0 means any number")
+	flags.IntVar(&options.RollFailures, "max-roll-failures", options.RollFailures,
+		"databases to which a change has done harm before no other one begins; 0 means any number")
 	flags.IntVar(&options.Workers, "workers", options.Workers, "databases that are worked on at the same time")
 	flags.BoolVar(&options.Verbose, "verbose", options.Verbose, "log the borders of every stage")
 	return cmd

@@ -26,6 +26,7 @@ type generator struct {
 var generators = []generator{
 	{"deep copies and custom resource definitions", generateObjects},
 	{"API reference", generateReference},
+	{"table of changes", generateChanges},
 	{"installation", generateInstallation},
 }
 

@@ -37,8 +37,11 @@ var databasePod = pod{
 
 var cachePod = pod{
 	containers: []string{"cache", "install"}, inits: []string{"install"},
-	volumes:   []string{"agent", "data", "run", "tmp", "settings", "app", "tls"},
-	mounts:    []string{"/agent", "/var/lib/meridian", "/run/meridian", "/tmp", "/etc/meridian"},
+	volumes: []string{"agent", "data", "run", "tmp", "settings", "app", "tls", "token"},
+	mounts: []string{
+		"/agent", "/var/lib/meridian", "/run/meridian", "/tmp", "/etc/meridian",
+		"/var/run/secrets/kubernetes.io/serviceaccount",
+	},
 	ports:     []int32{6379, 8700, 8701},
 	env:       []string{"MERIDIAN_", "POD_"},
 	resources: "spec.memory",

@@ -49,8 +49,8 @@ func TestNothingRenderedIsExposed(t *testing.T) {
 
 func TestNothingRenderedIsExposedOfACache(t *testing.T) {
 	children, err := cacherender.Children(cacherender.DesignOf(cache.Snapshot{
-		Identity: cache.Identity{Namespace: "gis", Name: "tiles", UID: "u"},
-		Images:   cache.Images{Agent: "agent", Redis: "redis", Valkey: "valkey"},
+		Identity: cache.Identity{Namespace: "gis", Name: "tiles", UID: "u"}, Lease: cache.Lease{UID: "l"},
+		Images: cache.Images{Agent: "agent", Redis: "redis", Valkey: "valkey"},
 		Spec: v1alpha1.GeoCacheSpec{
 			Engine: v1alpha1.EngineRedis, Memory: new(resource.MustParse("256Mi")), EvictionPolicy: v1alpha1.EvictAllLRU,
 			DatabaseRef: v1alpha1.DatabaseRef{Name: "cities"},

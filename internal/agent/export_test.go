@@ -75,7 +75,6 @@ func (p Peers) Listen(t *testing.T, address string) (at string, stop func()) {
 		peers: p.peers, log: logr.Discard(), now: time.Now,
 		state:  func() (Shown, bool) { return Shown{}, false },
 		tenure: func() (tenures.Shown, time.Duration, bool) { return tenures.Shown{}, 0, false },
-		ask:    func(wish wire.Switchover) { p.tell(tenure.SwitchoverAsked{Switchover: wish}) },
 	}
 	secure := pki.ServerConfig(&tls.Config{
 		ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2", "http/1.1"},

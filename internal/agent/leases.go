@@ -77,9 +77,11 @@ func (l *leases) write(ctx context.Context, write tenure.Write) (tenure.View, er
 	}
 	client := *l.client
 	client.Duration = write.Duration
-	written, err := client.Update(ctx, base, lease.Change{
-		Holder: write.Holder.String(), Transitions: write.Record.Term, Document: document,
-	})
+	change := lease.Change{Holder: write.Holder.String(), Transitions: write.Record.Term, Document: document}
+	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
+		change.Drop = []string{wire.AnnotationGivenUp} // It was a word about the lease before.
+	}
+	written, err := client.Update(ctx, base, change)
 	if err != nil {
 		return tenure.View{}, err
 	}
@@ -120,7 +122,8 @@ func (l *leases) keep(seen lease.Lease) {
 func viewOf(seen lease.Lease) tenure.View {
 	view := tenure.View{
 		UID: seen.UID, Version: seen.Version, Holder: wire.ParseMember(seen.Holder), Term: seen.Transitions,
-		Duration: seen.Duration,
+		Duration: seen.Duration, Succeeds: seen.Annotations[wire.AnnotationSucceeds],
+		GivenUp: wire.ParseMembers(seen.Annotations[wire.AnnotationGivenUp]),
 	}
 	if seen.Document == "" {
 		if seen.Transitions > 0 || seen.Holder != "" {

@@ -170,9 +170,18 @@ func TestDoors(t *testing.T) {
 		pki.Profile{Name: "other", CommonName: "meridian:other", Usage: pki.Client})
 	events := make(chan tenure.Event, 10)
 	source := func() (pki.Material, error) { return state.Material("instance") }
-	address, stop := agent.NewPeers(source, "0", events).Listen(t, "127.0.0.1:0")
+	door := agent.NewPeers(source, "0", events)
+	address, stop := door.Listen(t, "127.0.0.1:0")
 	defer stop()
 	const wish = `{"id":"1"}`
+	// The loop accepts the first wish, refuses the second, and does not hear of others.
+	go func() {
+		for range 2 {
+			if asked, ok := (<-events).(tenure.SwitchoverAsked); ok {
+				door.Decide(asked.ID, wire.SwitchoverReply{Accepted: asked.Switchover.ID == "1", Why: "because"})
+			}
+		}
+	}()
 	for name, test := range map[string]struct {
 		leaf, method, path, body string
 		want                     int
@@ -182,6 +191,7 @@ func TestDoors(t *testing.T) {
 		"a message without sense":      {"instance", http.MethodPost, wire.PathPeer, "{}", http.StatusBadRequest},
 		"a switchover of an instance":  {"instance", http.MethodPost, wire.PathSwitchover, wish, http.StatusForbidden},
 		"a switchover of the operator": {"operator", http.MethodPost, wire.PathSwitchover, wish, http.StatusAccepted},
+		"a switchover that is refused": {"operator", http.MethodPost, wire.PathSwitchover, `{"id":"2"}`, http.StatusConflict},
 		"a switchover without an id":   {"operator", http.MethodPost, wire.PathSwitchover, `{}`, http.StatusBadRequest},
 		"a report for somebody":        {"other", http.MethodGet, wire.PathReport, "", http.StatusForbidden},
 		"a report for the operator":    {"operator", http.MethodGet, wire.PathReport, "", http.StatusServiceUnavailable},
@@ -204,8 +214,8 @@ func TestDoors(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, response.StatusCode, test.want)
 		}
 	}
-	if asked, ok := next(t, events).(tenure.SwitchoverAsked); !ok || asked.Switchover.ID != "1" || len(events) != 0 {
-		t.Errorf("asked %+v, and %d more", asked, len(events))
+	if len(events) != 0 {
+		t.Errorf("%d events more", len(events))
 	}
 }
 
@@ -283,16 +293,19 @@ const slicePath = "/apis/discovery.k8s.io/v1/namespaces/here/endpointslices/citi
 
 // The write address of a later term is never overwritten, nor is one written without the right to.
 func TestRoute(t *testing.T) {
+	const here, there = "10.0.0.1", "10.0.0.9"
 	for name, test := range map[string]struct {
-		term string
-		may  bool
-		want tenure.RouteSeen
+		term, address string
+		may           bool
+		want          tenure.RouteSeen
 	}{
-		"never written":   {`{}`, true, tenure.RouteSeen{Known: true, Address: "10.0.0.1", Term: 3}},
-		"an earlier term": {`{"meridian.dev/term":"2"}`, true, tenure.RouteSeen{Known: true, Address: "10.0.0.1", Term: 3}},
-		"a later term":    {`{"meridian.dev/term":"4"}`, true, tenure.RouteSeen{Known: true, Address: "10.0.0.9", Term: 4}},
-		"no right":        {`{}`, false, tenure.RouteSeen{Known: true, Address: "10.0.0.9"}},
-		"no sense":        {`{"meridian.dev/term":"x"}`, true, tenure.RouteSeen{}},
+		"never written":   {`{}`, here, true, tenure.RouteSeen{Known: true, Address: here, Term: 3}},
+		"an earlier term": {`{"meridian.dev/term":"2"}`, here, true, tenure.RouteSeen{Known: true, Address: here, Term: 3}},
+		"a later term":    {`{"meridian.dev/term":"4"}`, here, true, tenure.RouteSeen{Known: true, Address: there, Term: 4}},
+		"no right":        {`{}`, here, false, tenure.RouteSeen{Known: true, Address: there}},
+		"no sense":        {`{"meridian.dev/term":"x"}`, here, true, tenure.RouteSeen{}},
+		"closed":          {`{"meridian.dev/term":"3"}`, "", false, tenure.RouteSeen{Known: true, Term: 3}},
+		"closed too late": {`{"meridian.dev/term":"4"}`, "", false, tenure.RouteSeen{Known: true, Address: there, Term: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, options := newAPI(t)
@@ -300,7 +313,7 @@ func TestRoute(t *testing.T) {
 				"endpoints":[{"addresses":["10.0.0.9"]}],"ports":[{"port":5432}]}`, test.term))
 			events := make(chan tenure.Event, 10)
 			around := agent.NewSurroundings(t, options, func(int64) bool { return test.may }, events)
-			around.WriteRoute("10.0.0.1", 3)
+			around.WriteRoute(test.address, 3)
 			if got := next(t, events); got != test.want {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
@@ -323,19 +336,57 @@ func TestLabels(t *testing.T) {
 	a, options := newAPI(t)
 	events := make(chan tenure.Event, 10)
 	around := agent.NewSurroundings(t, options, nil, events)
-	around.WriteLabels("primary", true)
+	around.WriteLabels("primary", true, "")
 	if got := next(t, events); got != (tenure.Labelled{Role: "primary", Read: true}) {
 		t.Errorf("a pod that is not there: %+v", got)
 	}
 	a.put("/api/v1/namespaces/here/pods/cities-1-0", `{"metadata":{"resourceVersion":"1"}}`)
-	around.WriteLabels("primary", true)
+	around.WriteLabels("primary", true, "")
 	if got := next(t, events); got != (tenure.Labelled{Done: true, Role: "primary", Read: true}) {
 		t.Errorf("%+v", got)
 	}
-	want := `application/merge-patch+json ` +
-		`{"metadata":{"labels":{"meridian.dev/read":"true","meridian.dev/role":"primary"},"uid":"p1"}}`
+	want := `application/merge-patch+json {"metadata":{"annotations":{"meridian.dev/cut-off":null},` +
+		`"labels":{"meridian.dev/read":"true","meridian.dev/role":"primary"},"uid":"p1"}}`
 	if len(a.bodies) != 1 || a.bodies[0] != want {
 		t.Errorf("sent %q", a.bodies)
+	}
+	around.WriteLabels("replica", true, "x")
+	if got := next(t, events); got != (tenure.Labelled{Done: true, Role: "replica", Read: true, Cut: "x"}) {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(a.bodies[1], `"meridian.dev/cut-off":"x"`) {
+		t.Errorf("sent %q", a.bodies)
+	}
+}
+
+// What pods say of not reaching the primary is read from those that are there.
+func TestCuts(t *testing.T) {
+	a, options := newAPI(t)
+	events := make(chan tenure.Event, 10)
+	around := agent.NewSurroundings(t, options, nil, events)
+	cut := wire.CutOff{
+		Member: wire.Member{Name: "cities-2", Incarnation: "i2"}, Holder: wire.Member{Name: "cities-1", Incarnation: "i1"},
+		Term: 3, LeaseVersion: "700",
+	}
+	a.put("/api/v1/namespaces/here/pods/cities-2-0", fmt.Sprintf(
+		`{"metadata":{"resourceVersion":"1","annotations":{"meridian.dev/cut-off":%q}}}`, cut.Encode()))
+	a.put("/api/v1/namespaces/here/pods/cities-3-0", `{"metadata":{"resourceVersion":"1"}}`)
+	around.ReadCuts([]string{"cities-2", "cities-3", "cities-4"})
+	if diff := cmp.Diff(tenure.CutsSeen{Cuts: []wire.CutOff{cut}}, next(t, events)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A write address that is not there is known to be so.
+func TestRouteAbsent(t *testing.T) {
+	_, options := newAPI(t)
+	events := make(chan tenure.Event, 10)
+	around := agent.NewSurroundings(t, options, func(int64) bool { return true }, events)
+	for _, look := range []func(){around.ReadRoute, func() { around.WriteRoute("10.0.0.1", 3) }} {
+		look()
+		if got := next(t, events); got != (tenure.RouteSeen{Known: true, Absent: true}) {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -346,8 +397,8 @@ func TestLeases(t *testing.T) {
 	events := make(chan tenure.Event, 10)
 	leases := agent.NewLeases(t, options, events)
 	leases.Read(5)
-	if got := next(t, events); got != (tenure.LeaseRead{Began: 5}) {
-		t.Errorf("absent: %+v", got)
+	if diff := cmp.Diff(tenure.Event(tenure.LeaseRead{Began: 5}), next(t, events)); diff != "" {
+		t.Errorf("absent (-want +got):\n%s", diff)
 	}
 	a.put(leasePath, `{"metadata":{"uid":"u","resourceVersion":"9"},"spec":{}}`)
 	record := wire.LeaseRecord{

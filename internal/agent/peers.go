@@ -31,6 +31,8 @@ type peers struct {
 	lines   map[string]*line
 	last    uint64                         // The number of the last request that was heard.
 	waiting map[uint64]chan wire.PeerReply // Callers that wait for a reply.
+	// deciding are those that have asked for a switchover.
+	deciding map[uint64]chan wire.SwitchoverReply
 }
 
 // line is the way to one peer. It is thrown away when a message over it fails.
@@ -53,6 +55,7 @@ func newPeers(material pki.Source, host func(string) string, port string, tell f
 	return &peers{
 		material: material, host: host, port: port, tell: tell,
 		lines: map[string]*line{}, waiting: map[uint64]chan wire.PeerReply{},
+		deciding: map[uint64]chan wire.SwitchoverReply{},
 	}
 }
 
@@ -195,5 +198,40 @@ func (p *peers) hear(ctx context.Context, request wire.PeerRequest) (wire.PeerRe
 		return wire.PeerReply{}, ctx.Err()
 	case <-time.After(fencePatience):
 		return wire.PeerReply{}, fmt.Errorf("there was no reply within %s", fencePatience)
+	}
+}
+
+// Decide implements tenure.Peers.
+func (p *peers) Decide(id uint64, reply wire.SwitchoverReply) {
+	p.mutex.Lock()
+	caller := p.deciding[id]
+	delete(p.deciding, id)
+	p.mutex.Unlock()
+	if caller != nil {
+		caller <- reply // There is room for one.
+	}
+}
+
+// ask hands a wish for another primary to the loop and waits for its verdict.
+func (p *peers) ask(ctx context.Context, wish wire.Switchover) (wire.SwitchoverReply, error) {
+	caller := make(chan wire.SwitchoverReply, 1)
+	p.mutex.Lock()
+	p.last++
+	id := p.last
+	p.deciding[id] = caller
+	p.mutex.Unlock()
+	defer func() {
+		p.mutex.Lock()
+		delete(p.deciding, id)
+		p.mutex.Unlock()
+	}()
+	p.tell(tenure.SwitchoverAsked{ID: id, Switchover: wish})
+	select {
+	case reply := <-caller:
+		return reply, nil
+	case <-ctx.Done():
+		return wire.SwitchoverReply{}, ctx.Err()
+	case <-time.After(fencePatience):
+		return wire.SwitchoverReply{}, fmt.Errorf("there was no verdict within %s", fencePatience)
 	}
 }

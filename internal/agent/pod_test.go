@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if document := os.Getenv(cacheVariable); document != "" {
+		os.Exit(runCache(document))
+	}
 	text := os.Getenv(agentVariable)
 	if text == "" {
 		if os.Getuid() == 0 && os.Getenv(networkVariable) == "" {

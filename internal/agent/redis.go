@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,26 +22,22 @@ import (
 	"meridian.dev/meridian/internal/redis/observe"
 	"meridian.dev/meridian/internal/redis/render"
 	"meridian.dev/meridian/internal/redis/server"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
 )
 
-// CacheOptions are what the pod tells the agent of a cache.
+// CacheOptions are what the pod tells the agent of a cache. Of Options, Database and Volume are not used.
 type CacheOptions struct {
-	// Cache and Instance are names.
-	Cache, Instance string
-	// Runtime, Settings, App and TLS are folders; Groups is where control groups are mounted.
-	Runtime, Settings, App, TLS, Groups string
+	Options
+	// Cache is its name.
+	Cache string
+	// Groups is where control groups are mounted.
+	Groups string
 	// Port is where the server listens for applications.
 	Port int
-	// ReportAddress and ProbeAddress are where the agent listens.
-	ReportAddress, ProbeAddress string
 	// Stop bounds the stop of the server.
 	Stop time.Duration
-	// Path is where the server's program is looked for.
-	Path string
-	// Log gets structured lines.
-	Log io.Writer
 }
 
 // agentMemory is what the agent of a cache should do with. It is a wish: the kernel has the last word.
@@ -51,6 +48,9 @@ func (o CacheOptions) Check() error {
 	switch {
 	case o.Cache == "" || o.Instance == "":
 		return fmt.Errorf("the environment must name the cache (%s) and the instance (%s)", wire.EnvCache, wire.EnvInstance)
+	case o.Namespace == "" || o.Pod == "" || o.Address == "":
+		return fmt.Errorf("the environment must name the pod (%s), its namespace (%s) and its address (%s)",
+			wire.EnvPodName, wire.EnvPodNamespace, wire.EnvPodIP)
 	case o.Stop <= 0:
 		return errors.New("the bound of a stop must be longer than nothing")
 	}
@@ -72,78 +72,128 @@ func RunCache(ctx context.Context, options CacheOptions) error {
 	}
 	defer supervisor.Close()
 
+	// The life of everything below outlasts the signal: what is told to end has something to do first.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	lines := cacheLog(handler.WithAttrs([]slog.Attr{slog.String("instance", options.Instance)}))
-	wake := make(chan struct{}, 1)
-	world := connectCache(options, supervisor, lines, wake)
-	defer world.link.Close()
-	loop := world.loop(options, log, wake)
+	world, err := connectCache(life, options, supervisor, lines, log)
+	if err != nil {
+		return err
+	}
+	defer world.close()
 
 	// A small heap that is collected often leaves the container to the server.
 	debug.SetMemoryLimit(agentMemory)
-	shown := &voice{state: func() (told, bool) { return toldBy(loop.State()) }, now: time.Now, log: log}
+	shown := world.voice(log)
 	if err := shown.listen(options.ProbeAddress, options.ReportAddress, world.mounts.Material); err != nil {
 		return err
 	}
 	defer shown.close()
+	slim()
 
 	log.Info("starting the agent", "cache", options.Cache, "pid", os.Getpid())
-	// The loop outlives the signal: it is what stops the server.
-	err = loop.Run(context.WithoutCancel(ctx), ending.Done())
+	err = world.run(life, ending.Done())
 	log.Info("ending the agent")
 	return err
 }
 
-// cacheWorld is everything real that the loop stands on.
+// cacheWorld is both loops of a cache's agent and everything real that they stand on.
 type cacheWorld struct {
-	mounts *server.Mounts
-	runner *server.Runner
-	link   *server.Link
-	room   *server.Room
+	*tenancy
+	instance *controller.Loop
+	mounts   *server.Mounts
+	link     *server.Link
 }
 
 func connectCache(
-	options CacheOptions, supervisor *supervise.Supervisor, lines func([]byte), wake chan<- struct{},
-) cacheWorld {
+	life context.Context, options CacheOptions, supervisor *supervise.Supervisor, lines func([]byte), log logr.Logger,
+) (*cacheWorld, error) {
+	w := &cacheWorld{mounts: &server.Mounts{
+		SettingsFolder: options.Settings, AppFolder: options.App, TLSFolder: options.TLS,
+		Installed: filepath.Join(options.Runtime, render.TLSFolder),
+	}}
 	secret := &server.Secret{}
 	runner := &server.Runner{
 		Supervisor: supervisor, Runtime: options.Runtime, Port: options.Port, Secret: secret, Lines: lines,
 		// Nothing of the pod's environment reaches the server by chance.
 		Env: []string{"PATH=" + options.Path, "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/tmp"}, Patience: options.Stop,
-		Ended: func() {
-			select {
-			case wake <- struct{}{}:
-			default: // A pass is due already.
-			}
-		},
+		Ended: func() { w.instance.Wake() }, Instance: options.Instance, Fresh: newID, Listen: options.Listen,
 	}
-	return cacheWorld{
-		mounts: &server.Mounts{
-			SettingsFolder: options.Settings, AppFolder: options.App, TLSFolder: options.TLS,
-			Installed: filepath.Join(options.Runtime, render.TLSFolder),
-		},
-		runner: runner, room: &server.Room{Folder: options.Groups},
-		link: &server.Link{Runtime: options.Runtime, Port: options.Port, Secret: secret, Runner: runner},
+	w.link = &server.Link{Runtime: options.Runtime, Port: options.Port, Secret: secret, Runner: runner}
+	at := seat{
+		Options: options.Options, owner: options.Cache, route: options.Cache, supervisor: supervisor,
+		material: w.mounts.Material, wishes: &cacheWishes{read: w.mounts.Settings},
+		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
 	}
+	// Nothing of a cache outlives its pod, nor does what it knows of the lease: the next pod has another copy.
+	at.Volume = options.Runtime
+	track := &observe.Track{}
+	w.instance = controller.New(&observe.Observer{
+		Instance: options.Instance, Cache: options.Cache, Clock: clock{}, Mounts: w.mounts, Track: track,
+		Room: &server.Room{Folder: options.Groups}, Runner: runner, Link: w.link,
+	}, &act.Actor{
+		Mounts: w.mounts, Runner: runner, Link: w.link, Memory: track, Clock: clock{}, Names: finder{at},
+		Before: func(action redis.Action) {
+			log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
+		},
+	}, log)
+	at.body = w.instance
+	var err error
+	if w.tenancy, err = newTenancy(life, at, log); err != nil {
+		return nil, err
+	}
+	w.instance.Actor.Authority = w.tenure
+	return w, w.guard.keep()
 }
 
-func (w cacheWorld) loop(options CacheOptions, log logr.Logger, wake <-chan struct{}) *controller.Loop {
-	return &controller.Loop{
-		Observer: &observe.Observer{
-			Instance: options.Instance, Cache: options.Cache, Clock: clock{},
-			Mounts: w.mounts, Room: w.room, Runner: w.runner, Link: w.link,
-		},
-		Actor: &act.Actor{
-			Mounts: w.mounts, Runner: w.runner, Link: w.link,
-			Before: func(action redis.Action) {
-				log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
-			},
-		},
-		Log: log, Wake: wake,
-	}
+func (w *cacheWorld) close() {
+	w.guard.close()
+	w.link.Close()
 }
 
-func toldBy(state controller.State, ok bool) (told, bool) {
-	return told{at: state.At, ready: state.Ready, report: state.Report.Encode}, ok
+// finder finds instances by the name of their pod.
+type finder struct{ at seat }
+
+// Find implements redis.Names.
+func (f finder) Find(ctx context.Context, instance string) (string, error) {
+	if known := f.at.Peers[instance]; known != "" {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, peerPatience)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupHost(ctx, f.at.host(instance))
+	if err != nil {
+		return "", err
+	}
+	return addresses[0], nil
+}
+
+// cacheWishes reads the settings. It implements tenure.Wishes.
+type cacheWishes struct {
+	read func() (wire.CacheSettings, error)
+
+	mutex    sync.Mutex
+	settings wire.CacheSettings
+	known    bool
+	again    time.Time
+}
+
+// Look implements tenure.Wishes. Settings that cannot be read leave those before in force.
+func (w *cacheWishes) Look() (string, tenure.Policy) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if now := time.Now(); !w.known || now.After(w.again) {
+		w.again = now.Add(wishesEvery)
+		if settings, err := w.read(); err == nil {
+			w.settings, w.known = settings, true
+		}
+	}
+	policy := policyOf(wire.Settings{
+		LeaseUID: w.settings.LeaseUID, Instances: w.settings.Instances, LeaseMilliseconds: w.settings.LeaseMilliseconds,
+		Durability: string(tenure.Async),
+	}, w.known)
+	policy.Volatile = true
+	return w.settings.CacheUID, policy
 }
 
 // cacheLog turns the server's log into structured lines.

@@ -9,7 +9,9 @@ import (
 )
 
 func TestCacheOptions(t *testing.T) {
-	whole := agent.CacheOptions{Cache: "tiles", Instance: "tiles-1", Stop: time.Second}
+	whole := agent.CacheOptions{Cache: "tiles", Stop: time.Second, Options: agent.Options{
+		Instance: "tiles-1", Namespace: "here", Pod: "tiles-1-0", Address: "10.0.0.1",
+	}}
 	for name, test := range map[string]struct {
 		change func(*agent.CacheOptions)
 		want   string
@@ -17,6 +19,7 @@ func TestCacheOptions(t *testing.T) {
 		"all is there": {func(*agent.CacheOptions) {}, ""},
 		"no cache":     {func(o *agent.CacheOptions) { o.Cache = "" }, "MERIDIAN_CACHE"},
 		"no instance":  {func(o *agent.CacheOptions) { o.Instance = "" }, "MERIDIAN_INSTANCE"},
+		"no pod":       {func(o *agent.CacheOptions) { o.Address = "" }, "POD_IP"},
 		"no bound":     {func(o *agent.CacheOptions) { o.Stop = 0 }, "bound of a stop"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/metrics"
+	tenures "meridian.dev/meridian/internal/tenure/controller"
+	"meridian.dev/meridian/internal/tenure/status"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -28,6 +32,10 @@ type voice struct {
 	state func() (told, bool)
 	now   func() time.Time
 	log   logr.Logger
+
+	// tenure shows the other loop, and flush takes a request to empty the cache.
+	tenure func() (shown tenures.Shown, ago time.Duration, ok bool)
+	flush  func(id string)
 
 	begun time.Time
 	// http serves with the bounds, and the silence about failed handshakes, of every agent.
@@ -55,9 +63,12 @@ func (v *voice) listen(probes, reports string, material pki.Source) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+wire.PathLive, v.answerLive)
 	mux.HandleFunc("GET "+wire.PathReady, v.answerReady)
-	v.http.serve(plain, mux)
+	v.http.serve(plain, withFigures(mux, metrics.Cache(v.report)))
 	mux = http.NewServeMux()
-	mux.HandleFunc("GET "+wire.PathReport, v.answerReport)
+	mux.Handle("GET "+wire.PathReport, only(http.HandlerFunc(v.answerReport), instanceName, operatorName))
+	mux.Handle("POST "+wire.PathPeer, only(http.HandlerFunc(v.http.answerPeer), instanceName))
+	mux.Handle("POST "+wire.PathSwitchover, only(http.HandlerFunc(v.http.answerSwitchover), operatorName))
+	mux.Handle("POST "+wire.PathFlush, only(http.HandlerFunc(v.answerFlush), operatorName))
 	v.http.serve(tls.NewListener(open, secure), mux)
 	return nil
 }
@@ -71,7 +82,11 @@ func (v *voice) alive() bool {
 	if state, ok := v.state(); ok {
 		last = state.at
 	}
-	return v.now().Sub(last) < silent
+	if v.now().Sub(last) >= silent {
+		return false
+	}
+	shown, ago, ok := v.tenure()
+	return !ok || shown.Snapshot.Stopping || ago < stillness
 }
 
 func (v *voice) answerLive(out http.ResponseWriter, _ *http.Request) {
@@ -89,11 +104,46 @@ func (v *voice) answerReport(out http.ResponseWriter, _ *http.Request) {
 		http.Error(out, "there is no report yet", http.StatusServiceUnavailable)
 		return
 	}
-	document, err := state.report()
-	if err != nil {
-		http.Error(out, err.Error(), http.StatusInternalServerError)
+	write(out, state.report)
+}
+
+// answerFlush takes the request: whether it was carried out is in the report.
+func (v *voice) answerFlush(out http.ResponseWriter, in *http.Request) {
+	var wish wire.Flush
+	decoder := json.NewDecoder(http.MaxBytesReader(out, in.Body, largestMessage))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&wish); err != nil || wish.ID == "" {
+		http.Error(out, "this is no request to empty a cache", http.StatusBadRequest)
 		return
 	}
-	out.Header().Set("Content-Type", "application/json")
-	_, _ = out.Write(document)
+	v.flush(wish.ID)
+	out.WriteHeader(http.StatusAccepted)
+}
+
+// voice tells about both loops of the cache.
+func (w *cacheWorld) voice(log logr.Logger) *voice {
+	made := &voice{now: time.Now, log: log, tenure: w.shown, flush: w.instance.Ask}
+	made.http.peers = w.peers
+	made.state = func() (told, bool) {
+		state, ok := w.instance.State()
+		return told{at: state.At, ready: state.Ready, report: func() ([]byte, error) {
+			return w.complete(state.Report).Encode()
+		}}, ok
+	}
+	return made
+}
+
+// complete adds to the report of the server what the agents have agreed on.
+func (w *cacheWorld) complete(report wire.CacheReport) wire.CacheReport {
+	shown, _, ok := w.shown()
+	if !ok {
+		return report
+	}
+	agreed := status.Complete(wire.Report{
+		Role: report.Role, Serving: report.Serving, Reason: report.Reason, Message: report.Message,
+	}, shown.Snapshot, shown.Plan)
+	report.Term, report.Holder, report.Standing = agreed.Term, agreed.Holder, agreed.Standing
+	report.Fenced, report.Serving = agreed.Fenced, agreed.Serving
+	report.Reason, report.Message = agreed.Reason, agreed.Message
+	return report
 }

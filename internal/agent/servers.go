@@ -15,9 +15,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/metrics"
 	"meridian.dev/meridian/internal/postgres/controller"
 	tenures "meridian.dev/meridian/internal/tenure/controller"
-	"meridian.dev/meridian/internal/tenure/status"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -36,8 +36,6 @@ type servers struct {
 	// tenure shows the other loop, and how long ago its last pass was. It is nil if there is none.
 	tenure func() (shown tenures.Shown, ago time.Duration, ok bool)
 	peers  *peers
-	// ask takes a wish for another primary.
-	ask    func(wire.Switchover)
 	now    func() time.Time
 	log    logr.Logger
 	begun  time.Time
@@ -58,7 +56,8 @@ func (s *servers) listen(options Options, material pki.Source) error {
 	secure := pki.ServerConfig(&tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2", "http/1.1"},
 	}, material)
-	s.serve(probe, s.probes())
+	s.serve(probe, withFigures(s.probes(), metrics.Instance(s.report),
+		metrics.Statistics(options.Runtime, wire.PortPostgres)))
 	s.serve(tls.NewListener(report, secure), s.callers())
 	return nil
 }
@@ -159,16 +158,10 @@ func only(handler http.Handler, names ...string) http.Handler {
 }
 
 func (s *servers) answerReport(out http.ResponseWriter, _ *http.Request) {
-	state, ok := s.state()
+	report, ok := s.report()
 	if !ok {
 		http.Error(out, "there is no report yet", http.StatusServiceUnavailable)
 		return
-	}
-	report := state.Report
-	if s.tenure != nil {
-		if shown, _, ok := s.tenure(); ok {
-			report = status.Complete(report, shown.Snapshot, shown.Plan)
-		}
 	}
 	write(out, report.Encode)
 }
@@ -200,8 +193,26 @@ func (s *servers) answerSwitchover(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, "this is no request for a switchover", http.StatusBadRequest)
 		return
 	}
-	s.ask(wish)
-	out.WriteHeader(http.StatusAccepted)
+	reply, err := s.peers.ask(in.Context(), wish)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	document, err := reply.Encode()
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out.Header().Set("Content-Type", "application/json")
+	switch {
+	case reply.Accepted:
+		out.WriteHeader(http.StatusAccepted)
+	case reply.Later:
+		out.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		out.WriteHeader(http.StatusConflict)
+	}
+	_, _ = out.Write(document)
 }
 
 func write(out http.ResponseWriter, encode func() ([]byte, error)) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,12 +98,18 @@ func decodeSlice(body []byte) (slice, error) {
 		}
 		read.term = term
 	}
-	if endpoints, _ := read.object["endpoints"].([]any); len(endpoints) > 0 {
-		endpoint, _ := endpoints[0].(map[string]any)
-		if addresses, _ := endpoint["addresses"].([]any); len(addresses) > 0 {
-			read.address, _ = addresses[0].(string)
+	// A slice that leads to more than one place is nobody's that wrote it: all are told, so that none looks right.
+	var all []string
+	endpoints, _ := read.object["endpoints"].([]any)
+	for _, each := range endpoints {
+		endpoint, _ := each.(map[string]any)
+		addresses, _ := endpoint["addresses"].([]any)
+		for _, address := range addresses {
+			text, _ := address.(string)
+			all = append(all, text)
 		}
 	}
+	read.address = strings.Join(all, ",")
 	return read, nil
 }
 
@@ -118,19 +125,25 @@ func (s *surroundings) readSlice(ctx context.Context) (slice, error) {
 func (s *surroundings) ReadRoute() {
 	s.attempt("read the write address", func(ctx context.Context) (tenure.Event, error) {
 		read, err := s.readSlice(ctx)
+		if call.CodeOf(err) == http.StatusNotFound {
+			return tenure.RouteSeen{Known: true, Absent: true}, nil
+		}
 		return tenure.RouteSeen{Known: err == nil, Address: read.address, Term: read.term}, err
 	})
 }
 
 // WriteRoute implements tenure.Surroundings. The route of a later term is never overwritten: the write demands the
-// version whose term was looked at.
+// version whose term was looked at. A route that leads nowhere needs no right to lead: whoever closes it gives that up.
 func (s *surroundings) WriteRoute(address string, term int64) {
 	s.attempt("write the write address", func(ctx context.Context) (tenure.Event, error) {
 		read, err := s.readSlice(ctx)
+		if call.CodeOf(err) == http.StatusNotFound {
+			return tenure.RouteSeen{Known: true, Absent: true}, nil
+		}
 		if err != nil {
 			return tenure.RouteSeen{}, err
 		}
-		if read.term > term || !s.may(term) {
+		if read.term > term || address != "" && !s.may(term) {
 			return tenure.RouteSeen{Known: true, Address: read.address, Term: read.term},
 				fmt.Errorf("the write address is of term %d", read.term)
 		}
@@ -146,7 +159,7 @@ func (s *surroundings) WriteRoute(address string, term int64) {
 	})
 }
 
-// leadTo encodes the slice with one endpoint.
+// leadTo encodes the slice with one endpoint, or with none for no address.
 func (s slice) leadTo(address, pod, namespace string, term int64) ([]byte, error) {
 	metadata, _ := s.object["metadata"].(map[string]any)
 	if metadata == nil {
@@ -159,19 +172,29 @@ func (s slice) leadTo(address, pod, namespace string, term int64) ([]byte, error
 	annotations[wire.AnnotationTerm] = strconv.FormatInt(term, 10)
 	metadata["annotations"] = annotations
 	delete(metadata, "managedFields")
-	s.object["endpoints"] = []any{map[string]any{
-		"addresses":  []any{address},
-		"conditions": map[string]any{"ready": true, "serving": true, "terminating": false},
-		"targetRef":  map[string]any{"kind": "Pod", "namespace": namespace, "name": pod},
-	}}
+	endpoints := []any{}
+	if address != "" {
+		endpoints = append(endpoints, map[string]any{
+			"addresses":  []any{address},
+			"conditions": map[string]any{"ready": true, "serving": true, "terminating": false},
+			"targetRef":  map[string]any{"kind": "Pod", "namespace": namespace, "name": pod},
+		})
+	}
+	s.object["endpoints"] = endpoints
 	return json.Marshal(s.object)
 }
 
 // WriteLabels implements tenure.Surroundings. The UID in the patch makes the API server refuse it for another pod.
-func (s *surroundings) WriteLabels(role string, read bool) {
+func (s *surroundings) WriteLabels(role string, read bool, cut string) {
 	s.attempt("label the pod", func(ctx context.Context) (tenure.Event, error) {
 		labels := map[string]string{labelRole: role, labelRead: strconv.FormatBool(read)}
-		document, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.podUID, "labels": labels}})
+		annotations := map[string]any{wire.AnnotationCutOff: nil}
+		if cut != "" {
+			annotations[wire.AnnotationCutOff] = cut
+		}
+		document, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": s.podUID, "labels": labels, "annotations": annotations},
+		})
 		if err != nil {
 			return tenure.Labelled{}, err
 		}
@@ -179,6 +202,35 @@ func (s *surroundings) WriteLabels(role string, read bool) {
 			Method: http.MethodPatch, Type: "application/merge-patch+json", Body: document,
 			Path: fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", url.PathEscape(s.namespace), url.PathEscape(s.pod)),
 		})
-		return tenure.Labelled{Done: err == nil, Role: role, Read: read}, err
+		return tenure.Labelled{Done: err == nil, Role: role, Read: read, Cut: cut}, err
+	})
+}
+
+// ReadCuts implements tenure.Surroundings. A pod that is not there, or not to be read, says nothing.
+func (s *surroundings) ReadCuts(instances []string) {
+	s.attempt("read what the members say", func(ctx context.Context) (tenure.Event, error) {
+		var seen tenure.CutsSeen
+		for _, instance := range instances {
+			body, err := s.server.Do(ctx, call.Request{Method: http.MethodGet, Path: fmt.Sprintf(
+				"/api/v1/namespaces/%s/pods/%s", url.PathEscape(s.namespace), url.PathEscape(instance+"-0"))})
+			if call.CodeOf(err) == http.StatusNotFound {
+				continue
+			}
+			if err != nil {
+				return seen, err
+			}
+			var pod struct {
+				Metadata struct {
+					Annotations map[string]string `json:"annotations"`
+				} `json:"metadata"`
+			}
+			if err := json.Unmarshal(body, &pod); err != nil {
+				return seen, fmt.Errorf("decode the pod of %s: %w", instance, err)
+			}
+			if cut, found := wire.DecodeCutOff(pod.Metadata.Annotations[wire.AnnotationCutOff]); found {
+				seen.Cuts = append(seen.Cuts, cut)
+			}
+		}
+		return seen, nil
 	})
 }

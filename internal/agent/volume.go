@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"meridian.dev/meridian/internal/postgres/server"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -32,12 +33,17 @@ func (v volume) Load() (tenure.Stored, error) {
 }
 
 // Store implements tenure.Volume: the new file takes the place of the old one in one step, and both the file and its
-// name outlive a loss of power.
+// name outlive a loss of power. On a full volume there is a reserve for it: without a fence that is stored, a member
+// could not answer an election.
 func (v volume) Store(stored tenure.Stored) error {
 	document, err := stored.Encode()
 	if err != nil {
 		return err
 	}
+	return server.WithReserve(v.folder, func() error { return v.write(document) })
+}
+
+func (v volume) write(document []byte) error {
 	place := filepath.Join(v.folder, tenureFile)
 	draft, err := os.OpenFile(place+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -3,9 +3,6 @@ package agent
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -14,42 +11,22 @@ import (
 	"meridian.dev/meridian/internal/postgres/controller"
 	"meridian.dev/meridian/internal/postgres/server"
 	"meridian.dev/meridian/internal/tenure"
-	tenures "meridian.dev/meridian/internal/tenure/controller"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/lease"
 	"meridian.dev/meridian/kit/names"
 	"meridian.dev/meridian/kit/supervise"
 )
 
 // world is both loops and everything real that they stand on.
 type world struct {
+	*tenancy
 	real     *server.World
 	instance *controller.Loop
-	tenure   *tenures.Loop
-
-	clock  *bootClock
-	guard  *guard
-	leases *leases
-	peers  *peers
-	events chan tenure.Event
-	tell   func(tenure.Event)
-	wake   chan struct{} // Asks the loop of package tenure for a pass.
 }
-
-// room is for events that have happened during one pass. Whoever has another one waits.
-const room = 256
-
-// watchdogWord is the sub-command of this program that is the watchdog.
-const watchdogWord = "watchdog"
 
 func connect(
 	life context.Context, options Options, supervisor *supervise.Supervisor, lines func([]byte), log logr.Logger,
 ) (*world, error) {
-	w := &world{events: make(chan tenure.Event, room), wake: make(chan struct{}, 1)}
-	var err error
-	if w.clock, err = newBootClock(); err != nil {
-		return nil, err
-	}
+	w := &world{}
 	// Nothing of the pod's environment reaches PostgreSQL by chance.
 	env := []string{"PATH=" + options.Path, "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/tmp"}
 	w.real = server.New(server.Place{
@@ -60,21 +37,21 @@ func connect(
 		Instance: options.Instance, Database: options.Database, Runtime: options.Runtime, Listen: options.Listen,
 		Fresh: newID,
 	}, log)
-	w.guard = &guard{
-		supervisor: supervisor, log: log, changed: w.poke,
-		// The watchdog has next to nothing to do, and shall need next to nothing for it.
-		command: supervise.Command{
-			Path: "/proc/self/exe", Args: []string{watchdogWord}, Env: []string{"GOMAXPROCS=1", "GOGC=20"},
-			Lines: func(line []byte) { log.Info("hearing the watchdog", "line", string(line)) },
-		},
-	}
-	ports, err := w.ports(life, options, log)
+	var err error
+	w.tenancy, err = newTenancy(life, seat{
+		Options: options, owner: options.Database, route: child(options.Database, "rw"), supervisor: supervisor,
+		material: w.real.Mounts.Material, wishes: &wishes{read: w.real.Mounts.Settings}, body: w.instance,
+		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
+	}, log)
 	if err != nil {
 		return nil, err
 	}
-	ports.Fresh = newID
-	w.tenure = tenures.New(ports, options.Instance, options.Address, log.WithName("tenure"))
 	w.instance.Authority = w.tenure
+	w.instance.Instant = w.clock.Now
+	w.instance.Yield = func(token string) {
+		// The loop of the lease decides. Whoever asks does not wait for it, and asks again if nothing comes of it.
+		go w.tell(tenure.SwitchoverAsked{Switchover: wire.Switchover{ID: "restart-" + token}})
+	}
 	return w, w.guard.keep()
 }
 
@@ -82,93 +59,13 @@ func connect(
 // instance and this, at 63 bytes; of 50 random bits no two copies of one database are the same.
 func newID() string { return strings.ToLower(rand.Text()[:10]) }
 
-// ports are those of the loop that decides who the instance is.
-func (w *world) ports(life context.Context, options Options, log logr.Logger) (tenure.Ports, error) {
-	api, err := options.API.server()
-	if err != nil {
-		return tenure.Ports{}, err
-	}
-	tell := func(event tenure.Event) {
-		select {
-		case w.events <- event:
-		case <-life.Done():
-		}
-	}
-	w.tell = tell
-	_, port, err := net.SplitHostPort(options.ReportAddress)
-	if err != nil {
-		return tenure.Ports{}, err
-	}
-	host := func(instance string) string {
-		return fmt.Sprintf("%s-0.%s.%s.svc", instance, child(options.Database, "pods"), options.Namespace)
-	}
-	w.peers = newPeers(w.real.Mounts.Material, host, port, tell)
-	w.peers.known = options.Peers
-	wanted := &wishes{read: w.real.Mounts.Settings}
-	w.leases = &leases{clock: w.clock, tell: tell, client: &lease.Client{
-		Server: api, Namespace: options.Namespace, Name: child(options.Database, "primary"),
-		Annotation: wire.AnnotationRecord, Duration: defaultDuration, Now: time.Now,
-	}}
-	return tenure.Ports{
-		Clock: w.clock, Leases: w.leases, Peers: w.peers, Volume: volume{options.Volume}, Watchdog: w.guard,
-		Surroundings: &surroundings{
-			server: api, namespace: options.Namespace, pod: options.Pod, podUID: options.PodUID,
-			name: child(options.Database, "rw"), tell: tell, log: log,
-			may: func(term int64) bool { return w.tenure.Leads(term) },
-		},
-		Wishes: wanted, Server: w.instance,
-	}, nil
-}
-
 // child names an object of the database as the operator does.
 func child(database, role string) string { return names.LetterLabel().Within(52).Child(database, role) }
-
-// poke asks for a pass of the loop of package tenure.
-func (w *world) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // One is due already.
-	}
-}
-
-// run runs both loops. That of package tenure ends first: it gives away what this instance holds. Then the server is
-// stopped for good.
-func (w *world) run(life context.Context, told <-chan struct{}) error {
-	life, end := context.WithCancel(life)
-	defer end()
-	go w.leases.watch(life)
-	go func() {
-		for {
-			select {
-			case <-w.instance.Changed():
-				w.poke()
-			case <-life.Done():
-				return
-			}
-		}
-	}()
-	stop, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- w.instance.Run(life, stop) }()
-	gone := make(chan error, 1)
-	go func() { gone <- w.tenure.Run(life, told, w.wake, w.events) }()
-	select {
-	case err := <-gone:
-		close(stop)
-		return errors.Join(err, <-ended)
-	case err := <-ended:
-		// A server without its loop is in nobody's hand.
-		return errors.Join(errors.New("the loop of the server has ended"), err)
-	}
-}
 
 func (w *world) servers(log logr.Logger) *servers {
 	return &servers{
 		state: w.instance.State, now: time.Now, log: log, peers: w.peers,
-		ask: func(wish wire.Switchover) { w.tell(tenure.SwitchoverAsked{Switchover: wish}) },
-		tenure: func() (tenures.Shown, time.Duration, bool) {
-			shown, ok := w.tenure.Shown()
-			return shown, w.clock.Now().Since(shown.Snapshot.Now), ok
-		},
+		tenure: w.shown,
 	}
 }
 

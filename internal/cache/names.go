@@ -15,6 +15,9 @@ const (
 	LabelAppOf     = "app.kubernetes.io/instance"
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelComponent = "app.kubernetes.io/component"
+	// LabelRole and LabelRead are put onto each pod by its own agent: what it is, and whether it takes reads.
+	LabelRole = "meridian.dev/role"
+	LabelRead = "meridian.dev/read"
 )
 
 // The containers of an instance's own. A user may add others.
@@ -34,8 +37,18 @@ const (
 	AnnotationTemplate = AnnotationPrefix + "/template"
 	// FieldManager is the author of all writes.
 	FieldManager = "meridian-operator"
+	// AnnotationSettings tells, on a pod, which settings are stored. Writing it makes the kubelet look at once.
+	AnnotationSettings = AnnotationPrefix + "/settings"
+	// AnnotationFlush is a user's request to empty the cache, any text. It is taken away when it was carried out.
+	AnnotationFlush = AnnotationPrefix + "/flush"
+	// SliceManager tells the controllers of the cluster that the EndpointSlice is not theirs.
+	SliceManager = AnnotationPrefix
 	// AuthoritiesKey is the key of the authorities in the Secret of the authority.
 	AuthoritiesKey = "authorities.pem"
+	// OperatorCertificateKey is what the operator presents to agents, in the same Secret.
+	OperatorCertificateKey = "operator.crt"
+	// OperatorPrivateKey is the key to it.
+	OperatorPrivateKey = "operator.key"
 )
 
 // child names a child by its role. A cache has at most 40 characters, so none of these is ever cut.
@@ -46,6 +59,15 @@ func SettingsName(cache string) string { return child(cache, "settings") }
 
 // WriteName is the Service of the primary: the name of the cache itself.
 func WriteName(cache string) string { return cache }
+
+// PodsName is the headless Service by which agents find each other; the budget has its name too.
+func PodsName(cache string) string { return child(cache, "pods") }
+
+// LeaseName is the lease by which the agents agree on the primary.
+func LeaseName(cache string) string { return child(cache, "primary") }
+
+// AgentName is the account of the agents, with its role and binding.
+func AgentName(cache string) string { return child(cache, "agent") }
 
 // ReadName is the Service of all instances that answer reads.
 func ReadName(cache string) string { return child(cache, "ro") }

@@ -36,8 +36,20 @@ const (
 	CreateBinding Verb = "CreateBinding"
 	// StoreCertificates carries out what kit/pki decides.
 	StoreCertificates Verb = "StoreCertificates"
-	// DeletePod cannot be undone: act reads live first.
-	DeletePod Verb = "DeletePod"
+	// DeletePod, RestartPod and DeleteSet cannot be undone: act reads live first. In a pod that is restarted a server
+	// runs.
+	DeletePod  Verb = "DeletePod"
+	RestartPod Verb = "RestartPod"
+	DeleteSet  Verb = "DeleteSet"
+	// CreateLease makes the lease of the agents, once. From then on it is theirs.
+	CreateLease Verb = "CreateLease"
+	// TellPod has the kubelet of a pod look for new settings at once.
+	TellPod Verb = "TellPod"
+	// AskFlush asks the agent of the primary to empty the cache, EndFlush takes the user's request away.
+	AskFlush Verb = "AskFlush"
+	EndFlush Verb = "EndFlush"
+	// FollowDatabase has the cache deleted together with its database, or no longer.
+	FollowDatabase Verb = "FollowDatabase"
 )
 
 // Action is one write, and the state of the world that it was decided on.
@@ -48,8 +60,9 @@ type Action struct {
 	// UID and ResourceVersion must still be those of the object, empty for one that must not exist.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Bytes is the memory of a ResizePod.
+	// Bytes is the memory of a ResizePod, and Text the hash of a TellPod, the id of a request, or the UID of a database.
 	Bytes int64  `json:"bytes,omitempty"`
+	Text  string `json:"text,omitempty"`
 	Why   string `json:"why"`
 	// Repair says that the action undoes what somebody else has changed.
 	Repair bool `json:"repair,omitempty"`
@@ -106,10 +119,12 @@ type Design struct {
 	Identity
 	Spec   v1alpha1.GeoCacheSpec
 	Images Images
-	// Primary is the instance that the write Service selects.
-	Primary string
-	// Instances are the names of the wanted instances, by serial number.
-	Instances []string
+	// LeaseUID is the lease that the settings name. Nothing that reads them is made before.
+	LeaseUID string
+	// Family is that of the write address, such as IPv4, empty while it has none.
+	Family string
+	// Instances are the names of the wanted instances, by serial number, and Leaving those that exist beside them.
+	Instances, Leaving []string
 }
 
 // Memory is the memory for data that the design asks for, in bytes.

@@ -17,8 +17,14 @@ type Snapshot struct {
 	Images Images `json:"images"`
 	// Database is the one that the cache serves.
 	Database Database `json:"database,omitzero"`
-	// Routed is the instance that the write Service selects now, empty if there is no such Service.
-	Routed string `json:"routed,omitempty"`
+	Lease    Lease    `json:"lease,omitzero"`
+	Route    Route    `json:"route,omitzero"`
+	// Stored are the settings that are written.
+	Stored Settings `json:"stored,omitzero"`
+	// Flush is the request to empty the cache, by its id, empty if there is none.
+	Flush string `json:"flush,omitempty"`
+	// Follows is the UID of the database that the cache is deleted with, empty if with none.
+	Follows string `json:"follows,omitempty"`
 	// Instances that exist in part or in whole, by serial number.
 	Instances []Instance `json:"instances,omitempty"`
 	// Children are the objects that the spec asks for, each compared with what is there, by kind and name.
@@ -50,8 +56,41 @@ type Images struct {
 
 // Database is what a cache knows of its database. Whether that is well is not the cache's business.
 type Database struct {
-	Exists   bool `json:"exists,omitempty"`
-	Deleting bool `json:"deleting,omitempty"`
+	Exists     bool   `json:"exists,omitempty"`
+	UID        string `json:"uid,omitempty"`
+	Deleting   bool   `json:"deleting,omitempty"`
+	Hibernated bool   `json:"hibernated,omitempty"`
+}
+
+// Lease is what the agents have agreed on.
+type Lease struct {
+	// UID is empty if there is none.
+	UID string `json:"uid,omitempty"`
+	// Foreign is who has the name, if it is not this cache, and Problem why its record cannot be understood.
+	Foreign string `json:"foreign,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Holder is the instance that is the primary, empty if none is, and Term counts the primaries.
+	Holder string `json:"holder,omitempty"`
+	Term   int64  `json:"term,omitempty"`
+	// Members are the instances that could become the primary.
+	Members []string `json:"members,omitempty"`
+}
+
+// Route is the write address.
+type Route struct {
+	// Family is that of the Service, empty if there is none.
+	Family string `json:"family,omitempty"`
+	// Target is the instance that it leads to, empty if to none, and Term the term of the primary that wrote so.
+	Target string `json:"target,omitempty"`
+	Term   int64  `json:"term,omitempty"`
+}
+
+// Settings are those that are written for the agents.
+type Settings struct {
+	// LeaseUID is the lease that they name, empty if there are none.
+	LeaseUID string `json:"leaseUID,omitempty"`
+	// Hash identifies them.
+	Hash string `json:"hash,omitempty"`
 }
 
 // Child is one object that the spec asks for.
@@ -89,6 +128,12 @@ const (
 	KindSet      = "StatefulSet"
 	KindSecret   = "Secret"
 	KindPod      = "Pod"
+	KindLease    = "Lease"
+	KindSlice    = "EndpointSlice"
+	KindBudget   = "PodDisruptionBudget"
+	KindAccount  = "ServiceAccount"
+	KindRole     = "Role"
+	KindBinding  = "RoleBinding"
 )
 
 // Instance is a server with its pod, as far as it exists.
@@ -103,7 +148,9 @@ type Instance struct {
 
 // Set is the StatefulSet of an instance.
 type Set struct {
-	UID string `json:"uid"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
 	// Observed says that the StatefulSet controller has seen its latest generation.
 	Observed bool `json:"observed,omitempty"`
 	// Wish and Template are the marks of its template, see AnnotationWish and AnnotationTemplate.
@@ -120,6 +167,9 @@ type Pod struct {
 	Ready           bool   `json:"ready,omitempty"`
 	Deleting        bool   `json:"deleting,omitempty"`
 	Node            string `json:"node,omitempty"`
+	Address         string `json:"address,omitempty"`
+	// Settings is the hash that its kubelet was told of.
+	Settings string `json:"settings,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no server runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
 	// Limit is the memory that the server's container shall have, Actual what the kubelet has carried out of it, both in
@@ -152,9 +202,20 @@ type Report struct {
 	Role          string `json:"role,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
 	SettingsHash  string `json:"settingsHash,omitempty"`
-	// Allowed is the memory for data in force, Resident what the server takes from its container, both in bytes.
+	// Serving says that it lets applications in, Streams that it follows the primary.
+	Serving bool `json:"serving,omitempty"`
+	Streams bool `json:"streams,omitempty"`
+	// Flushed is the last request to empty the cache that it has carried out.
+	Flushed string `json:"flushed,omitempty"`
+	// Allowed is the memory for data in force, Used what is kept, Resident what the server takes from its container, all
+	// in bytes.
 	Allowed        int64    `json:"allowed,omitempty"`
+	Used           int64    `json:"used,omitempty"`
 	Resident       int64    `json:"resident,omitempty"`
+	Clients        int64    `json:"clients,omitempty"`
+	Hits           int64    `json:"hits,omitempty"`
+	Misses         int64    `json:"misses,omitempty"`
+	Evicted        int64    `json:"evicted,omitempty"`
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	Reason         string   `json:"reason,omitempty"`
 	Message        string   `json:"message,omitempty"`
@@ -207,6 +268,20 @@ func (s Snapshot) Instance(name string) (Instance, bool) {
 		}
 	}
 	return Instance{}, false
+}
+
+// LeaseLost says that the lease is not the one that the settings name: the agents obey nothing else.
+func (s Snapshot) LeaseLost() bool {
+	return s.Stored.LeaseUID != "" && (s.Lease.UID != s.Stored.LeaseUID || s.Lease.Foreign != "")
+}
+
+// Asleep says that there shall be no instances, because the database has none.
+func (s Snapshot) Asleep() bool { return s.Spec.FollowDatabase && s.Database.Hibernated }
+
+// Serves says that an instance is the primary, by the lease and by its own word.
+func (s Snapshot) Serves(instance Instance) bool {
+	return instance.Name != "" && s.Lease.Holder == instance.Name && instance.Report.Reachable &&
+		instance.Report.Role == "primary" && instance.Report.Serving
 }
 
 // Built says that there is an instance already.

@@ -34,6 +34,12 @@ const (
 	AnnotationOwner = AnnotationPrefix + "/owner"
 	// AnnotationWish tells, on a pod, what the spec asked of it: see render.Wish.
 	AnnotationWish = AnnotationPrefix + "/wish"
+	// AnnotationTemplate names, on a pod, the template that it was made from: see render.Template.
+	AnnotationTemplate = AnnotationPrefix + "/template"
+	// AnnotationRestart tells, on a pod, which spec.restart it was made for.
+	AnnotationRestart = AnnotationPrefix + "/restart"
+	// AnnotationMetadata tells, on a pod, which labels and annotations are the user's.
+	AnnotationMetadata = AnnotationPrefix + "/metadata"
 	// AnnotationSystemIdentifier keeps the identity of the data on the claim, which outlives every other child.
 	AnnotationSystemIdentifier = AnnotationPrefix + "/system-identifier"
 	// FieldManager is the author of all writes.

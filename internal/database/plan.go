@@ -19,11 +19,25 @@ type Plan struct {
 	Pending []string `json:"pending,omitempty"`
 	// Restarts are those of Pending that come from Meridian and not from the spec: nothing is missing without them.
 	Restarts []string `json:"restarts,omitempty"`
+	// Roll is how far a change that restarts instances has come.
+	Roll Roll `json:"-"`
 	// Again is when to look again although nothing has happened.
 	Again time.Duration `json:"-"`
 	// Design is what the children are rendered from.
 	Design Design `json:"-"`
 }
+
+// Roll is how far a change that restarts instances has come, empty if there is none.
+type Roll string
+
+// The stages of such a change.
+const (
+	// RollHeld means that it waits for other databases.
+	RollHeld    Roll = "Held"
+	RollRunning Roll = "Running"
+	// RollStopped means that it has done harm.
+	RollStopped Roll = "Stopped"
+)
 
 // Verb is what an action does.
 type Verb string
@@ -33,6 +47,8 @@ const (
 	// Create and Update bring a child to what is rendered.
 	Create Verb = "Create"
 	Update Verb = "Update"
+	// Remove deletes a child that the spec does not ask for any more.
+	Remove Verb = "Remove"
 	// Grow raises the size of a claim, and changes nothing else.
 	Grow Verb = "Grow"
 	// StoreRecord writes the record where it is missing, and changes nothing else.
@@ -44,11 +60,19 @@ const (
 	// Guard and Release put the finalizer onto the database and take it off. Guard also stamps it with the installation.
 	Guard   Verb = "Guard"
 	Release Verb = "Release"
-	// CreateLease makes the lease, once; FreeLease takes its finalizer off, and changes nothing else.
+	// CreateLease makes the lease, once, and again, empty, when it is lost; AdoptLease writes into the settings that the
+	// agents have taken the new one over. FreeLease takes its finalizer off, and changes nothing else.
 	CreateLease Verb = "CreateLease"
+	AdoptLease  Verb = "AdoptLease"
 	FreeLease   Verb = "FreeLease"
 	// SetInstances writes into the settings which instances shall have a copy, and changes nothing else.
 	SetInstances Verb = "SetInstances"
+	// RestartServer writes into the settings that the server of an instance is to be started anew.
+	RestartServer Verb = "RestartServer"
+	// ResizePod gives a running container another size.
+	ResizePod Verb = "ResizePod"
+	// LabelPod gives a running pod the labels and annotations of the user.
+	LabelPod Verb = "LabelPod"
 	// TellPod writes onto a pod which settings are stored, so that its kubelet looks at once.
 	TellPod Verb = "TellPod"
 	// NoteRequest writes down that a requested switchover begins, EndRequest takes the request away.
@@ -56,9 +80,10 @@ const (
 	EndRequest  Verb = "EndRequest"
 	// SwitchOver asks the agent of the holder to hand the lease over. It writes nothing.
 	SwitchOver Verb = "SwitchOver"
-	// DeleteClaim, DeletePod, RemovePod and DeleteSet cannot be undone: act reads live first. RemovePod does not wait for
-	// the node of the pod.
+	// DeleteClaim, DeletePod, ReplacePod, RemovePod and DeleteSet cannot be undone: act reads live first. DeletePod is
+	// for a pod that never started, ReplacePod for one that works, RemovePod does not wait for the node of the pod.
 	DeleteClaim Verb = "DeleteClaim"
+	ReplacePod  Verb = "ReplacePod"
 	DeletePod   Verb = "DeletePod"
 	RemovePod   Verb = "RemovePod"
 	DeleteSet   Verb = "DeleteSet"
@@ -77,6 +102,18 @@ type Action struct {
 	Instances []string `json:"instances,omitempty"`
 	// Hash is that of the settings that TellPod tells of.
 	Hash string `json:"hash,omitempty"`
+	// Template is the one from which a replaced pod is made again.
+	Template string `json:"template,omitempty"`
+	// Size is what ResizePod gives.
+	Size *Size `json:"size,omitempty"`
+	// Lease is the one that AdoptLease names.
+	Lease string `json:"lease,omitempty"`
+	// Succeeds is the lost lease in whose place a new one is made.
+	Succeeds string `json:"succeeds,omitempty"`
+	// Token is the word by which the server of the Target is started anew.
+	Token string `json:"token,omitempty"`
+	// Stay says that a primary does not hand over for it.
+	Stay bool `json:"stay,omitempty"`
 	// Request and Target are the switchover that is meant, Term the one that it shall end.
 	Request string `json:"request,omitempty"`
 	Target  string `json:"target,omitempty"`
@@ -129,6 +166,8 @@ type Design struct {
 	Family string
 	// Instances are those that shall have a copy, as it is written down.
 	Instances []InstanceDesign
+	// Restarts are the servers that were asked to start anew, as it is written down.
+	Restarts []Restart
 	// Leaving are instances that are no longer wanted and still there.
 	Leaving []string
 }
@@ -139,6 +178,12 @@ type InstanceDesign struct {
 	Name   string
 	// Size is never below what the claim asks for already: a volume cannot shrink.
 	Size resource.Quantity
+	// Restart is the spec.restart for which its pod is made. One that is taken out of the spec stays as it was.
+	Restart string
+	// Template is the name of the template that its pod is made from, see render.Template.
+	Template string
+	// Stopped says that it shall have no pod.
+	Stopped bool
 }
 
 // Wants says that the instance shall have a copy.

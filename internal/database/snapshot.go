@@ -35,6 +35,12 @@ type Snapshot struct {
 	Orphaning bool `json:"orphaning,omitempty"`
 	// Request is the switchover that a user asks for, nil for none.
 	Request *Request `json:"request,omitempty"`
+	// Refusals are what was asked for lately and refused, by an agent or by a node, sorted by id.
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Fleet is what the other databases of this operator allow.
+	Fleet Fleet `json:"fleet,omitzero"`
+	// Trial is what the API server says about the wanted pod template, nil if nobody had to ask.
+	Trial *Trial `json:"trial,omitempty"`
 	// Classes are the storage classes of the cluster, for a database that has no volume yet; nil if they are not known.
 	Classes []StorageClass `json:"classes,omitempty"`
 	// LostAfter is how long a node may be away before its instances are replaced.
@@ -43,6 +49,8 @@ type Snapshot struct {
 	Instances []Instance `json:"instances,omitempty"`
 	// Children are the objects that the spec asks for, each compared with what is there, by kind and name.
 	Children []Child `json:"children,omitempty"`
+	// Surplus are objects of ours that the spec asked for once and does not any more.
+	Surplus []Child `json:"surplus,omitempty"`
 	// Problem is why some children cannot be told from the spec, such as a pod template that does not merge. They are not
 	// among the Children then.
 	Problem string `json:"problem,omitempty"`
@@ -87,6 +95,8 @@ type Settings struct {
 	Hash      string   `json:"hash,omitempty"`
 	LeaseUID  string   `json:"leaseUID,omitempty"`
 	Instances []string `json:"instances,omitempty"`
+	// Restarts are the servers that were asked to start anew, sorted by instance.
+	Restarts []Restart `json:"restarts,omitempty"`
 }
 
 // Child is one object that the spec asks for.
@@ -201,8 +211,12 @@ type Set struct {
 	// Observed says that the StatefulSet controller has seen its latest generation; Revision is valid only then.
 	Observed bool   `json:"observed,omitempty"`
 	Revision string `json:"revision,omitempty"`
-	// Wish is what the spec asked of its pods when the template was written, see render.Wish.
-	Wish string `json:"wish,omitempty"`
+	// Template, Wish and Restart are those of the template that it has: see render.Template and render.Wish.
+	Template string `json:"template,omitempty"`
+	Wish     string `json:"wish,omitempty"`
+	Restart  string `json:"restart,omitempty"`
+	// Stopped says that it shall have no pod.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Pod is the pod of an instance.
@@ -210,17 +224,44 @@ type Pod struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 	Revision        string `json:"revision,omitempty"`
-	Wish            string `json:"wish,omitempty"`
-	Ready           bool   `json:"ready,omitempty"`
-	Deleting        bool   `json:"deleting,omitempty"`
-	Node            string `json:"node,omitempty"`
-	Address         string `json:"address,omitempty"`
+	// Template, Wish and Restart are those of the template that it was made from.
+	Template string `json:"template,omitempty"`
+	Wish     string `json:"wish,omitempty"`
+	Restart  string `json:"restart,omitempty"`
+	Ready    bool   `json:"ready,omitempty"`
+	Deleting bool   `json:"deleting,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Address  string `json:"address,omitempty"`
 	// Settings is the hash of the settings that the kubelet was last told of.
 	Settings string `json:"settings,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no PostgreSQL runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
+	// Metadata are the labels and annotations that the user has given it, see render.Metadata.
+	Metadata string `json:"metadata,omitempty"`
+	// CPU and Memory are what its database container asks for, Resize is how far a change of them has come.
+	CPU           resource.Quantity `json:"cpu,omitzero"`
+	Memory        resource.Quantity `json:"memory,omitzero"`
+	Resize        PodResize         `json:"resize,omitempty"`
+	ResizeMessage string            `json:"resizeMessage,omitempty"`
 	// UnplacedSince is since when no node can take it, zero if one can.
 	UnplacedSince time.Time `json:"unplacedSince,omitzero"`
+}
+
+// PodResize is how far a change of CPU or memory has come, empty if none is under way.
+type PodResize string
+
+// The stages of a change of CPU or memory.
+const (
+	PodResizeRunning PodResize = "Running"
+	// PodResizeDeferred means that the node has no room now, PodResizeInfeasible that it never will.
+	PodResizeDeferred   PodResize = "Deferred"
+	PodResizeInfeasible PodResize = "Infeasible"
+)
+
+// Size is what a database container gets.
+type Size struct {
+	CPU    resource.Quantity `json:"cpu"`
+	Memory resource.Quantity `json:"memory"`
 }
 
 // Report is what the agent of an instance says.
@@ -235,7 +276,10 @@ type Report struct {
 	ServerVersion    string   `json:"serverVersion,omitempty"`
 	SettingsHash     string   `json:"settingsHash,omitempty"`
 	PendingRestart   []string `json:"pendingRestart,omitempty"`
-	Incarnation      string   `json:"incarnation,omitempty"`
+	// Restart is the token by which its server was started last, Parameters are those that are not as wanted.
+	Restart     string      `json:"restart,omitempty"`
+	Parameters  []Parameter `json:"parameters,omitempty"`
+	Incarnation string      `json:"incarnation,omitempty"`
 	// Term and Holder are the lease as the agent knows it.
 	Term   int64  `json:"term,omitempty"`
 	Holder string `json:"holder,omitempty"`
@@ -243,10 +287,63 @@ type Report struct {
 	Serving bool          `json:"serving,omitempty"`
 	Streams bool          `json:"streams,omitempty"`
 	Lag     time.Duration `json:"lag,omitempty"`
+	// Full says that there is hardly room left on its volume, so that writes are refused.
+	Full bool `json:"full,omitempty"`
+	// Libraries have another version than when data was written that depends on them.
+	Libraries []Library `json:"libraries,omitempty"`
 	// LagBytes is what a replica lacks.
 	LagBytes uint64 `json:"lagBytes,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
+}
+
+// Parameter is one that is not as wanted on an instance. State is a wire.Condition.
+type Parameter struct {
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Current string `json:"current,omitempty"`
+	Wanted  string `json:"wanted,omitempty"`
+}
+
+// Library is one whose version has changed.
+type Library struct {
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	Now    string `json:"now"`
+	// Indexes depend on it and were not built since, More is how many others do.
+	Indexes []string `json:"indexes,omitempty"`
+	More    int      `json:"more,omitempty"`
+}
+
+// Restart is a server that is to be started anew, see wire.Restart.
+type Restart struct {
+	Instance string `json:"instance"`
+	Token    string `json:"token"`
+	// Stay says that a primary does not hand over for it.
+	Stay bool `json:"stay,omitempty"`
+}
+
+// Trial is what the API server says about a pod from the wanted template.
+type Trial struct {
+	// Template is the one that was tried.
+	Template string `json:"template"`
+	// Refusal is why it takes no such pod, Unknown why it gave no answer.
+	Refusal string `json:"refusal,omitempty"`
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Fleet is what the other databases of this operator allow.
+type Fleet struct {
+	// Held says why no restart may begin, empty if one may.
+	Held string `json:"held,omitempty"`
+}
+
+// Refusal is the word of an agent that it will not hand over, or of a node that it has no room.
+type Refusal struct {
+	// ID is what was refused: the id of a switchover, or ResizeID.
+	ID  string    `json:"id"`
+	Why string    `json:"why"`
+	At  time.Time `json:"at"`
 }
 
 // Lease is what is known of the lease of the database.
@@ -269,6 +366,10 @@ type Lease struct {
 	// Members are the copies that acknowledged writes are counted on, W is how many of them have each.
 	Members []Member `json:"members,omitempty"`
 	W       int      `json:"w,omitempty"`
+	// Succeeds is the lease in whose place the operator has made this one, Before are all those that its record stands
+	// in the place of.
+	Succeeds string   `json:"succeeds,omitempty"`
+	Before   []string `json:"before,omitempty"`
 	// Copy is the record of the data as the lease has it.
 	Copy Record `json:"copy,omitzero"`
 	// Switchover is the id of the request that the holder carries out.
@@ -338,6 +439,21 @@ type Certificates struct {
 	Problem string `json:"problem,omitempty"`
 	// Again is when to look again.
 	Again time.Time `json:"again,omitzero"`
+}
+
+// Refusal returns what was said to a request, nil if it was not refused.
+func (s Snapshot) Refusal(id string) *Refusal {
+	for i := range s.Refusals {
+		if s.Refusals[i].ID == id {
+			return &s.Refusals[i]
+		}
+	}
+	return nil
+}
+
+// ResizeID is the request to give a pod another size.
+func ResizeID(pod string, size Size) string {
+	return "resize-" + pod + "-" + size.CPU.String() + "-" + size.Memory.String()
 }
 
 // AuthorityLost says that there is no authority any more, although somebody trusts one: a leaf of it was issued, or

@@ -36,14 +36,15 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 	if err := labelled.Register(tracker); err != nil {
 		return fmt.Errorf("register the metrics of %s: %w", name, err)
 	}
-	author := authorOf(part.GetScheme())
+	author, counted := authorOf(part.GetScheme()), s.observer.Client(part.GetClient())
 	reconciler, err := cacheloop.New(loop.Config{
-		Name: name, Client: part.GetClient(), Live: part.GetAPIReader(), Tracker: tracker,
+		Name: name, Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
 		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.CacheImages, Now: time.Now, Ask: observe.AskAgent,
 	}, act.Actor{
-		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
+		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
+		Flush: act.FlushAgent,
 	}, func(types.NamespacedName) {})
 	if err != nil {
 		return fmt.Errorf("put the loop of %s together: %w", name, err)

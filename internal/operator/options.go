@@ -40,6 +40,9 @@ type Options struct {
 	LeaderElection bool
 	// Workers is how many databases are worked on at the same time in each scope.
 	Workers int
+	// Rolls is how many databases may be restarted instance by instance at once, RollFailures after how many of them have
+	// stopped at harm no other one begins.
+	Rolls, RollFailures int
 	// LostAfter is how long a node may be away before its instances are replaced.
 	LostAfter time.Duration
 	// Webhook has every replica answer the API server about objects before they are stored.
@@ -53,7 +56,7 @@ func Defaults() Options {
 	const agent = "localhost/meridian/meridian:dev"
 	return Options{
 		Home: HomeNamespace, MetricsAddress: ":8080", ProbeAddress: ":8081", LeaderElection: true, Workers: 4,
-		Webhook: true, LostAfter: 5 * time.Minute,
+		Webhook: true, LostAfter: 5 * time.Minute, Rolls: 10, RollFailures: 5,
 		Images: database.Images{Agent: agent, Server: "localhost/meridian/postgis"},
 		CacheImages: cache.Images{
 			Agent: agent, Redis: "localhost/meridian/redis:8", Valkey: "localhost/meridian/valkey:8",
@@ -82,6 +85,9 @@ func (o Options) check() error {
 	}
 	if o.LostAfter < time.Minute {
 		problems = append(problems, errors.New("--node-lost-after must be at least 1m: nodes restart"))
+	}
+	if o.Rolls < 0 || o.RollFailures < 0 {
+		problems = append(problems, errors.New("--max-rolls and --max-roll-failures must not be negative"))
 	}
 	if o.Workers < 1 {
 		problems = append(problems, errors.New("--workers must be at least 1"))

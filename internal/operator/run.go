@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	figures "meridian.dev/meridian/internal/metrics"
 	"meridian.dev/meridian/internal/webhook"
 	"meridian.dev/meridian/kit/loop"
 )
@@ -71,12 +73,17 @@ func assemble(ctx context.Context, config *rest.Config, options Options) (manage
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	observer, err := figures.NewObserver(metrics.Registry, time.Now)
+	if err != nil {
+		return nil, err
+	}
 	if options.Webhook {
 		if err := webhook.Add(assembled, webhook.Options{Home: options.Home}); err != nil {
 			return nil, fmt.Errorf("add the webhook: %w", err)
 		}
 	}
 	for _, scope := range options.scopes(measured) {
+		scope.observer = observer
 		if err := scope.add(ctx, assembled); err != nil {
 			return nil, err
 		}

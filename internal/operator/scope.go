@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -16,10 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
 	databaseloop "meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/internal/database/observe"
+	figures "meridian.dev/meridian/internal/metrics"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
@@ -32,16 +35,21 @@ type scope struct {
 	namespace string
 	options   Options
 	metrics   *loop.Metrics
+	// observer counts writes.
+	observer *figures.Observer
+	// fleet is what the databases of all scopes leave to each other.
+	fleet *observe.Fleet
 }
 
 // scopes returns one for each namespace that the operator works in.
 func (o Options) scopes(metrics *loop.Metrics) []scope {
+	fleet := &observe.Fleet{Most: o.Rolls, Failures: o.RollFailures}
 	if len(o.Namespaces) == 0 {
-		return []scope{{options: o, metrics: metrics}}
+		return []scope{{options: o, metrics: metrics, fleet: fleet}}
 	}
 	var list []scope
 	for _, namespace := range o.Namespaces {
-		list = append(list, scope{namespace: namespace, options: o, metrics: metrics})
+		list = append(list, scope{namespace: namespace, options: o, metrics: metrics, fleet: fleet})
 	}
 	return list
 }
@@ -79,10 +87,12 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 		return err
 	}
 	named := prometheus.WrapRegistererWith(prometheus.Labels{"scope": s.name()}, metrics.Registry)
-	if err := named.Register(tracker); err != nil {
-		return fmt.Errorf("register the metrics of %s: %w", s.name(), err)
+	for _, collector := range []prometheus.Collector{tracker, figures.Resources(part.GetClient())} {
+		if err := named.Register(collector); err != nil {
+			return fmt.Errorf("register the metrics of %s: %w", s.name(), err)
+		}
 	}
-	pulse := &observe.Pulse{}
+	pulse := &children.Pulse{Label: database.LabelDatabase}
 	reconciler, err := s.loop(part, tracker, pulse)
 	if err != nil {
 		return fmt.Errorf("put the loop of %s together: %w", s.name(), err)
@@ -112,18 +122,25 @@ func (s scope) track(ctx context.Context, part cluster.Cluster) (*expect.Tracker
 	return expect.New(caches, part.GetScheme(), expect.Options{}), nil
 }
 
-func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *observe.Pulse) (*databaseloop.Loop, error) {
-	author := authorOf(part.GetScheme())
+func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *children.Pulse) (*databaseloop.Loop, error) {
+	author, refusals, counted := authorOf(part.GetScheme()), &observe.Refusals{}, s.observer.Client(part.GetClient())
 	return databaseloop.New(loop.Config{
-		Name: s.name(), Client: part.GetClient(), Live: part.GetAPIReader(), Tracker: tracker,
+		Name: s.name(), Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
 		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
-		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse,
+		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
+		Fleet: s.fleet,
+		Try: func(ctx context.Context, pod *corev1.Pod) error {
+			return part.GetClient().Create(ctx, pod, client.DryRunAll)
+		},
 	}, act.Actor{
-		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
-		Tell: act.TellAgent,
-	}, func(types.NamespacedName) {})
+		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
+		Tell: act.TellAgent, Refused: refusals.Note, Begin: s.fleet.Begin,
+	}, func(gone types.NamespacedName) {
+		refusals.Forget(gone)
+		s.fleet.Forget(gone)
+	})
 }
 
 // authorOf is the name under which all children are written, for good.

@@ -50,6 +50,8 @@ type RecordInitialised struct {
 type RecordSettings struct {
 	Why
 	Settings wire.Settings
+	// Kept are the parameters that are in force until then.
+	Kept []wire.Parameter
 	// Spare says that the server can do with the complete files of before: when this fails, the rest goes on with them.
 	Spare bool
 }
@@ -100,6 +102,8 @@ type StartServer struct {
 	Mark string
 	// Primary says that it leads, which it must have the right to.
 	Primary bool
+	// Restart is the token that is done by it.
+	Restart string
 	// Withdraw is a timeline that a promotion may have begun and never written to: the next promotion is to get it.
 	Withdraw int
 }
@@ -140,6 +144,36 @@ type UpdateExtension struct {
 	Database, Name, To string
 }
 
+// NoteLibraries notes the versions of libraries that the application's database is written with.
+type NoteLibraries struct {
+	Why
+	Database, Versions string
+}
+
+// Verb implements Action.
+func (a NoteLibraries) Verb() string { return "NoteLibraries " + a.Versions }
+
+// SpendReserve gives up what was held back, so that a server can start. KeepReserve holds it back again.
+type SpendReserve struct{ Why }
+
+// KeepReserve is the other way round.
+type KeepReserve struct{ Why }
+
+// AskToYield asks the loop of the lease to give the place to another member, so that this server can be started anew.
+type AskToYield struct {
+	Why
+	Token string
+}
+
+// Verb implements Action.
+func (SpendReserve) Verb() string { return "SpendReserve" }
+
+// Verb implements Action.
+func (KeepReserve) Verb() string { return "KeepReserve" }
+
+// Verb implements Action.
+func (a AskToYield) Verb() string { return "AskToYield for " + a.Token }
+
 // Verb implements Action.
 func (LockVolume) Verb() string { return "LockVolume" }
 
@@ -156,7 +190,13 @@ func (a RecordInitialised) Verb() string { return "RecordInitialised " + a.Syste
 func (a RecordSettings) Verb() string { return "RecordSettings" }
 
 // Verb implements Action.
-func (a RecordRefused) Verb() string { return "RecordRefused " + strings.Join(a.Refused.Names, " ") }
+func (a RecordRefused) Verb() string {
+	verb := "RecordRefused " + strings.Join(a.Refused.Names, " ")
+	if len(a.Refused.Bare) > 0 {
+		verb += " without " + strings.Join(a.Refused.Bare, " ")
+	}
+	return verb
+}
 
 // Verb implements Action.
 func (a RecordApplication) Verb() string {

@@ -79,6 +79,9 @@ type Disk interface {
 	Withdraw(timeline int) error
 	// History reads the history of a timeline, which must be there.
 	History(timeline int) (History, error)
+	// SpendReserve gives up what is held back on the volume, KeepReserve holds it back.
+	SpendReserve() error
+	KeepReserve() error
 	// Marked returns the record, and whether a server that runs is, or would start as, a replica. It may be called from
 	// any goroutine.
 	Marked() (record *Record, replica bool, err error)
@@ -90,8 +93,9 @@ type Copies interface {
 	Ask(ctx context.Context, source Source) (Upstream, error)
 	// Discard removes the data directory.
 	Discard(ctx context.Context) error
-	// Clone copies the data of another server beside the place and moves it there.
-	Clone(ctx context.Context, source Source) error
+	// Clone copies the data of another server beside the place and moves it there. It tells how many bytes are done and
+	// how many there are, from any goroutine.
+	Clone(ctx context.Context, source Source, progress func(done, total int64)) error
 	// Rewind makes the data fit that of another server.
 	Rewind(ctx context.Context, source Source) error
 }
@@ -103,6 +107,8 @@ type Source struct {
 	Port          uint16
 	// Instance is who copies.
 	Instance string
+	// Slot is the place in the log that is kept there for the copy, from before it begins.
+	Slot string
 }
 
 // Probe writes a little, again and again, to a server that leads, in a goroutine of its own.
@@ -116,8 +122,9 @@ type Probe interface {
 // Runner is the process of the server.
 type Runner interface {
 	Look() Process
-	// Start starts the server, and remembers the mark of its configuration. As what, says the data directory.
-	Start(mark string) error
+	// Start starts the server, and remembers the mark of its configuration and the token that it was started by. As what,
+	// says the data directory.
+	Start(mark, restart string) error
 	// Stop ends the server within a bound, whatever sessions are open.
 	Stop(ctx context.Context) error
 	// KillLeftover kills what lives of a server that has ended.
@@ -156,4 +163,6 @@ type SQL interface {
 	Checkpoint(ctx context.Context) error
 	CreateExtension(ctx context.Context, database, name string) error
 	UpdateExtension(ctx context.Context, database, name, to string) error
+	// NoteLibraries notes the versions of libraries that a database is written with, in the database itself.
+	NoteLibraries(ctx context.Context, database, versions string) error
 }

@@ -35,6 +35,9 @@ type Record struct {
 	// Refused are parameters of these settings that PostgreSQL does not accept. They are left out of its files, because
 	// it would not start with them.
 	Refused *Refused `json:"refused,omitempty"`
+	// Kept are the parameters that were in force before these settings, sorted by name: one of the settings that is
+	// refused stays as it was.
+	Kept []wire.Parameter `json:"kept,omitempty"`
 }
 
 // Refused are parameters that PostgreSQL does not accept. It holds for the settings with this hash alone: new ones are
@@ -42,6 +45,8 @@ type Record struct {
 type Refused struct {
 	Settings string   `json:"settings"`
 	Names    []string `json:"names"`
+	// Bare are those among them whose kept value is refused as well.
+	Bare []string `json:"bare,omitempty"`
 }
 
 // Step is something that takes more than one write.

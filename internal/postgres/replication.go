@@ -27,6 +27,12 @@ type Replication struct {
 	// Slots are the places that are kept for others, Busy those that are in use.
 	Slots []string `json:"slots,omitempty"`
 	Busy  []string `json:"busy,omitempty"`
+	// Lost are the slots whose log is not kept any more. Since is where the log of each of the others begins.
+	Lost  []string          `json:"lost,omitempty"`
+	Since map[string]uint64 `json:"since,omitempty"`
+	// Idle is how long each slot was seen to be used by nobody. Former are those of members that are none any more.
+	Idle   map[string]time.Duration `json:"idle,omitempty"`
+	Former []string                 `json:"former,omitempty"`
 	// Place is how far the copy of a replica has come, nil while unknown.
 	Place *tenure.Position `json:"place,omitempty"`
 	// Roles says that the roles of the agents exist.
@@ -47,6 +53,9 @@ type Sender struct {
 	Priority int         `json:"priority,omitempty"`
 	Began    time.Time   `json:"began,omitzero"`
 }
+
+// Near is how many bytes a replica may lack and still count as near.
+const Near = 16 << 20
 
 // Upstream is what another server says of itself.
 type Upstream struct {
@@ -99,6 +108,10 @@ type Job struct {
 	Problem  string    `json:"problem,omitempty"`
 	Failures int       `json:"failures,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
+	// Began is when the present or last one began, Done and Total are bytes, of a clone.
+	Began time.Time `json:"began,omitzero"`
+	Done  int64     `json:"done,omitempty"`
+	Total int64     `json:"total,omitempty"`
 }
 
 // Essence is what a long act under a standing is about: it goes on as long as this stays the same, whatever else of the

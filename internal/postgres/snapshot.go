@@ -24,7 +24,8 @@ type Snapshot struct {
 
 	// Standing is what the instance is told to be.
 	Standing tenure.Standing `json:"standing,omitzero"`
-	// Fenced is the highest serial number of a standing by which this instance takes nothing from a primary any more (F1).
+	// Fenced is the highest serial number of a standing by which this instance takes nothing from a primary any more
+	// (F1).
 	Fenced uint64 `json:"fenced,omitempty"`
 
 	Settings    Settings    `json:"settings"`
@@ -52,6 +53,10 @@ type Snapshot struct {
 	Rewinding string `json:"rewinding,omitempty"`
 	// Remembered is the start of the primary that this process was when it last answered, empty if it was none.
 	Remembered string `json:"remembered,omitempty"`
+	// Asked is since when this start of the server has wanted to give its place away for a restart, zero if it has not.
+	Asked time.Time `json:"asked,omitzero"`
+	// AskedLast is when it last said so.
+	AskedLast time.Time `json:"askedLast,omitzero"`
 	// Hung says that the server, as a primary, did not write for several seconds.
 	Hung bool `json:"hung,omitempty"`
 }
@@ -81,8 +86,8 @@ type Volume struct {
 	Lock Lock `json:"lock"`
 	// Record is what this or an earlier agent wrote, nil if there is none.
 	Record *Record `json:"record,omitempty"`
-	// Full says that there is hardly room left.
-	Full bool `json:"full,omitempty"`
+	// Room is how much there is.
+	Room Room `json:"room,omitzero"`
 }
 
 // Lock is the lock on the volume. It is handed down to PostgreSQL, so it is free only when no process of it is left,
@@ -124,9 +129,11 @@ type Data struct {
 	Standby bool `json:"standby,omitempty"`
 	// End is how far the copy has come, by its log: known while no server runs.
 	End *tenure.Position `json:"end,omitempty"`
+	// Floors are what a replica must have at least of some parameters, by what its primary had.
+	Floors []Floor `json:"floors,omitempty"`
 	// State is PostgreSQL's own word, such as "shut down" or "in production".
 	State string `json:"state,omitempty"`
-	// PIDFile says that there is a postmaster.pid.
+	// PIDFile says that there is a postmaster.pid, or the lock of a socket, which says the same.
 	PIDFile bool `json:"pidFile,omitempty"`
 	// Problem says what is damaged.
 	Problem string `json:"problem,omitempty"`
@@ -147,6 +154,9 @@ type Certificate struct {
 	Problem string `json:"problem,omitempty"`
 	// Installed identifies the copy that PostgreSQL reads.
 	Installed string `json:"installed,omitempty"`
+	// Lent are the names under which it is lent to the server to take the log of another. A new pod has none, whatever is
+	// on the volume.
+	Lent []string `json:"lent,omitempty"`
 }
 
 // Process is the server's process.
@@ -169,6 +179,8 @@ type Process struct {
 	Reached bool `json:"reached,omitempty"`
 	// Start identifies this start of the server.
 	Start string `json:"start,omitempty"`
+	// Restart is the token of the settings that it was started by, empty if there was none.
+	Restart string `json:"restart,omitempty"`
 	// Lost says that the upstream does not have the log any more that this server needs.
 	Lost bool `json:"lost,omitempty"`
 	// Complaints are what the first process of the server wrote before it opened its doors, at level LOG or FATAL. No
@@ -198,6 +210,14 @@ type Server struct {
 	Open bool `json:"open,omitempty"`
 	// Replication is what it takes from and gives to other servers.
 	Replication Replication `json:"replication,omitzero"`
+	// Full says that the configuration in force is that of a full volume.
+	Full bool `json:"full,omitempty"`
+	// Parameters are those of the file, as far as they are not in force, sorted by name. Compared is the mark of the
+	// configuration that they were looked up for, empty if they were not.
+	Parameters []Parameter `json:"parameters,omitempty"`
+	Compared   string      `json:"compared,omitempty"`
+	// Own are the values in force of the parameters that a replica must have at least as high as its primary.
+	Own []Floor `json:"own,omitempty"`
 	// PendingRestart names parameters that have another value in the file, sorted.
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	// Refused names the parameters of the configuration that the server does not accept, in their order; a line that is
@@ -222,6 +242,22 @@ type Application struct {
 	Owner string `json:"owner,omitempty"`
 	// Extensions are those that exist in the database or could, sorted by name.
 	Extensions []Extension `json:"extensions,omitempty"`
+	// Libraries are those that the data depends on, with another version than when it was written.
+	Libraries []wire.Library `json:"libraries,omitempty"`
+	// Versions are those of libraries now, such as "geos=3.11.1 proj=9.1.1", empty without PostGIS; Noted are those that
+	// the database was noted to be written with, empty if none were.
+	Versions string `json:"versions,omitempty"`
+	Noted    string `json:"noted,omitempty"`
+}
+
+// Parameter is one of the file that is not in force.
+type Parameter struct {
+	Name string `json:"name"`
+	// Current is what is in force, Wanted what the file says.
+	Current string `json:"current,omitempty"`
+	Wanted  string `json:"wanted,omitempty"`
+	// Pending says that it waits for a restart. Otherwise something else has set it.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // Extension is one in the application's database.

@@ -30,9 +30,11 @@ type InstallCertificate struct {
 // StartServer starts a closed server: nobody but the agent can log in.
 type StartServer struct {
 	Why
-	Engine string
-	Memory int64
-	Policy string
+	// Incarnation is the id of the copy that the server begins, empty. The runtime makes a new one if there is none.
+	Incarnation string
+	Engine      string
+	Memory      int64
+	Policy      string
 	// Fixed are the parameters that can be given at the start only.
 	Fixed []wire.Parameter
 	// Certificate identifies the copy that it reads.
@@ -41,6 +43,43 @@ type StartServer struct {
 
 // StopServer stops the server. What it holds is lost.
 type StopServer struct{ Why }
+
+// YieldServer keeps applications out, notes how far the writes have come, and ends the server when it has sent them on.
+type YieldServer struct{ Why }
+
+// Follow has the server take the writes of another one, exactly the copy that is meant. What the server has goes if the
+// other one cannot go on from there.
+type Follow struct {
+	Why
+	Upstream wire.Member
+	// Address is where it was heard from; empty to look its name up.
+	Address string
+	// Whole says that there is a copy which this may cost.
+	Whole bool
+}
+
+// Detach has the server follow nobody. It stays a replica, with all that it has.
+type Detach struct{ Why }
+
+// Lead makes the server the primary of a term.
+type Lead struct {
+	Why
+	Term int64
+	// Timeline is what the copy is on from then on.
+	Timeline int
+}
+
+// AdmitReplicas lets the other instances take the writes of this copy, and of no other.
+type AdmitReplicas struct{ Why }
+
+// Flush empties the cache, once for each request.
+type Flush struct {
+	Why
+	ID string
+}
+
+// CloseDoor keeps applications out, those that are connected too.
+type CloseDoor struct{ Why }
 
 // KillLeftover kills what lives of a server that has ended.
 type KillLeftover struct{ Why }
@@ -91,6 +130,9 @@ func (a StartServer) Verb() string {
 		names = append(names, parameter.Name)
 	}
 	text := fmt.Sprintf("StartServer %s with %d bytes", a.Engine, a.Memory)
+	if a.Incarnation != "" {
+		text += " as " + a.Incarnation
+	}
 	if len(names) > 0 {
 		text += " and " + strings.Join(names, ", ")
 	}
@@ -99,6 +141,32 @@ func (a StartServer) Verb() string {
 
 // Verb implements Action.
 func (StopServer) Verb() string { return "StopServer" }
+
+// Verb implements Action.
+func (YieldServer) Verb() string { return "YieldServer" }
+
+// Verb implements Action.
+func (a Follow) Verb() string {
+	if a.Address == "" {
+		return "Follow " + a.Upstream.String() + " by its name"
+	}
+	return "Follow " + a.Upstream.String()
+}
+
+// Verb implements Action.
+func (Detach) Verb() string { return "Detach" }
+
+// Verb implements Action.
+func (a Lead) Verb() string { return fmt.Sprintf("Lead term %d timeline %d", a.Term, a.Timeline) }
+
+// Verb implements Action.
+func (AdmitReplicas) Verb() string { return "AdmitReplicas" }
+
+// Verb implements Action.
+func (a Flush) Verb() string { return "Flush " + a.ID }
+
+// Verb implements Action.
+func (CloseDoor) Verb() string { return "CloseDoor" }
 
 // Verb implements Action.
 func (KillLeftover) Verb() string { return "KillLeftover" }

@@ -25,12 +25,16 @@ type Runner interface {
 	Start(StartServer) error
 	// Stop ends the server within a bound.
 	Stop(ctx context.Context) error
+	// Kill ends every process of the server at once.
+	Kill() error
 	// KillLeftover kills what lives of a server that has ended.
 	KillLeftover() error
 }
 
-// Link is what is said to the server in its own protocol, over its local socket.
+// Link is what is said to the server in its own protocol, over its local socket. But for those of Replicas, its methods
+// are for one goroutine.
 type Link interface {
+	Replicas
 	// Server reads what the server says of itself, of these parameters, and of an application with this password.
 	Server(ctx context.Context, parameters []string, password string) Server
 	// Fixed are the parameters that a server has refused to change while it runs, sorted.
@@ -44,13 +48,38 @@ type Link interface {
 	SetParameter(ctx context.Context, parameter wire.Parameter) error
 	ResetParameter(ctx context.Context, name string) error
 	OpenDoor(ctx context.Context, password string) error
+	// CloseDoor keeps applications out, those that are connected too.
+	CloseDoor(ctx context.Context) error
 	ReturnMemory(ctx context.Context) error
+	// Flush forgets all keys.
+	Flush(ctx context.Context) error
+	// End has the server send on what it has written, and end at once.
+	End(ctx context.Context) error
+}
+
+// Replicas is what is said to the server about whom it follows and who follows it. It may be said from any goroutine.
+type Replicas interface {
+	// Replication reads it.
+	Replication(ctx context.Context) (Replication, error)
+	// Follow has the server follow the copy at an address, as one that knows the password of the application.
+	Follow(ctx context.Context, upstream wire.Member, address, password string) error
+	// Detach has it follow nobody and stay a replica.
+	Detach(ctx context.Context) error
+	// Promote makes it a primary.
+	Promote(ctx context.Context) error
+	// Admit lets replicas of this copy in that know the password of the application.
+	Admit(ctx context.Context, incarnation, password string) error
 }
 
 // Room is the container.
 type Room interface {
 	// Limit is its memory in bytes, 0 if it has no limit or it is not known.
 	Limit() int64
+}
+
+// Names finds the address of an instance by its name.
+type Names interface {
+	Find(ctx context.Context, instance string) (string, error)
 }
 
 // Clock tells the time.

@@ -3,6 +3,7 @@ package redis
 import (
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -13,6 +14,16 @@ type Snapshot struct {
 	Instance string    `json:"instance"`
 	// Stopping says that the pod was told to end.
 	Stopping bool `json:"stopping,omitempty"`
+
+	// Standing is what the instance is told to be, and Fenced the number of the last standing that a fence has cut off
+	// from every primary.
+	Standing tenure.Standing `json:"standing"`
+	Fenced   uint64          `json:"fenced,omitempty"`
+	// Copy is the data in the server.
+	Copy Copy `json:"copy,omitzero"`
+	// Flush is the request to empty the cache that is to be carried out, and Flushed the last that was.
+	Flush   string `json:"flush,omitempty"`
+	Flushed string `json:"flushed,omitempty"`
 
 	Settings    Settings    `json:"settings"`
 	Certificate Certificate `json:"certificate"`
@@ -53,6 +64,9 @@ type Container struct {
 // Process is the server's process.
 type Process struct {
 	Running bool `json:"running,omitempty"`
+	// Incarnation is the copy that it was started with; of a server that has ended, the one that ended with it, also if
+	// that was before a restart of the agent.
+	Incarnation string `json:"incarnation,omitempty"`
 	// Leftover counts processes of an ended server that still live.
 	Leftover int `json:"leftover,omitempty"`
 	// Failures counts the ends in a row that nobody asked for, each soon after the start.
@@ -70,13 +84,10 @@ type Process struct {
 // Server is what the server says of itself.
 type Server struct {
 	// Reachable says that it answers on its socket. No other fact here holds without it.
-	Reachable bool   `json:"reachable,omitempty"`
-	Problem   string `json:"problem,omitempty"`
-	Version   string `json:"version,omitempty"`
-	// Incarnation is the server's own random id of this start.
-	Incarnation string `json:"incarnation,omitempty"`
-	Replica     bool   `json:"replica,omitempty"`
-	Offset      int64  `json:"offset,omitempty"`
+	Reachable   bool   `json:"reachable,omitempty"`
+	Problem     string `json:"problem,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Replication `json:",inline"`
 	// MaxMemory and Policy are in force.
 	MaxMemory int64  `json:"maxMemory,omitempty"`
 	Policy    string `json:"policy,omitempty"`
@@ -98,6 +109,33 @@ type Server struct {
 	Matches bool `json:"matches,omitempty"`
 	// Parameters are those that are wanted or were set before, sorted by name.
 	Parameters []Parameter `json:"parameters,omitempty"`
+}
+
+// Replication is what a server says of whom it follows and who follows it.
+type Replication struct {
+	Replica bool `json:"replica,omitempty"`
+	// Host is whom it follows, empty for nobody. Up says that it takes the writes from there, and Quiet how long ago it
+	// last heard of it.
+	Host  string        `json:"host,omitempty"`
+	Up    bool          `json:"up,omitempty"`
+	Quiet time.Duration `json:"quiet,omitempty"`
+	// Syncing says that all of the data is on its way, or is being read.
+	Syncing bool `json:"syncing,omitempty"`
+	// Offset is how far the writes have come here.
+	Offset int64 `json:"offset,omitempty"`
+	// Sent are those that follow it.
+	Sent []Sent `json:"sent,omitempty"`
+	// Admits says that replicas of this copy are let in, with the present password.
+	Admits bool `json:"admits,omitempty"`
+	// Knows says that it would log in to whom it follows with the present password.
+	Knows bool `json:"knows,omitempty"`
+}
+
+// Sent is a replica that takes the writes of this server.
+type Sent struct {
+	Member wire.Member `json:"member"`
+	Online bool        `json:"online,omitempty"`
+	Offset int64       `json:"offset,omitempty"`
 }
 
 // Parameter is one parameter of a running server.

@@ -2,12 +2,50 @@ package redis
 
 import (
 	"slices"
+	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
 // The functions below say how far what is wanted is in force. Rules and report have to agree about that, so it is said
 // here, once.
+
+// Bound is how long a copy may be without word of its primary and still be served: longer than an election takes, which
+// begins when the lease has ended.
+func (s Snapshot) Bound() time.Duration { return 2 * s.Lease() }
+
+// Lease is how long the lease lasts.
+func (s Snapshot) Lease() time.Duration {
+	if s.Settings.Wanted == nil || s.Settings.Wanted.LeaseMilliseconds <= 0 {
+		return 10 * time.Second
+	}
+	return time.Duration(s.Settings.Wanted.LeaseMilliseconds) * time.Millisecond
+}
+
+// Leads says that the server is the primary of the present term.
+func (s Snapshot) Leads() bool {
+	return s.Standing.Role == tenure.RoleLead && s.Copy.Term > 0 && s.Copy.Term == s.Standing.Term
+}
+
+// LetsIn says that applications shall be let in: to the start of a primary that was named for it, or to a replica that
+// has a copy and is read.
+func (s Snapshot) LetsIn() bool {
+	switch s.Standing.Role {
+	case tenure.RoleLead:
+		return s.Leads() && s.Standing.OpenStart == s.Copy.Start()
+	case tenure.RoleFollow, tenure.RoleIdle:
+		return s.Copy.Whole && s.Copy.Term == 0 && s.Server.Replica && s.Standing.OpenReads
+	case tenure.RoleBegin, tenure.RoleYield, tenure.RoleCatchUp:
+	}
+	return false
+}
+
+// Follows says that the server follows the one that it is told to follow, as far as it was told.
+func (s Snapshot) Follows() bool {
+	return s.Server.Replica && s.Server.Host != "" && s.Server.Knows && s.Copy.Followed.Upstream == s.Standing.Upstream &&
+		s.Copy.Followed.Timeline == s.Standing.Timeline
+}
 
 // Allowed is how much data the server may keep: what is wanted, or what the container can carry if that is less. It is
 // never nothing, because to the server nothing means without a limit.

@@ -103,6 +103,19 @@ type WriteLabels struct {
 	Why
 	Role string
 	Read bool
+	Cut  string
+}
+
+// ReadCuts begins to look what the pods of other instances say of not reaching this one.
+type ReadCuts struct {
+	Why
+	Instances []string
+}
+
+// Miss notes since when the server takes no log of the holder, nil if it does.
+type Miss struct {
+	Why
+	Since *Instant
 }
 
 // Yield begins to give the place away, or, with Stop, ends that.
@@ -115,6 +128,8 @@ type Yield struct {
 type Rest struct {
 	Why
 	Until Instant
+	// Retreat says that the lease is given back because nobody is reached.
+	Retreat bool
 }
 
 // Lack notes since when the holder has too few replicas, nil if it has enough.
@@ -125,6 +140,13 @@ type Lack struct {
 
 // Forget drops a switchover that was asked for.
 type Forget struct{ Why }
+
+// Decide tells a caller whether its switchover is carried out, and keeps it in mind if it is.
+type Decide struct {
+	Why
+	Caller Caller
+	Reply  wire.SwitchoverReply
+}
 
 // Verb implements Action.
 func (a Store) Verb() string {
@@ -200,7 +222,23 @@ func (a WriteRoute) Verb() string { return fmt.Sprintf("WriteRoute %s term %d", 
 func (ReadRoute) Verb() string { return "ReadRoute" }
 
 // Verb implements Action.
-func (a WriteLabels) Verb() string { return fmt.Sprintf("WriteLabels %s read %t", a.Role, a.Read) }
+func (a WriteLabels) Verb() string {
+	if a.Cut != "" {
+		return fmt.Sprintf("WriteLabels %s read %t cut off", a.Role, a.Read)
+	}
+	return fmt.Sprintf("WriteLabels %s read %t", a.Role, a.Read)
+}
+
+// Verb implements Action.
+func (a ReadCuts) Verb() string { return fmt.Sprintf("ReadCuts of %v", a.Instances) }
+
+// Verb implements Action.
+func (a Miss) Verb() string {
+	if a.Since == nil {
+		return "Miss nobody"
+	}
+	return "Miss the holder since " + a.Since.String()
+}
 
 // Verb implements Action.
 func (a Yield) Verb() string {
@@ -223,3 +261,9 @@ func (a Lack) Verb() string {
 
 // Verb implements Action.
 func (Forget) Verb() string { return "Forget" }
+
+// Verb implements Action.
+func (a Decide) Verb() string {
+	return fmt.Sprintf("Decide on switchover %s to %q: %t %s", a.Caller.Switchover.ID, a.Caller.Switchover.Target,
+		a.Reply.Accepted, a.Reply.Why)
+}

@@ -2,41 +2,20 @@ package tenure
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"meridian.dev/meridian/internal/wire"
 )
 
 // Self is this instance with its copy, or, before there is one, with the copy that it is to make as the first.
-func (s Snapshot) Self() wire.Member {
+func (s *Snapshot) Self() wire.Member {
 	return wire.Member{Name: s.Name, Incarnation: cmp.Or(s.Engine.Incarnation, s.Stored.Incarnation)}
-}
-
-// Lost says why the lease is not the one that this volume has obeyed, empty if it is, or is not known.
-func (s Snapshot) Lost() string {
-	known := cmp.Or(s.Stored.LeaseUID, s.Policy.LeaseUID)
-	switch {
-	case !s.Lease.Known:
-		return ""
-	case !s.Lease.Exists:
-		return "it is not there"
-	case known != "" && s.Lease.UID != known:
-		return fmt.Sprintf("its UID is %s, and this database has obeyed %s", s.Lease.UID, known)
-	case s.Lease.Problem != "":
-		return s.Lease.Problem
-	case s.Lease.Term < s.Stored.MaxTerm:
-		return fmt.Sprintf("it is at term %d, and term %d was seen before", s.Lease.Term, s.Stored.MaxTerm)
-	case s.Lease.Record != nil && s.Lease.Record.DatabaseUID != s.DatabaseUID:
-		return "its record is about the database with UID " + s.Lease.Record.DatabaseUID
-	}
-	return ""
 }
 
 // Records are those that may be the record of the lease: the one that was acted upon last, one that this instance has
 // begun to write, and, if the lease is what this volume obeys, the one that it shows. What needs members must have them
 // under each.
-func (s Snapshot) Records() []wire.LeaseRecord {
+func (s *Snapshot) Records() []wire.LeaseRecord {
 	var records []wire.LeaseRecord
 	for _, record := range []*wire.LeaseRecord{s.Stored.LastRecord, s.Stored.NextRecord} {
 		if record != nil {
@@ -44,9 +23,12 @@ func (s Snapshot) Records() []wire.LeaseRecord {
 		}
 	}
 	for _, doubt := range s.Doubts {
-		records = append(records, doubt.Record)
+		if doubt.Kind != WriteSucceed {
+			records = append(records, doubt.Record)
+		}
 	}
-	if s.Write != nil {
+	// One that writes a lost lease anew changes neither members nor quorum, nor the holder.
+	if s.Write != nil && s.Write.Kind != WriteSucceed {
 		records = append(records, s.Write.Record)
 	}
 	return records
@@ -58,7 +40,7 @@ func (s Snapshot) Records() []wire.LeaseRecord {
 // The right comes from the lease, counted from the begin of the last successful write (C1). While the API server is
 // away or the lease is lost it comes from promises, counted from when they were asked for: W of them, the own included,
 // under each record that may be in force.
-func (s Snapshot) Deadline() (term int64, until Instant) {
+func (s *Snapshot) Deadline() (term int64, until Instant) {
 	if s.Right.Term > 0 {
 		term, until = s.Right.Term, s.Right.Renewed.Add(s.Right.Duration-s.Policy.Margin)
 	}
@@ -72,7 +54,7 @@ func (s Snapshot) Deadline() (term int64, until Instant) {
 	return term, until
 }
 
-func (s Snapshot) promisedUntil(term int64) Instant {
+func (s *Snapshot) promisedUntil(term int64) Instant {
 	records := s.Records()
 	// The own promise counts only if nothing speaks against it: no election was answered, no later term was seen.
 	if len(records) == 0 || s.Stored.Fence != nil || s.Stored.MaxTerm > term {
@@ -89,14 +71,15 @@ func (s Snapshot) promisedUntil(term int64) Instant {
 	return until
 }
 
-func (s Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
+func (s *Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
 	needed := record.W - 1
 	if record.W == 1 {
 		// One answer may do for an election in the mode Async, and another agent may know of that mode already: so all
 		// must promise.
 		needed = len(record.Members) - 1
 	}
-	if !record.Has(s.Self()) {
+	// Where an empty copy may be begun, whoever could begin one must promise, and only members can.
+	if !record.Has(s.Self()) || s.Policy.Volatile && needed < len(s.Policy.Instances)-1 {
 		return 0
 	}
 	var ends []Instant
@@ -116,7 +99,7 @@ func (s Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
 }
 
 // MayLead says whether the right to lead holds now, for which term.
-func (s Snapshot) MayLead() (term int64, may bool) {
+func (s *Snapshot) MayLead() (term int64, may bool) {
 	term, until := s.Deadline()
 	return term, term > 0 && s.Now < until
 }

@@ -10,6 +10,9 @@ import (
 type Engine struct {
 	// Known says that there are facts at all. Nothing below holds without it.
 	Known bool `json:"known,omitempty"`
+	// At is when they were read, 0 if that is not told. What stays true (a flushed position, an end) may be old; what
+	// changes (who takes the log, whether the server writes) is not decided on when it is.
+	At Instant `json:"at,omitempty"`
 	// Obeyed is the serial number of the standing that these facts were made under.
 	Obeyed uint64 `json:"obeyed,omitempty"`
 	Data   Data   `json:"data"`
@@ -29,6 +32,9 @@ type Engine struct {
 	Final *Position `json:"final,omitempty"`
 	// CannotLead says why this copy shall not lead now: a full disk, a promotion that failed. Empty if it can.
 	CannotLead string `json:"cannotLead,omitempty"`
+	// Lost is the copy that was here in this life of the pod and is gone for certain, empty if none is. Only a server that
+	// keeps its data in memory has one.
+	Lost string `json:"lost,omitempty"`
 	// Hung says that the server as a primary does not write any more although its process lives.
 	Hung bool `json:"hung,omitempty"`
 }
@@ -131,6 +137,8 @@ type Standing struct {
 	OpenStart string `json:"openStart,omitempty"`
 	// OpenReads lets applications in to a replica: no write address leads to it.
 	OpenReads bool `json:"openReads,omitempty"`
+	// Down says that no server is to be started: the place is being given back, and that ends with the last process.
+	Down bool `json:"down,omitempty"`
 }
 
 // Server is the engine as the loop uses it. None of its methods but Fence takes long, and Fence takes a second at most.

@@ -7,6 +7,8 @@ type State struct {
 	Memory Memory
 	// Inbox are requests of peers that wait for a reply, in order.
 	Inbox []Request
+	// Callers have asked for a switchover, in order.
+	Callers []Caller
 	// Stored is what is on the volume, as far as Loaded says that this is known.
 	Stored Stored
 	Loaded bool
@@ -47,12 +49,17 @@ type PeerReplied struct {
 // PeerLost is a request that got no reply.
 type PeerLost struct{ Request wire.PeerRequest }
 
-// SwitchoverAsked is somebody's wish for another primary.
-type SwitchoverAsked struct{ Switchover wire.Switchover }
+// SwitchoverAsked is somebody's wish for another primary. The plan decides on it, and the caller with this ID is told.
+type SwitchoverAsked struct {
+	ID         uint64
+	Switchover wire.Switchover
+}
 
 // RouteSeen is where the write address leads, as a read or a write of it showed. It is not known after one that failed.
 type RouteSeen struct {
-	Known   bool
+	Known bool
+	// Absent says that there is no such object: this is known too.
+	Absent  bool
 	Address string
 	Term    int64
 }
@@ -62,7 +69,11 @@ type Labelled struct {
 	Done bool
 	Role string
 	Read bool
+	Cut  string
 }
+
+// CutsSeen is what the pods of members say of not reaching the holder.
+type CutsSeen struct{ Cuts []wire.CutOff }
 
 // Apply implements Event.
 func (e LeaseWatched) Apply(state *State, _ wire.Member, now Instant) {
@@ -84,8 +95,11 @@ func (e LeaseWritten) Apply(state *State, self wire.Member, now Instant) {
 }
 
 // Apply implements Event.
-func (e PeerAsked) Apply(state *State, _ wire.Member, now Instant) {
+func (e PeerAsked) Apply(state *State, self wire.Member, now Instant) {
 	state.Memory.Heard(e.Request.PeerRequest, now)
+	if e.Request.Kind == wire.PeerTell && e.Request.Record != nil && e.Request.From.Name != self.Name {
+		state.told(e.Request.PeerRequest, now)
+	}
 	state.Inbox = append(state.Inbox, e.Request)
 }
 
@@ -99,14 +113,15 @@ func (e PeerLost) Apply(state *State, _ wire.Member, _ Instant) { state.Memory.L
 
 // Apply implements Event.
 func (e SwitchoverAsked) Apply(state *State, _ wire.Member, _ Instant) {
-	wish := e.Switchover
-	state.Memory.Asked = &wish
+	state.Callers = append(state.Callers, Caller(e))
 }
 
 // Apply implements Event.
-func (e RouteSeen) Apply(state *State, _ wire.Member, _ Instant) {
+func (e RouteSeen) Apply(state *State, _ wire.Member, now Instant) {
 	tried := state.Memory.Route.Tried
-	state.Memory.Route = Route{Known: e.Known, Address: e.Address, Term: e.Term, Tried: tried}
+	state.Memory.Route = Route{
+		Known: e.Known, Absent: e.Absent, Address: e.Address, Term: e.Term, Tried: tried, Seen: now,
+	}
 }
 
 // Apply implements Event.
@@ -114,9 +129,12 @@ func (e Labelled) Apply(state *State, _ wire.Member, _ Instant) {
 	tried := state.Memory.Labels.Tried
 	state.Memory.Labels = Labels{Tried: tried}
 	if e.Done {
-		state.Memory.Labels = Labels{Known: true, Role: e.Role, Read: e.Read, Tried: tried}
+		state.Memory.Labels = Labels{Known: true, Role: e.Role, Read: e.Read, Cut: e.Cut, Tried: tried}
 	}
 }
+
+// Apply implements Event.
+func (e CutsSeen) Apply(state *State, _ wire.Member, _ Instant) { state.Memory.Cuts = e.Cuts }
 
 // Void takes back what was granted before a moment at which the machine may have stood still: nobody knows how long ago
 // that was (C1).
@@ -134,4 +152,28 @@ func (s *State) Void(jumped Instant) {
 		}
 	}
 	s.Memory.Promises = promises
+}
+
+// told takes the word of a holder about its own lease, which is worth as much as what a watch shows, and in one
+// thing as much as a consistent read: that the lease has had this version. A holder tells only of versions that the
+// API server has confirmed or shown to it, never of a write in doubt; versions of one lease only grow; so whatever
+// an election at an older version wanted to write can never be written any more, however long the message was on its
+// way. What it does not show is that the lease still is like this: for that there is the term, which must not be
+// below any that this volume has seen, and the consistent read before each election and before a copy is destroyed.
+//
+// A message of another lease, or about a version that is not newer than the known one, says nothing.
+func (s *State) told(request wire.PeerRequest, now Instant) {
+	stored, lease := s.Stored, s.Memory.Lease
+	switch {
+	case !s.Loaded || stored.LeaseUID == "" || request.LeaseUID != stored.LeaseUID:
+	case request.DatabaseUID != stored.DatabaseUID || request.Record.DatabaseUID != stored.DatabaseUID:
+	case request.Term < stored.MaxTerm || request.Record.Term != request.Term || request.From.Incarnation == "":
+	case lease.Known && (lease.UID != request.LeaseUID || !Newer(request.LeaseVersion, lease.Version)):
+	default:
+		s.Memory.see(View{
+			UID: request.LeaseUID, Version: request.LeaseVersion, Holder: request.From, Term: request.Term,
+			Record: request.Record, Duration: request.Duration,
+		}, now)
+		s.Memory.Lease.Vouched = true
+	}
 }

@@ -40,8 +40,18 @@ type Memory struct {
 	Yielding *Instant `json:"yielding,omitempty"`
 	// Rest is until when this instance does not stand, after a promotion that failed.
 	Rest Instant `json:"rest,omitempty"`
-	// Lacking is since when the holder has too few replicas for its quorum, nil if it has enough.
-	Lacking *Instant `json:"lacking,omitempty"`
+	// Lacking is since when the holder has too few replicas for its quorum, nil if it has enough, and LackVersion the
+	// version that its lease had then.
+	Lacking     *Instant `json:"lacking,omitempty"`
+	LackVersion string   `json:"lackVersion,omitempty"`
+	// Cuts are what the pods of members say of not reaching this instance, and CutsTried when they were last asked.
+	Cuts      []wire.CutOff `json:"cuts,omitempty"`
+	CutsTried Instant       `json:"cutsTried,omitempty"`
+	// Missed is since when the server here takes no log of the holder, nil if it does.
+	Missed *Instant `json:"missed,omitempty"`
+	// Retreats is how often this instance has given the lease back because it was cut off, and Retreated when last.
+	Retreats  int     `json:"retreats,omitempty"`
+	Retreated Instant `json:"retreated,omitempty"`
 	// Stopped is since when a server that was told to yield has ended, 0 if it has not.
 	Stopped Instant `json:"stopped,omitempty"`
 	// Incarnation is the copy that was last seen here.
@@ -66,6 +76,9 @@ type View struct {
 	// Duration is how long the lease lasts.
 	Duration time.Duration
 	Problem  string
+	// Succeeds is the lease whose place this one was made for, and GivenUp are copies that a user has given up.
+	Succeeds string
+	GivenUp  []wire.Member
 }
 
 // Verdict is how a write of the lease ended.
@@ -99,7 +112,13 @@ func (m *Memory) Look(engine Engine, now Instant) Engine {
 }
 
 // Watched is a change that the API server told of by itself. It may be old.
-func (m *Memory) Watched(view View, now Instant) { m.see(view, now) }
+func (m *Memory) Watched(view View, now Instant) {
+	// Versions are comparable between leases too: one that is gone does not come back by an old message.
+	if m.Lease.Known && m.Lease.Version != "" && !Newer(view.Version, m.Lease.Version) {
+		return
+	}
+	m.see(view, now)
+}
 
 // ReadBegun is the begin of a consistent read.
 func (m *Memory) ReadBegun(now Instant) { m.Reading = &now }
@@ -115,8 +134,13 @@ func (m *Memory) ReadDone(view View, began, now Instant) {
 	if m.Lease.Stale <= began {
 		m.Lease.Stale = 0
 	}
+	if m.Lease.Known && m.Lease.Exists && m.Lease.UID == view.UID && Newer(m.Lease.Version, view.Version) &&
+		began > m.Lease.Changed {
+		// This version was there after the one that is known: the lease was put back to what it had been.
+		m.replace(view, now)
+	}
 	m.see(view, now)
-	if m.Lease.UID == view.UID && m.Lease.Version == view.Version {
+	if m.Lease.UID == view.UID && (view.UID == "" || m.Lease.Version == view.Version) {
 		m.Lease.Read = max(m.Lease.Read, began)
 	}
 }
@@ -201,10 +225,18 @@ func (m *Memory) see(view View, now Instant) {
 	if before.Known && before.UID == view.UID && !Newer(view.Version, before.Version) {
 		return
 	}
+	m.replace(view, now)
+}
+
+func (m *Memory) replace(view View, now Instant) {
+	before := m.Lease
+	if view.UID == "" {
+		view.Version = before.Version // What was seen of a lease that is gone is older than this.
+	}
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,
 		Record: view.Record, Duration: view.Duration, Problem: view.Problem, Changed: now,
-		Failing: before.Failing, Stale: before.Stale,
+		Succeeds: view.Succeeds, GivenUp: view.GivenUp, Failing: before.Failing, Stale: before.Stale,
 	}
 }
 
@@ -225,7 +257,7 @@ func (m *Memory) fail(now Instant) {
 
 // Heard is a request that has come in: its sender is where the message says.
 func (m *Memory) Heard(request wire.PeerRequest, now Instant) {
-	m.learn(request.PeerHeader)
+	m.learn(request.PeerHeader, now)
 	if request.Term > m.Lease.Term {
 		m.Lease.Stale = now
 	}
@@ -248,7 +280,7 @@ func (m *Memory) Replied(request wire.PeerRequest, reply wire.PeerReply, sent, n
 		request.To.Incarnation != "" && reply.From != request.To {
 		return
 	}
-	m.learn(reply.PeerHeader)
+	m.learn(reply.PeerHeader, now)
 	if reply.Term > m.Lease.Term {
 		m.Lease.Stale = now
 	}
@@ -263,9 +295,7 @@ func (m *Memory) Replied(request wire.PeerRequest, reply wire.PeerReply, sent, n
 		}
 	case wire.PeerFence:
 		if m.isAbout(request) {
-			m.Answered(Answer{
-				Member: reply.From, Position: position, CannotLead: reply.CannotLead, Address: reply.Address,
-			})
+			m.Answered(AnswerOf(reply))
 		}
 	case wire.PeerPromise:
 		m.Promises = slices.DeleteFunc(slices.Clone(m.Promises), func(p Promised) bool { return p.Member == reply.From })
@@ -304,9 +334,11 @@ func (m *Memory) isAbout(request wire.PeerRequest) bool {
 	return m.Ballot != nil && m.Ballot.LeaseUID == request.LeaseUID && m.Ballot.Version == request.LeaseVersion
 }
 
-func (m *Memory) learn(header wire.PeerHeader) {
+func (m *Memory) learn(header wire.PeerHeader, now Instant) {
+	peer := m.peer(header.From.Name)
+	peer.Heard = now
 	if header.Address != "" {
-		m.peer(header.From.Name).Address = header.Address
+		peer.Address = header.Address
 	}
 }
 

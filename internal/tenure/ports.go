@@ -36,6 +36,8 @@ type Peers interface {
 	Send(request wire.PeerRequest, address string, sent Instant)
 	// Reply answers a request that was heard. Nobody may be waiting for it any more.
 	Reply(id uint64, reply wire.PeerReply)
+	// Decide answers somebody who has asked for a switchover.
+	Decide(id uint64, reply wire.SwitchoverReply)
 }
 
 // Volume keeps what must outlive the agent.
@@ -59,8 +61,10 @@ type Surroundings interface {
 	// has. They end in RouteSeen.
 	ReadRoute()
 	WriteRoute(address string, term int64)
-	// WriteLabels begins to label the own pod. It ends in Labelled.
-	WriteLabels(role string, read bool)
+	// WriteLabels begins to label the own pod, and to annotate it with a wire.CutOff, or none. It ends in Labelled.
+	WriteLabels(role string, read bool, cut string)
+	// ReadCuts begins to read the same annotation of the pods of other instances. It ends in CutsSeen.
+	ReadCuts(instances []string)
 }
 
 // Wishes are what the operator wants.

@@ -60,6 +60,8 @@ type Snapshot struct {
 	Engine  Engine `json:"engine"`
 	// Inbox are requests of peers that wait for a reply, in order.
 	Inbox []Request `json:"inbox,omitempty"`
+	// Callers have asked for a switchover and wait for the verdict, in order.
+	Callers []Caller `json:"callers,omitempty"`
 	// Guard is the watchdog.
 	Guard  Guard `json:"guard"`
 	Memory `json:",inline"`
@@ -75,6 +77,8 @@ type Policy struct {
 	Initialised bool `json:"initialised,omitempty"`
 	// Durability is Strict, Available or Async.
 	Durability Durability `json:"durability"`
+	// Volatile says that the data is worth no wait: when every copy is lost, an empty one is begun.
+	Volatile bool `json:"volatile,omitempty"`
 	// Instances are the names that shall be members.
 	Instances []string `json:"instances,omitempty"`
 	// Duration is how long the lease lasts, Renew the time between renewals, and Margin what the holder stays below the
@@ -110,12 +114,17 @@ type Lease struct {
 	Record *wire.LeaseRecord `json:"record,omitempty"`
 	// Problem says why the record cannot be understood.
 	Problem string `json:"problem,omitempty"`
+	// Succeeds is the lease whose place this one was made for, and GivenUp are copies that a user has given up.
+	Succeeds string        `json:"succeeds,omitempty"`
+	GivenUp  []wire.Member `json:"givenUp,omitempty"`
 	// Duration is how long the lease lasts without a renewal, as its holder has written.
 	Duration time.Duration `json:"duration,omitempty"`
 	// Changed is when this version was seen first.
 	Changed Instant `json:"changed,omitempty"`
 	// Read is when the last consistent read began that returned this version. Zero: none did.
 	Read Instant `json:"read,omitempty"`
+	// Vouched says that the holder, which wrote it, has told of this version.
+	Vouched bool `json:"vouched,omitempty"`
 	// Failing is since when the API server does not answer, nil if it does.
 	Failing *Instant `json:"failing,omitempty"`
 	// Stale is when there was a sign that the lease is not like this any more: a consistent read is due. 0: none was.
@@ -157,12 +166,17 @@ const (
 	WriteRecord   WriteKind = "Record"   // Q1: the holder changes the record.
 	WriteTransfer WriteKind = "Transfer" // The holder gives the lease to a member that has everything.
 	WriteRelease  WriteKind = "Release"  // The holder gives the lease back.
+	WriteSucceed  WriteKind = "Succeed"  // O1: the living holder writes a lost lease anew.
+	WriteRestore  WriteKind = "Restore"  // O2: an election without a lease was won.
 )
 
 // Route is the write address.
 type Route struct {
-	// Known says that it was read since this instance last led or started.
-	Known bool `json:"known,omitempty"`
+	// Known says that it was read since this instance last led or started, and Seen when it was read or written last.
+	Known bool    `json:"known,omitempty"`
+	Seen  Instant `json:"seen,omitempty"`
+	// Absent says that there is no such object.
+	Absent bool `json:"absent,omitempty"`
 	// Address is where it leads, empty if nowhere. Term is the term that wrote it.
 	Address string `json:"address,omitempty"`
 	Term    int64  `json:"term,omitempty"`
@@ -176,6 +190,8 @@ type Labels struct {
 	// Role is primary or replica, Read whether the read address leads here.
 	Role string `json:"role,omitempty"`
 	Read bool   `json:"read,omitempty"`
+	// Cut is what the pod says of a holder that is not reached, a wire.CutOff, empty if it is.
+	Cut string `json:"cut,omitempty"`
 	// Known, Writing and Tried are as in Route.
 	Known   bool    `json:"known,omitempty"`
 	Writing bool    `json:"writing,omitempty"`
@@ -189,6 +205,8 @@ type Peer struct {
 	Address string `json:"address,omitempty"`
 	// Told is the last term that it was told of by this instance.
 	Told int64 `json:"told,omitempty"`
+	// Heard is when anything was last heard from it.
+	Heard Instant `json:"heard,omitempty"`
 }
 
 // Guard is the watchdog.
@@ -218,6 +236,19 @@ type Answer struct {
 	CannotLead bool `json:"cannotLead,omitempty"`
 	// Address is where its server is reached.
 	Address string `json:"address,omitempty"`
+	// Records are those that the member knows, Held the last term that it held, Term the highest that it has seen. They
+	// are told where the lease is lost.
+	Records []wire.LeaseRecord `json:"records,omitempty"`
+	Held    int64              `json:"held,omitempty"`
+	Term    int64              `json:"term,omitempty"`
+}
+
+// AnswerOf is the answer that a reply gives.
+func AnswerOf(reply wire.PeerReply) Answer {
+	return Answer{
+		Member: reply.From, Position: Position{Timeline: reply.Timeline, LSN: reply.LSN}, CannotLead: reply.CannotLead,
+		Address: reply.Address, Records: reply.Records, Held: reply.Held, Term: reply.Term,
+	}
 }
 
 // Promised is a promise that the holder was given.
@@ -243,4 +274,11 @@ type Request struct {
 	// ID tells requests apart.
 	ID uint64 `json:"id"`
 	wire.PeerRequest
+}
+
+// Caller is somebody who has asked for a switchover.
+type Caller struct {
+	// ID tells callers apart.
+	ID         uint64          `json:"id"`
+	Switchover wire.Switchover `json:"switchover"`
 }

@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 // PortCache is that of the server in the container of a cache, with TLS.
 const PortCache = 6379
 
@@ -12,3 +18,20 @@ const ReasonMemoryLimited Reason = "MemoryLimited"
 
 // CacheUser is whom an application is to the server.
 const CacheUser = "app"
+
+// PathFlush is where the operator asks the agent of a primary to empty the cache.
+const PathFlush = "/v1/flush"
+
+// Flush asks for an empty cache.
+type Flush struct {
+	// ID tells one request from the next: each is carried out once.
+	ID string `json:"id"`
+}
+
+// ReplicationPassword is what instances of a cache know each other by, made from the password of the application. It
+// lets nobody do more than the application itself can.
+func ReplicationPassword(application string) string {
+	sum := hmac.New(sha256.New, []byte(application))
+	sum.Write([]byte("meridian.dev/replication"))
+	return hex.EncodeToString(sum.Sum(nil))
+}

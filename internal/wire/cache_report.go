@@ -30,6 +30,17 @@ type CacheReport struct {
 	Use CacheUse `json:"use"`
 	// PendingRestart names parameters that wait for a restart, sorted.
 	PendingRestart []string `json:"pendingRestart"`
+	// Term and Holder are those of the lease as the agent last saw it; Standing is what the instance was told to be.
+	Term     int64  `json:"term"`
+	Holder   string `json:"holder"`
+	Standing string `json:"standing"`
+	Fenced   bool   `json:"fenced"`
+	// Serving says that applications are let in; of a primary also that the write address leads to it.
+	Serving bool `json:"serving"`
+	// Streams says that a replica takes the writes of the holder.
+	Streams bool `json:"streams"`
+	// Flushed is the last request to empty the cache that this instance has carried out, by its id.
+	Flushed string `json:"flushed"`
 	// Reason is why the instance is not as wished, or empty. Message is the same as a sentence.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
@@ -70,10 +81,10 @@ func (r CacheReport) Encode() ([]byte, error) {
 	return encode(canonical)
 }
 
-// DecodeCacheReport reads a report. It refuses what this program would not fully understand.
+// DecodeCacheReport reads a report. What a newer agent tells beside it is passed over.
 func DecodeCacheReport(document []byte) (CacheReport, error) {
 	var report CacheReport
-	if err := decode(document, CacheReportVersion, &report); err != nil {
+	if err := hear(document, CacheReportVersion, &report); err != nil {
 		return CacheReport{}, fmt.Errorf("decode report: %w", err)
 	}
 	if err := report.Check(); err != nil {

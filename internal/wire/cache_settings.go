@@ -27,6 +27,13 @@ type CacheSettings struct {
 	EvictionPolicy string `json:"evictionPolicy"`
 	// Parameters are settings of the server, sorted by name, each name once.
 	Parameters []Parameter `json:"parameters"`
+	// LeaseUID is the lease that the operator made for this cache, by which the agents agree on the primary. Without it
+	// nothing is begun.
+	LeaseUID string `json:"leaseUID"`
+	// Instances are the names of those that shall have a copy, sorted.
+	Instances []string `json:"instances"`
+	// LeaseMilliseconds is how long the lease lasts.
+	LeaseMilliseconds int64 `json:"leaseMilliseconds"`
 }
 
 // Engines are the servers that an agent can run.
@@ -39,6 +46,8 @@ const LeastMemory = 1 << 20
 func (s CacheSettings) Canonical() CacheSettings {
 	s.Version = CacheSettingsVersion
 	s.Parameters = append([]Parameter{}, s.Parameters...)
+	s.Instances = append([]string{}, s.Instances...)
+	slices.Sort(s.Instances)
 	slices.SortStableFunc(s.Parameters, func(a, b Parameter) int { return cmp.Compare(a.Name, b.Name) })
 	return s
 }
@@ -84,6 +93,7 @@ func (s CacheSettings) Check() error {
 	problem(s.Cache == "", "cache: is empty")
 	problem(!slices.Contains(Engines, s.Engine), "engine: %q is unknown", s.Engine)
 	problem(s.Memory < LeastMemory, "memory: %d bytes are too few", s.Memory)
+	problem(s.LeaseMilliseconds < 0, "leaseMilliseconds: %d is no time", s.LeaseMilliseconds)
 	problem(!policyName.MatchString(s.EvictionPolicy), "evictionPolicy: %q is none", s.EvictionPolicy)
 	for index, parameter := range s.Parameters {
 		problem(!cacheParameterName.MatchString(parameter.Name), "parameters: %q is not a name", parameter.Name)

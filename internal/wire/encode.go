@@ -38,6 +38,15 @@ func hash(message any) string {
 //
 //nolint:unparam // The messages have versions of their own, which happen to be the same today.
 func decode(document []byte, version int, into any) error {
+	return read(document, version, into, kjson.DisallowUnknownFields, kjson.DisallowDuplicateFields)
+}
+
+// hear reads what is only told and not obeyed, and passes over fields that it does not know.
+func hear(document []byte, version int, into any) error {
+	return read(document, version, into, kjson.DisallowDuplicateFields)
+}
+
+func read(document []byte, version int, into any, strictness ...kjson.StrictOption) error {
 	var head struct {
 		Version int `json:"version"`
 	}
@@ -47,6 +56,6 @@ func decode(document []byte, version int, into any) error {
 	if head.Version != version {
 		return fmt.Errorf("version: is %d, and this program knows %d", head.Version, version)
 	}
-	strict, err := kjson.UnmarshalStrict(document, into)
+	strict, err := kjson.UnmarshalStrict(document, into, strictness...)
 	return errors.Join(append(strict, err)...)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,53 @@ const (
 	AnnotationRecord = "meridian.dev/record"
 	AnnotationTerm   = "meridian.dev/term"
 )
+
+// AnnotationSucceeds is on a lease that the operator has made in the place of one that is gone: the UID of that one.
+// AnnotationGivenUp is a user's word on such a lease: copies that will never answer, as instance/incarnation, separated
+// by commas.
+const (
+	AnnotationSucceeds = "meridian.dev/succeeds"
+	AnnotationGivenUp  = "meridian.dev/given-up"
+)
+
+// ParseMembers reads a list of members that are separated by commas.
+func ParseMembers(text string) []Member {
+	var members []Member
+	for part := range strings.SplitSeq(text, ",") {
+		if member := ParseMember(strings.TrimSpace(part)); member.Name != "" && member.Incarnation != "" {
+			members = append(members, member)
+		}
+	}
+	return members
+}
+
+// AnnotationCutOff is on the pod of an instance that does not reach the holder of the lease although that renews it: a
+// CutOff.
+const AnnotationCutOff = "meridian.dev/cut-off"
+
+// CutOff says that a member has not reached the holder for a while, neither its server nor its agent.
+type CutOff struct {
+	Member Member `json:"member"`
+	Holder Member `json:"holder"`
+	Term   int64  `json:"term"`
+	// LeaseVersion is that of the lease when this was written: it tells how old this is.
+	LeaseVersion string `json:"leaseVersion"`
+}
+
+// Encode returns the annotation.
+func (c CutOff) Encode() string {
+	document, err := encode(c)
+	if err != nil {
+		return ""
+	}
+	return string(document)
+}
+
+// DecodeCutOff reads the annotation. What cannot be read says nothing.
+func DecodeCutOff(document string) (cut CutOff, found bool) {
+	err := json.Unmarshal([]byte(document), &cut)
+	return cut, err == nil && document != ""
+}
 
 // Member is one copy of the data: an instance, and the random id that its copy was given when it was made. An instance
 // whose volume was replaced is another member.
@@ -55,6 +103,10 @@ type LeaseRecord struct {
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
 	// Switchover is the request that the holder is carrying out.
 	Switchover *Switchover `json:"switchover,omitempty"`
+	// Revision grows with each change of the record within a term: a lease that shows a lower one has gone back.
+	Revision int64 `json:"revision,omitempty"`
+	// Succeeds are the UIDs of the leases that were lost before this one, the oldest first.
+	Succeeds []string `json:"succeeds,omitempty"`
 }
 
 // Switchover asks for another primary.

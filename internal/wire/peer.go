@@ -17,6 +17,17 @@ const (
 	PathSwitchover = "/v1/switchover"
 )
 
+// SwitchoverReply is the answer to a Switchover: the agent carries it out, or says why not.
+type SwitchoverReply struct {
+	Accepted bool   `json:"accepted"`
+	Why      string `json:"why,omitempty"`
+	// Later says that what is in the way passes: the same may be asked again.
+	Later bool `json:"later,omitempty"`
+}
+
+// Encode returns the JSON of the answer.
+func (r SwitchoverReply) Encode() ([]byte, error) { return encode(r) }
+
 // PeerHeader is in every message between agents. A message of another database, of another lease or to another copy
 // than was meant is refused.
 type PeerHeader struct {
@@ -44,7 +55,8 @@ const (
 	PeerPromise PeerKind = "promise"
 	// PeerPlace asks how far the receiver has come. It changes nothing.
 	PeerPlace PeerKind = "place"
-	// PeerTell tells of a term, and where the sender is. Whoever does not know the term reads the lease.
+	// PeerTell tells of a term, and where the sender is. Whoever does not know the term reads the lease. The holder says
+	// with it which version its lease has, with its record, for those that cannot read it.
 	PeerTell PeerKind = "tell"
 )
 
@@ -56,9 +68,11 @@ type PeerRequest struct {
 	Kind PeerKind `json:"kind"`
 	// To is the copy that is meant; without an incarnation, whichever the instance has.
 	To Member `json:"to"`
-	// LeaseVersion is the version of the lease that a ballot is about.
+	// LeaseVersion is the version of the lease that a ballot is about, or that the holder tells of.
 	LeaseVersion string `json:"leaseVersion,omitempty"`
-	// Duration is how long a promise shall last.
+	// Record is the record of the lease at that version, as its holder, the sender, tells of it.
+	Record *LeaseRecord `json:"record,omitempty"`
+	// Duration is how long a promise shall last, or the lease that the holder tells of.
 	Duration time.Duration `json:"duration,omitempty"`
 }
 
@@ -73,6 +87,10 @@ type PeerReply struct {
 	LSN      uint64 `json:"lsn,omitempty"`
 	// CannotLead says that the sender would not take the lease now.
 	CannotLead bool `json:"cannotLead,omitempty"`
+	// Records are those that the sender knows, and Held is the last term that it held. They are told where the lease that
+	// had them is lost.
+	Records []LeaseRecord `json:"records,omitempty"`
+	Held    int64         `json:"held,omitempty"`
 }
 
 // Encode returns the JSON of a request that Check accepts.
@@ -107,6 +125,10 @@ func (r PeerRequest) Check() error {
 		return errors.New("leaseVersion: a ballot is about a version of a lease")
 	case r.Kind == PeerPromise && (r.Duration <= 0 || r.Duration > 10*time.Minute):
 		return fmt.Errorf("duration: %s is too short or too long", r.Duration)
+	case r.Record != nil && (r.Kind != PeerTell || r.LeaseUID == "" || r.LeaseVersion == "" || r.Record.Term != r.Term):
+		return errors.New("record: only a holder tells of one, with the version and the term of its lease")
+	case r.Record != nil:
+		return r.Record.Check()
 	}
 	return nil
 }

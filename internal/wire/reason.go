@@ -49,6 +49,11 @@ const (
 	ReasonWaitingForRecord Reason = "WaitingForRecord"
 	// ReasonVolumeUnwritable: new settings cannot be written, such as on a full volume; those on it stay in force.
 	ReasonVolumeUnwritable Reason = "VolumeUnwritable"
+	// ReasonVolumeFull: there is hardly room on the volume of the data or of the log; writes are refused, or the server
+	// waits for room.
+	ReasonVolumeFull Reason = "VolumeFull"
+	// ReasonRestarting: the server is started anew because somebody asked for it, or waits for a switchover before.
+	ReasonRestarting Reason = "Restarting"
 	// ReasonActionFailed: a step failed and will be tried again; the message has the error.
 	ReasonActionFailed Reason = "ActionFailed"
 	// ReasonPlanRefused: a plan would have broken an invariant and was not carried out.
@@ -79,6 +84,12 @@ const (
 	ReasonTimelineWrong Reason = "TimelineWrong"
 	// ReasonFenced: the instance has answered an election and waits for its outcome.
 	ReasonFenced Reason = "Fenced"
+	// ReasonRouteMissing: the EndpointSlice of the write address is gone, or names a later term than there is.
+	ReasonRouteMissing Reason = "RouteMissing"
+	// ReasonFactsOld: what is known of the server is too old to decide by.
+	ReasonFactsOld Reason = "FactsOld"
+	// ReasonCutOff: the primary and too many of its replicas do not reach each other.
+	ReasonCutOff Reason = "CutOff"
 )
 
 // Reasons of an instance that becomes what it was told to be.

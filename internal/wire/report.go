@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // ReportVersion is the version of Report that this program writes and reads.
@@ -80,12 +81,95 @@ type Report struct {
 	// Reason is why the instance is not as wished, or empty. Message is the same as a sentence.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
+
+	// Restart is the token by which the running server was started last, empty while none runs or there was none.
+	Restart string `json:"restart,omitempty"`
+	// Parameters are those that are not as wanted, sorted by name. Verified says that each parameter of the settings with
+	// SettingsHash was looked up in the server: what is not listed is in force.
+	Parameters []ParameterState `json:"parameters,omitempty"`
+	Verified   bool             `json:"verified,omitempty"`
+	// Libraries have another version than when data was written that depends on them.
+	Libraries []Library `json:"libraries,omitempty"`
+	// Volume is how much room there is.
+	Volume Room `json:"volume,omitzero"`
+	// Clone is the copy that is being made of the primary's data, or that failed; nil if there is none.
+	Clone *Progress `json:"clone,omitempty"`
+	// Certificate identifies what the server presents: sixteen digits of a hash over certificate, key and authority.
+	Certificate string `json:"certificate,omitempty"`
+	// PasswordSet says, of a primary, that the mounted password of the application is in force.
+	PasswordSet bool `json:"passwordSet,omitempty"`
 }
 
 // Extension is one that exists in the application's database.
 type Extension struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+	// Available is the version that the image brings, empty if it does not have the extension.
+	Available string `json:"available,omitempty"`
+}
+
+// MostParameters is how many parameters a report lists, and MostIndexes how many indexes of a library.
+const (
+	MostParameters = 50
+	MostIndexes    = 20
+)
+
+// ParameterState is a parameter that is not as wanted.
+type ParameterState struct {
+	Name  string    `json:"name"`
+	State Condition `json:"state"`
+	// Current is in force, Wanted is what the settings say.
+	Current string `json:"current"`
+	Wanted  string `json:"wanted"`
+}
+
+// Condition is why a parameter is not as wanted.
+type Condition string
+
+// The conditions.
+const (
+	// ParameterPending waits for a restart.
+	ParameterPending Condition = "pendingRestart"
+	// ParameterRefused has a value that the server does not accept: the one of before stays in force.
+	ParameterRefused Condition = "refused"
+	// ParameterRaised is that of a replica, which must have at least what its primary has.
+	ParameterRaised Condition = "raised"
+	// ParameterOverridden was set by something else than the settings.
+	ParameterOverridden Condition = "overridden"
+)
+
+// Library is one whose version has changed.
+type Library struct {
+	// Name is geos, proj, database collation, or collation and its name.
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	Now    string `json:"now"`
+	// Indexes depend on it and were not built since, More is how many others do.
+	Indexes []string `json:"indexes,omitempty"`
+	More    int      `json:"more,omitempty"`
+}
+
+// Room is how much is on a volume and how much is free, in bytes, 0 while unknown.
+type Room struct {
+	Size int64 `json:"size,omitempty"`
+	Free int64 `json:"free,omitempty"`
+	// LogSize and LogFree are those of the log, if it has a volume of its own.
+	LogSize int64 `json:"logSize,omitempty"`
+	LogFree int64 `json:"logFree,omitempty"`
+	// Full says that there is hardly room left on either.
+	Full bool `json:"full,omitempty"`
+}
+
+// Progress is how far a copy has come.
+type Progress struct {
+	// Done and Total are bytes, an estimate, 0 while unknown.
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"`
+	// Started is when the present try began.
+	Started time.Time `json:"started,omitzero"`
+	// Failures counts the tries that failed in a row, Problem is why the last one did.
+	Failures int    `json:"failures,omitempty"`
+	Problem  string `json:"problem,omitempty"`
 }
 
 // Canonical returns the report in the one form that is encoded: versioned, and no list absent.
@@ -105,10 +189,10 @@ func (r Report) Encode() ([]byte, error) {
 	return encode(canonical)
 }
 
-// DecodeReport reads a report. It refuses what this program would not fully understand.
+// DecodeReport reads a report. What a newer agent tells beside it is passed over.
 func DecodeReport(document []byte) (Report, error) {
 	var report Report
-	if err := decode(document, ReportVersion, &report); err != nil {
+	if err := hear(document, ReportVersion, &report); err != nil {
 		return Report{}, fmt.Errorf("decode report: %w", err)
 	}
 	if err := report.Check(); err != nil {

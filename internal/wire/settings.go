@@ -34,8 +34,8 @@ type Settings struct {
 	Instances []string `json:"instances"`
 	// Durability is what an acknowledged write is worth: Strict, Available or Async.
 	Durability string `json:"durability"`
-	// LeaseMilliseconds is how long the lease lasts, MaxReadLagMilliseconds how far a replica may be behind and still take
-	// reads, MaxFailoverLagBytes what an election may lose in the mode Async.
+	// LeaseMilliseconds is how long the lease lasts, MaxReadLagMilliseconds how far a replica may be behind and still
+	// take reads, MaxFailoverLagBytes what an election may lose in the mode Async.
 	LeaseMilliseconds      int64 `json:"leaseMilliseconds"`
 	MaxReadLagMilliseconds int64 `json:"maxReadLagMilliseconds"`
 	MaxFailoverLagBytes    int64 `json:"maxFailoverLagBytes"`
@@ -44,6 +44,33 @@ type Settings struct {
 	Initialised bool `json:"initialised"`
 	// SystemIdentifier is the number that initdb gave to the data, frozen once it is known. Empty before.
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	// Restarts are instances whose server is to be started anew, sorted by name, each once.
+	Restarts []Restart `json:"restarts,omitempty"`
+}
+
+// Restart asks for a new start of the server of an instance. A server that was started after its agent has seen the
+// token is one.
+type Restart struct {
+	Instance string `json:"instance"`
+	// Token is any word that was not used for this instance before.
+	Token string `json:"token"`
+	// Stay says that a primary keeps its place: its server is started anew where it is.
+	Stay bool `json:"stay,omitempty"`
+}
+
+// RestartOf is the token of an instance, empty if it has none.
+func (s Settings) RestartOf(instance string) string { return s.restart(instance).Token }
+
+// StaysIn says that an instance keeps its place while its server is started anew.
+func (s Settings) StaysIn(instance string) bool { return s.restart(instance).Stay }
+
+func (s Settings) restart(instance string) Restart {
+	for _, restart := range s.Restarts {
+		if restart.Instance == instance {
+			return restart
+		}
+	}
+	return Restart{}
 }
 
 // Application names what is made for the application.
@@ -66,6 +93,8 @@ func (s Settings) Canonical() Settings {
 	s.Parameters = append([]Parameter{}, s.Parameters...)
 	s.Instances = append([]string{}, s.Instances...)
 	slices.Sort(s.Instances)
+	s.Restarts = slices.Clone(s.Restarts)
+	slices.SortStableFunc(s.Restarts, func(a, b Restart) int { return cmp.Compare(a.Instance, b.Instance) })
 	slices.SortStableFunc(s.Parameters, func(a, b Parameter) int { return cmp.Compare(a.Name, b.Name) })
 	return s
 }
@@ -131,6 +160,14 @@ func (s Settings) Check() error {
 		}
 		if index > 0 && s.Parameters[index-1].Name >= parameter.Name {
 			problem("parameters[%d]: %s is there twice or out of order", index, parameter.Name)
+		}
+	}
+	for index, restart := range s.Restarts {
+		if restart.Instance == "" || restart.Token == "" || strings.ContainsFunc(restart.Token, unicode.IsControl) {
+			problem("restarts[%d]: must name an instance and a token without control characters", index)
+		}
+		if index > 0 && s.Restarts[index-1].Instance >= restart.Instance {
+			problem("restarts[%d]: %s is there twice or out of order", index, restart.Instance)
 		}
 	}
 	return errors.Join(problems...)

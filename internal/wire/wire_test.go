@@ -174,3 +174,51 @@ func TestDecodeReportRefuses(t *testing.T) {
 		})
 	}
 }
+
+// What a newer agent tells is read without what is new in it.
+func TestReportOfTheFuture(t *testing.T) {
+	document, err := report().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	future := strings.Replace(string(document), `"version":1`, `"version":1,"mood":{"good":true}`, 1)
+	back, err := wire.DecodeReport([]byte(future))
+	if diff := cmp.Diff(report(), back); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := wire.DecodeReport([]byte(strings.Replace(future, `"version":1`, `"version":2`, 1))); err == nil {
+		t.Error("a report of another version is read")
+	}
+}
+
+// A wish for a new start is part of the settings, and one that cannot be meant is refused.
+func TestRestarts(t *testing.T) {
+	asked := settings()
+	asked.Restarts = []wire.Restart{{Instance: "cities-2", Token: "b"}, {Instance: "cities-1", Token: "a", Stay: true}}
+	document, err := asked.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := wire.DecodeSettings(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.RestartOf("cities-1") != "a" || back.RestartOf("cities-2") != "b" || back.RestartOf("cities-3") != "" ||
+		!back.StaysIn("cities-1") || back.StaysIn("cities-2") {
+		t.Errorf("%+v", back.Restarts)
+	}
+	if asked.Hash() == settings().Hash() {
+		t.Error("a restart does not change the hash")
+	}
+	for name, restarts := range map[string][]wire.Restart{
+		"no token":    {{Instance: "cities-1"}},
+		"no instance": {{Token: "a"}},
+		"a line":      {{Instance: "cities-1", Token: "a\nb"}},
+		"twice":       {{Instance: "cities-1", Token: "a"}, {Instance: "cities-1", Token: "b"}},
+	} {
+		asked.Restarts = restarts
+		if _, err := asked.Encode(); err == nil || !strings.Contains(err.Error(), "restarts[") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

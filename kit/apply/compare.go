@@ -55,6 +55,10 @@ func Compare(want Intent, live client.Object) Difference {
 		difference.State = Terminating
 		return difference
 	}
+	if want.author.Memo.isSame(want, live) {
+		difference.State = Same
+		return difference
+	}
 	have, err := treeOf(live)
 	if err != nil {
 		difference.State, difference.Problem = Unreadable, err.Error()
@@ -72,6 +76,7 @@ func Compare(want Intent, live client.Object) Difference {
 		found.nameManagers(live, want.author.Manager)
 	default:
 		difference.State = Same
+		want.author.Memo.keepSame(want, live)
 		return difference
 	}
 	recordAt := path{{name: "metadata"}, {name: "annotations"}, {name: want.author.intentKey()}}

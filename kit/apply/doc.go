@@ -40,6 +40,11 @@
 // A patch that the API server answers without taking it over (a field that a feature gate drops, a webhook that changes
 // it back) makes no new version and so no event: Result.Unheld lists such fields.
 //
+// # What it costs
+//
+// Rendering and comparing go through JSON, some hundred microseconds for a large child. An [Author] with a [Memo] does
+// it once for as long as neither the wish nor the live object changes, and knows that by comparing them deeply.
+//
 // # What it may not do
 //
 // [Compare], [Difference.Action] and [Author.Remove] are pure: no clock, no context, no client. [Actor.Do] decides

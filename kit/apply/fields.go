@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -66,15 +68,34 @@ func (f *fields) child(name string) *fields {
 }
 
 // MarshalJSON writes children as an object, a digest as a string and anything else as 1, to stay small.
-func (f *fields) MarshalJSON() ([]byte, error) {
+func (f *fields) MarshalJSON() ([]byte, error) { return f.appendJSON(nil), nil }
+
+// appendJSON writes the whole tree at once: an encoder would read again at every level what the level below has made.
+func (f *fields) appendJSON(out []byte) []byte {
 	switch {
 	case f.children != nil:
-		return json.Marshal(f.children)
+		out = append(out, '{')
+		for i, name := range slices.Sorted(maps.Keys(f.children)) {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(appendText(out, name), ':')
+			out = f.children[name].appendJSON(out)
+		}
+		return append(out, '}')
 	case f.digest != "":
-		return json.Marshal(f.digest)
+		return appendText(out, f.digest)
 	default:
-		return []byte("1"), nil
+		return append(out, '1')
 	}
+}
+
+func appendText(out []byte, text string) []byte {
+	encoded, err := json.Marshal(text)
+	if err != nil {
+		panic(fmt.Sprintf("encode a text: %v", err)) // There is a way to write every text.
+	}
+	return append(out, encoded...)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

@@ -29,6 +29,8 @@ type Author struct {
 	Prefix string
 	// Manager is the field manager of all writes, as shown in managedFields.
 	Manager string
+	// Memo spares work that was done before. It may be nil.
+	Memo *Memo
 }
 
 // Intent is what one child should be. It is immutable, and may be kept as long as the specification that it was
@@ -42,6 +44,7 @@ type Intent struct {
 	record  record
 	encoded string
 	object  client.Object
+	memo    *rendered // nil if it is not remembered
 }
 
 // record is the content of the annotation.
@@ -62,28 +65,39 @@ func (a Author) Intent(obj client.Object, owner types.UID) (Intent, error) {
 	if err := want.check(obj); err != nil {
 		return Intent{}, fmt.Errorf("read the intent of %s %s: %w", kind.Kind, want.key, err)
 	}
-	if want.tree, err = treeOf(obj); err != nil {
+	if known, found := a.Memo.find(want, obj); found {
+		return known, nil
+	}
+	if err := want.render(obj); err != nil {
 		return Intent{}, fmt.Errorf("read the intent of %s %s: %w", kind.Kind, want.key, err)
 	}
-	if reference := reflectable(obj); reference.IsValid() {
-		pruneZeroStructs(reference, want.tree)
-	}
-	if want.secret() {
-		foldStringData(want.tree)
-	}
-	trim(want.tree)
-	annotations := mapIn(mapIn(want.tree, "metadata"), "annotations")
-	annotations[a.ownerKey()] = string(owner)
-	delete(annotations, a.intentKey())
+	return a.Memo.keep(want, obj), nil
+}
 
-	want.record = record{Version: recordVersion, Hash: want.hash(), Fields: fieldsOf(want.tree)}
-	encoded, err := json.Marshal(want.record)
-	if err != nil {
-		return Intent{}, fmt.Errorf("encode the intent of %s %s: %w", kind.Kind, want.key, err)
+// render fills in what follows from the object.
+func (w *Intent) render(obj client.Object) (err error) {
+	if w.tree, err = treeOf(obj); err != nil {
+		return err
 	}
-	want.encoded = string(encoded)
-	want.object = want.mark(obj)
-	return want, nil
+	if reference := reflectable(obj); reference.IsValid() {
+		pruneZeroStructs(reference, w.tree)
+	}
+	if w.secret() {
+		foldStringData(w.tree)
+	}
+	trim(w.tree)
+	annotations := mapIn(mapIn(w.tree, "metadata"), "annotations")
+	annotations[w.author.ownerKey()] = string(w.owner)
+	delete(annotations, w.author.intentKey())
+
+	w.record = record{Version: recordVersion, Hash: w.hash(), Fields: fieldsOf(w.tree)}
+	encoded, err := json.Marshal(w.record)
+	if err != nil {
+		return fmt.Errorf("encode it: %w", err)
+	}
+	w.encoded = string(encoded)
+	w.object = w.mark(obj)
+	return nil
 }
 
 // Kind returns the kind of the child.

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,7 +76,9 @@ const (
 )
 
 // Watch tells of the lease as it is and of each change, until the context ends. When the connection is lost it begins
-// again, and tells of the lease anew: what changed in between is not told step by step.
+// again, and tells of the lease anew: what changed in between is not told step by step. A connection that says nothing
+// for half the duration of the lease counts as lost: a holder would have renewed it by then, and whoever takes the
+// silence of a dead connection for that of the holder waits twice as long for its end.
 func (c *Client) Watch(ctx context.Context, tell func(Event)) {
 	for pause := shortestPause; ; {
 		began := time.Now()
@@ -96,8 +99,14 @@ func (c *Client) Watch(ctx context.Context, tell func(Event)) {
 	}
 }
 
+var errSilent = errors.New("it says nothing any more")
+
 // watch is one watch to its end.
 func (c *Client) watch(ctx context.Context, tell func(Event)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(c.Duration/2, func() { cancel(errSilent) })
+	defer silence.Stop()
 	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + c.Name}}
 	body, err := c.Server.Stream(ctx, call.Request{Method: http.MethodGet, Path: c.folder() + "?" + query.Encode()})
 	if err != nil {
@@ -110,7 +119,7 @@ func (c *Client) watch(ctx context.Context, tell func(Event)) error {
 			Object json.RawMessage `json:"object"`
 		}
 		if err := decoder.Decode(&frame); err != nil {
-			return fmt.Errorf("watch lease %s: %w", c.Name, err)
+			return fmt.Errorf("watch lease %s: %w", c.Name, cmp.Or(context.Cause(ctx), err))
 		}
 		switch frame.Type {
 		case "ADDED", "MODIFIED", "DELETED":
@@ -118,6 +127,7 @@ func (c *Client) watch(ctx context.Context, tell func(Event)) error {
 			if err != nil {
 				return fmt.Errorf("watch lease %s: %w", c.Name, err)
 			}
+			silence.Reset(max(c.Duration, seen.Duration) / 2)
 			tell(Event{Lease: seen, Deleted: frame.Type == "DELETED"})
 		case "ERROR":
 			return fmt.Errorf("watch lease %s: %w", c.Name, errors.New(string(frame.Object)))

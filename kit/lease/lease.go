@@ -20,6 +20,8 @@ type Lease struct {
 	Duration time.Duration
 	// Document is the annotation, empty if there is none.
 	Document string
+	// Annotations are all of them, the document included.
+	Annotations map[string]string
 
 	object map[string]any
 }
@@ -29,6 +31,8 @@ type Change struct {
 	Holder      string
 	Transitions int64
 	Document    string
+	// Drop are annotations that are taken away.
+	Drop []string
 }
 
 // decode reads an object of the API.
@@ -49,6 +53,14 @@ func decode(document []byte, annotation string) (Lease, error) {
 	seconds, _ := spec["leaseDurationSeconds"].(float64)
 	read.Duration = time.Duration(seconds) * time.Second
 	read.Document, _ = annotations[annotation].(string)
+	for key, value := range annotations {
+		if text, ok := value.(string); ok {
+			if read.Annotations == nil {
+				read.Annotations = map[string]string{}
+			}
+			read.Annotations[key] = text
+		}
+	}
 	if read.UID == "" || read.Version == "" {
 		return Lease{}, errors.New("decode a lease: it has no UID or no version")
 	}
@@ -71,6 +83,9 @@ func (l Lease) encode(change Change, annotation string, duration time.Duration, 
 		annotations[annotation] = change.Document
 	} else {
 		delete(annotations, annotation)
+	}
+	for _, key := range change.Drop {
+		delete(annotations, key)
 	}
 	metadata["annotations"] = annotations
 	// The API takes microseconds, all six digits.

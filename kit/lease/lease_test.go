@@ -265,3 +265,28 @@ func TestWatch(t *testing.T) {
 		t.Error("the watch does not end with its context")
 	}
 }
+
+// A connection that is open and says nothing is begun anew, and shows what was missed.
+func TestSilentWatch(t *testing.T) {
+	a, client := begin(t)
+	client.Duration = 100 * time.Millisecond
+	events := make(chan lease.Event, 100)
+	go client.Watch(t.Context(), func(event lease.Event) { events <- event })
+	if first := <-events; first.Lease.Version != "7" {
+		t.Errorf("%+v", first)
+	}
+	a.set(func() {
+		a.streams = nil // The watch that is open will never hear of it.
+		a.object["metadata"].(map[string]any)["resourceVersion"] = "8"
+	})
+	for {
+		select {
+		case event := <-events:
+			if event.Lease.Version == "8" {
+				return
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("what a dead connection did not tell is never seen")
+		}
+	}
+}

@@ -142,6 +142,7 @@ func (l *Loop[O, S, P, R]) act(ctx context.Context, object O, pass *Pass[S, P, R
 func (l *Loop[O, S, P, R]) report(ctx context.Context, before O, pass Pass[S, P, R]) error {
 	after := before.DeepCopyObject().(O)
 	for _, event := range l.stages.Report(after, pass) {
+		l.config.Metrics.event(l.config.Name, event.Action, event.Reason)
 		if l.config.Events != nil {
 			l.config.Events.Eventf(before, nil, event.kind(), event.Reason, event.Action, "%s", event.Note)
 		}
@@ -177,6 +178,7 @@ func (l *Loop[O, S, P, R]) recheck(plan P) time.Duration {
 		return 0
 	}
 	for _, hold := range l.stages.Holds(plan) {
+		l.config.Metrics.hold(l.config.Name, hold.Name)
 		if hold.Recheck > 0 && (earliest == 0 || hold.Recheck < earliest) {
 			earliest = hold.Recheck
 		}

@@ -11,6 +11,8 @@ import (
 type Metrics struct {
 	stages *prometheus.HistogramVec
 	passes *prometheus.CounterVec
+	holds  *prometheus.CounterVec
+	events *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics. Wrap the registerer to give them a prefix.
@@ -25,8 +27,16 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "loop_passes_total",
 			Help: "Passes by how they ended.",
 		}, []string{"loop", "end"}),
+		holds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "loop_holds_total",
+			Help: "Passes that waited for something, by its name.",
+		}, []string{"loop", "hold"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "loop_events_total",
+			Help: "What passes did or noticed, as they told in events.",
+		}, []string{"loop", "action", "reason"}),
 	}
-	for _, collector := range []prometheus.Collector{metrics.stages, metrics.passes} {
+	for _, collector := range []prometheus.Collector{metrics.stages, metrics.passes, metrics.holds, metrics.events} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("register metrics of loops: %w", err)
 		}
@@ -43,5 +53,17 @@ func (m *Metrics) observe(loop, stage string, took time.Duration) {
 func (m *Metrics) count(loop, end string) {
 	if m != nil {
 		m.passes.WithLabelValues(loop, end).Inc()
+	}
+}
+
+func (m *Metrics) hold(loop, name string) {
+	if m != nil {
+		m.holds.WithLabelValues(loop, name).Inc()
+	}
+}
+
+func (m *Metrics) event(loop, action, reason string) {
+	if m != nil {
+		m.events.WithLabelValues(loop, action, reason).Inc()
 	}
 }

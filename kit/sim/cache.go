@@ -34,7 +34,7 @@ type Cache struct {
 	server   *Server
 	options  CacheOptions
 	mu       sync.Mutex
-	position map[schema.GroupVersionKind]uint64
+	position map[schema.GroupVersionKind]uint64 // of the kinds that have moved since the start
 }
 
 var (
@@ -50,18 +50,21 @@ func newCache(server *Server, options CacheOptions) (*Cache, error) {
 	if options.At > latest {
 		return nil, fmt.Errorf("a cache cannot start at %d, the server is at %d", options.At, latest)
 	}
-	cache := &Cache{server: server, options: options, position: map[schema.GroupVersionKind]uint64{}}
-	for _, kind := range server.Kinds() {
-		cache.position[kind] = options.At
-	}
-	return cache, nil
+	return &Cache{server: server, options: options, position: map[schema.GroupVersionKind]uint64{}}, nil
 }
 
 // Position returns the version at which a kind stands.
 func (c *Cache) Position(kind schema.GroupVersionKind) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.position[kind]
+	return c.at(kind)
+}
+
+func (c *Cache) at(kind schema.GroupVersionKind) uint64 {
+	if moved, ok := c.position[kind]; ok {
+		return moved
+	}
+	return c.options.At
 }
 
 // Behind returns what the cache has not seen of a kind yet, oldest first. Each of the versions is a place where it may
@@ -76,10 +79,10 @@ func (c *Cache) Advance(kind schema.GroupVersionKind, to uint64) ([]Event, error
 	latest := c.server.Version()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from, known := c.position[kind]
+	from := c.at(kind)
+	_, err := c.server.table(kind)
 	switch {
-	case !known:
-		_, err := c.server.table(kind)
+	case err != nil:
 		return nil, err
 	case to < from || to > latest:
 		return nil, fmt.Errorf("the cache of %s stands at %d and cannot go to %d (the server is at %d)",
@@ -104,8 +107,11 @@ func (c *Cache) CatchUp() []Event {
 }
 
 func (c *Cache) visible(events []Event) []Event {
+	if c.options.Namespace == "" {
+		return events
+	}
 	return slices.DeleteFunc(events, func(event Event) bool {
-		return c.options.Namespace != "" && event.Key.Namespace != c.options.Namespace
+		return event.Key.Namespace != c.options.Namespace
 	})
 }
 
@@ -120,11 +126,11 @@ func (c *Cache) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	if err != nil {
 		return err
 	}
-	found, err := c.server.GetAt(Target{Kind: kind, Key: key}, c.Position(kind))
+	found, err := c.server.look(Target{Kind: kind, Key: key}, c.Position(kind))
 	switch {
 	case err != nil:
 		return err
-	case !c.within(found):
+	case !c.within(found.object):
 		return apierrors.NewNotFound(c.server.resource(kind), key.Name)
 	}
 	if err := c.server.decodeStored(found, into); err != nil {
@@ -141,11 +147,11 @@ func (c *Cache) List(_ context.Context, into client.ObjectList, options ...clien
 		return err
 	}
 	query.At = c.Position(query.Kind)
-	found, version, err := c.server.List(query)
+	found, version, err := c.server.list(query)
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(object *unstructured.Unstructured) bool { return !c.within(object) })
+	found = slices.DeleteFunc(found, func(each state) bool { return !c.within(each.object) })
 	return c.server.decodeList(found, version, into)
 }
 
@@ -156,16 +162,16 @@ func (c *Cache) Look(kind schema.GroupVersionKind, key types.NamespacedName) exp
 	}
 	position := c.Position(kind)
 	sight := expect.Sight{Cached: true, Position: strconv.FormatUint(position, 10)}
-	found, err := c.server.GetAt(Target{Kind: kind, Key: key}, position)
+	seen, err := c.server.look(Target{Kind: kind, Key: key}, position)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && !c.within(found):
+	case apierrors.IsNotFound(err), err == nil && !c.within(seen.object):
 		return sight
 	case err != nil:
 		sight.Trouble = err.Error()
 		return sight
 	}
-	sight.Found, sight.UID, sight.ResourceVersion = true, found.GetUID(), found.GetResourceVersion()
-	sight.Terminating = found.GetDeletionTimestamp() != nil
+	sight.Found, sight.UID, sight.ResourceVersion = true, seen.object.GetUID(), seen.object.GetResourceVersion()
+	sight.Terminating = valueAt(seen.object.Object, "metadata.deletionTimestamp") != nil
 	return sight
 }
 

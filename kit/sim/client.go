@@ -42,7 +42,7 @@ func (c *apiClient) Get(ctx context.Context, key client.ObjectKey, into client.O
 	}
 	at := Target{Kind: kind, Key: key}
 	return c.process.do(ctx, call(Get, at), func() (func() error, error) {
-		found, err := c.server().Get(at)
+		found, err := c.server().look(at, 0)
 		return func() error { return c.server().decodeStored(found, into) }, err
 	})
 }
@@ -61,7 +61,7 @@ func (c *apiClient) List(ctx context.Context, into client.ObjectList, o ...clien
 	}
 	at := Target{Kind: query.Kind, Key: client.ObjectKey{Namespace: query.Namespace}}
 	return c.process.do(ctx, call(List, at), func() (func() error, error) {
-		found, version, err := c.server().List(query)
+		found, version, err := c.server().list(query)
 		return func() error { return c.server().decodeList(found, version, into) }, err
 	})
 }
@@ -69,13 +69,13 @@ func (c *apiClient) List(ctx context.Context, into client.ObjectList, o ...clien
 // Create implements client.Writer.
 func (c *apiClient) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
 	options := (&client.CreateOptions{}).ApplyOptions(o)
-	return c.write(ctx, Create, obj, request{dryRun: options.DryRun, send: c.server().Create})
+	return c.write(ctx, Create, obj, request{dryRun: options.DryRun, send: c.server().create})
 }
 
 // Update implements client.Writer.
 func (c *apiClient) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
 	options := (&client.UpdateOptions{}).ApplyOptions(o)
-	return c.write(ctx, Update, obj, request{dryRun: options.DryRun, send: c.server().Update})
+	return c.write(ctx, Update, obj, request{dryRun: options.DryRun, send: c.server().update})
 }
 
 // Patch implements client.Writer.
@@ -88,7 +88,7 @@ func (c *apiClient) Patch(ctx context.Context, obj client.Object, patch client.P
 type request struct {
 	subresource string
 	dryRun      []string
-	send        func(Target, *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	send        func(Target, *unstructured.Unstructured) (state, error)
 }
 
 // write sends an object and replaces it by the answer.
@@ -98,9 +98,15 @@ func (c *apiClient) write(ctx context.Context, verb Verb, obj client.Object, wan
 		return err
 	}
 	at := c.target(sent.GroupVersionKind(), obj, wanted)
-	return c.process.do(ctx, call(verb, at), func() (func() error, error) {
+	_, untyped := obj.(runtime.Unstructured)
+	at.typed = !untyped
+	made := call(verb, at)
+	if verb == Update {
+		made.UID, made.ResourceVersion = sent.GetUID(), sent.GetResourceVersion()
+	}
+	return c.process.do(ctx, made, func() (func() error, error) {
 		stored, err := wanted.send(at, sent)
-		return func() error { return c.server().decode(stored, obj) }, err
+		return func() error { return c.server().decodeStored(stored, obj) }, err
 	})
 }
 
@@ -113,10 +119,14 @@ func (c *apiClient) patch(ctx context.Context, obj client.Object, patch client.P
 	if err != nil {
 		return err
 	}
-	at := c.target(kind, obj, wanted)
-	return c.process.do(ctx, call(Patch, at), func() (func() error, error) {
-		stored, err := c.server().Patch(at, Change{patch.Type(), data})
-		return func() error { return c.server().decode(stored, obj) }, err
+	at, change := c.target(kind, obj, wanted), Change{patch.Type(), data}
+	made := call(Patch, at)
+	if c.process.life.Hook != nil {
+		made.UID, made.ResourceVersion = change.conditions()
+	}
+	return c.process.do(ctx, made, func() (func() error, error) {
+		stored, err := c.server().patch(at, change)
+		return func() error { return c.server().decodeStored(stored, obj) }, err
 	})
 }
 
@@ -128,7 +138,11 @@ func (c *apiClient) Delete(ctx context.Context, obj client.Object, o ...client.D
 	}
 	options := (&client.DeleteOptions{}).ApplyOptions(o)
 	at := c.target(kind, obj, request{dryRun: options.DryRun})
-	return c.process.do(ctx, call(Delete, at), func() (func() error, error) {
+	made := call(Delete, at)
+	if conditions := options.Preconditions; conditions != nil {
+		made.UID, made.ResourceVersion = valueOf(conditions.UID), valueOf(conditions.ResourceVersion)
+	}
+	return c.process.do(ctx, made, func() (func() error, error) {
 		return nil, c.server().Delete(at, *options.AsDeleteOptions())
 	})
 }
@@ -145,12 +159,12 @@ func (c *apiClient) DeleteAllOf(ctx context.Context, obj client.Object, o ...cli
 	}
 	at := Target{Kind: kind, Key: client.ObjectKey{Namespace: options.Namespace}, DryRun: dryRun(options.DryRun)}
 	return c.process.do(ctx, call(DeleteCollection, at), func() (func() error, error) {
-		found, _, err := c.server().List(query)
+		found, _, err := c.server().list(query)
 		if err != nil {
 			return nil, err
 		}
-		for _, object := range found {
-			each := Target{Kind: kind, Key: keyOf(object), DryRun: at.DryRun}
+		for _, listed := range found {
+			each := Target{Kind: kind, Key: keyOf(listed.object), DryRun: at.DryRun}
 			if err := c.server().Delete(each, *options.AsDeleteOptions()); err != nil && !apierrors.IsNotFound(err) {
 				return nil, err
 			}
@@ -202,13 +216,20 @@ func (c *apiClient) target(kind schema.GroupVersionKind, obj client.Object, want
 	}
 }
 
+func valueOf[T any](pointer *T) (value T) {
+	if pointer != nil {
+		value = *pointer
+	}
+	return value
+}
+
 func dryRun(wanted []string) bool { return slices.Contains(wanted, metav1.DryRunAll) }
 
 func call(verb Verb, at Target) Call {
 	return Call{Verb: verb, Kind: at.Kind, Key: at.Key, Subresource: at.Subresource, DryRun: at.DryRun}
 }
 
-// subresource is the client of status, scale or eviction.
+// subresource is the client of status, scale, eviction or resize.
 type subresource struct {
 	client *apiClient
 	name   string
@@ -262,25 +283,26 @@ func (r *subresource) Update(ctx context.Context, obj client.Object, o ...client
 	if r.name == "scale" {
 		return r.scale(ctx, obj, options)
 	}
-	wanted := request{subresource: r.name, dryRun: options.DryRun, send: r.client.server().Update}
+	wanted := request{subresource: r.name, dryRun: options.DryRun, send: r.client.server().update}
 	if options.SubResourceBody != nil {
 		sent, err := r.client.server().encode(options.SubResourceBody)
 		if err != nil {
 			return err
 		}
-		wanted.send = func(at Target, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			return r.client.server().Update(at, sent)
+		wanted.send = func(at Target, _ *unstructured.Unstructured) (state, error) {
+			at.typed = false
+			return r.client.server().update(at, sent)
 		}
 	}
 	return r.client.write(ctx, Update, obj, wanted)
 }
 
-// Patch implements client.SubResourceWriter, for status.
+// Patch implements client.SubResourceWriter, for status and resize.
 func (r *subresource) Patch(
 	ctx context.Context, obj client.Object, patch client.Patch, o ...client.SubResourcePatchOption,
 ) error {
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(o)
-	if r.name != "status" || options.SubResourceBody != nil {
+	if r.name != "status" && r.name != "resize" || options.SubResourceBody != nil {
 		return r.unknown("patch", obj)
 	}
 	return r.client.patch(ctx, obj, patch, request{subresource: r.name, dryRun: options.DryRun})
@@ -347,7 +369,7 @@ func (s *Server) SetScale(at Target, scale *autoscalingv1.Scale) (*autoscalingv1
 	if err != nil {
 		return nil, err
 	}
-	return table.kind.scaleOf(stored), nil
+	return table.kind.scaleOf(stored.object), nil
 }
 
 func (k *Kind) scaleOf(object *unstructured.Unstructured) *autoscalingv1.Scale {

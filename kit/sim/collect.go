@@ -22,12 +22,18 @@ func (s *Server) Collect() bool {
 	defer s.mu.Unlock()
 	for _, table := range s.tables {
 		for _, key := range table.keys {
-			if object := table.now(key); object != nil && s.collect(table, object) {
+			if object := table.now(key); object != nil && concerned(object) && s.collect(table, object) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// concerned says that an object could be of interest: it has an owner, or is being deleted.
+func concerned(object *unstructured.Unstructured) bool {
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	return metadata["ownerReferences"] != nil || metadata["deletionTimestamp"] != nil
 }
 
 func (s *Server) collect(t *table, object *unstructured.Unstructured) bool {
@@ -106,6 +112,9 @@ func (s *Server) dependents(owner *unstructured.Unstructured) []dependent {
 			if object == nil {
 				continue
 			}
+			if !concerned(object) {
+				continue
+			}
 			for _, reference := range object.GetOwnerReferences() {
 				if reference.UID == owner.GetUID() {
 					blocks := reference.BlockOwnerDeletion != nil && *reference.BlockOwnerDeletion
@@ -169,7 +178,7 @@ func (s *Server) releaseClaim(t *table, claim *unstructured.Unstructured) bool {
 		return false
 	}
 	for _, pod := range pods {
-		for _, volume := range listAt(pod.Object, "spec.volumes") {
+		for _, volume := range listAt(pod.object.Object, "spec.volumes") {
 			if valueAt(volume, "persistentVolumeClaim.claimName") == claim.GetName() {
 				return false
 			}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -42,6 +42,16 @@ func (s *Server) canonical(kind *Kind, sent *unstructured.Unstructured) (*unstru
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(kind.GroupVersionKind)
 	return object, nil
+}
+
+// received is the canonical form of what a client has sent.
+func (s *Server) received(kind *Kind, at Target, sent *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !at.typed || kind.Custom {
+		return s.canonical(kind, sent)
+	}
+	dropNulls(sent.Object)
+	sent.SetGroupVersionKind(kind.GroupVersionKind)
+	return sent, nil
 }
 
 // canonicalMetadata does for custom resources what their server does too: metadata always has its Go type.
@@ -134,7 +144,10 @@ func (s *Server) encode(object runtime.Object) (*unstructured.Unstructured, erro
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", kind.Kind, err)
 	}
-	sent := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}
+	if _, untyped := object.(runtime.Unstructured); untyped {
+		content = runtime.DeepCopyJSON(content) // It is the caller's.
+	}
+	sent := &unstructured.Unstructured{Object: content}
 	sent.SetGroupVersionKind(kind)
 	return sent, nil
 }
@@ -156,56 +169,56 @@ func (s *Server) decode(found *unstructured.Unstructured, into client.Object) er
 	return nil
 }
 
-// typedKey names a stored state of an object in one Go type.
-type typedKey struct {
-	kind    schema.GroupVersionKind
-	key     types.NamespacedName
-	version string
-	into    reflect.Type
+// forms are the Go types that a stored state was asked for in. A state never changes, so it is converted once into each
+// of them, also for all servers that were forked from one, and copied from then on.
+type forms struct {
+	mu    sync.Mutex
+	known []client.Object
 }
 
-// decodeStored is decode for what is stored: each state is converted once, and copied from then on. A state never
-// changes, and its version is its own.
-func (s *Server) decodeStored(found *unstructured.Unstructured, into client.Object) error {
-	if _, untyped := into.(runtime.Unstructured); untyped {
-		return s.decode(found, into)
-	}
-	at := typedKey{found.GroupVersionKind(), keyOf(found), found.GetResourceVersion(), reflect.TypeOf(into)}
-	s.typedMu.Lock()
-	defer s.typedMu.Unlock()
-	known, ok := s.typed[at]
-	if !ok {
-		if err := s.decode(found, into); err != nil {
-			return err
-		}
-		s.typed[at] = into.DeepCopyObject().(client.Object)
+// decodeStored is decode for what is stored.
+func (s *Server) decodeStored(found state, into client.Object) error {
+	if untyped, ok := into.(runtime.Unstructured); ok {
+		untyped.SetUnstructuredContent(found.object.DeepCopy().Object)
 		return nil
 	}
-	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(known.DeepCopyObject()).Elem())
+	value := reflect.ValueOf(into)
+	found.forms.mu.Lock()
+	defer found.forms.mu.Unlock()
+	for _, known := range found.forms.known {
+		if same := reflect.ValueOf(known); same.Type() == value.Type() {
+			value.Elem().Set(reflect.ValueOf(known.DeepCopyObject()).Elem())
+			return nil
+		}
+	}
+	if err := s.decode(found.object, into); err != nil {
+		return err
+	}
+	found.forms.known = append(found.forms.known, into.DeepCopyObject().(client.Object))
 	return nil
 }
 
 // decodeList writes answers into a list of the caller.
-func (s *Server) decodeList(found []*unstructured.Unstructured, version uint64, into client.ObjectList) error {
+func (s *Server) decodeList(found []state, version uint64, into client.ObjectList) error {
 	into.SetResourceVersion(strconv.FormatUint(version, 10))
 	if untyped, ok := into.(*unstructured.UnstructuredList); ok {
 		untyped.Items = make([]unstructured.Unstructured, 0, len(found))
-		for _, object := range found {
-			untyped.Items = append(untyped.Items, *object)
+		for _, each := range found {
+			untyped.Items = append(untyped.Items, *each.object.DeepCopy())
 		}
 		return nil
 	}
 	items := make([]runtime.Object, 0, len(found))
-	for _, object := range found {
+	for _, each := range found {
 		var item client.Object = &metav1.PartialObjectMetadata{}
 		if _, partial := into.(*metav1.PartialObjectMetadataList); !partial {
-			made, err := s.scheme.New(object.GroupVersionKind())
+			made, err := s.scheme.New(each.object.GroupVersionKind())
 			if err != nil {
 				return err
 			}
 			item = made.(client.Object)
 		}
-		if err := s.decodeStored(object, item); err != nil {
+		if err := s.decodeStored(each, item); err != nil {
 			return err
 		}
 		items = append(items, item)

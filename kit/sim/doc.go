@@ -13,12 +13,14 @@
 //
 // [Server] has one counter of versions, and keeps every state of every object. Versions can be compared; a write that
 // changes nothing makes none. It knows UIDs, generations, the status and scale subresources, evictions, preconditions,
-// finalizers, grace periods of pods, selectors, dry runs, JSON, merge and strategic merge patches, immutable fields and
-// the defaults of the kinds that operators create most. [BuiltIn] is the table of kinds, and [FromDefinition] adds
-// custom resources with their real schema, defaults and CEL rules.
+// finalizers, grace periods of pods, their resize, selectors, dry runs, JSON, merge and strategic merge patches,
+// immutable fields and the defaults of the kinds that operators create most. [BuiltIn] is the table of kinds, and
+// [FromDefinition] adds custom resources with their real schema, defaults and CEL rules.
 //
 // Controllers of the cluster do not run by themselves. [Server.Collect] is one step of the garbage collector and of the
 // protection of claims, to be taken whenever the test wants it to have happened.
+//
+// [Server.Fork] makes a second server with the same past, for next to nothing: many stories can have one beginning.
 //
 // # Processes, verdicts and caches
 //
@@ -37,11 +39,12 @@
 // and compares every answer and every object after every operation. The known differences are the table `exceptions` in
 // fidelity_test.go.
 //
-// Not there: server-side apply and field ownership; webhooks, quotas, rights, and the budget of an eviction;
-// namespaces that have to exist, or that take their content with them; addresses of Services; validation of built-in
-// kinds beyond metadata and immutable fields; watches over a channel ([Server.Events] is the log); continued lists and
-// indexes of caches; several versions of one kind; kubelet, scheduler and the controllers of workloads. Nothing here
-// decides about verdicts, positions or the order of processes: the package search below this one does.
+// Not there: server-side apply and field ownership; what a resize may not do to a class of service; webhooks, quotas,
+// rights, and the budget of an eviction; namespaces that have to exist, or that take their content with them; addresses
+// of Services; validation of built-in kinds beyond metadata and immutable fields; watches over a channel
+// ([Server.Events] is the log); continued lists and indexes of caches; several versions of one kind; kubelet, scheduler
+// and the controllers of workloads. Nothing here decides about verdicts, positions or the order of processes: the
+// package search below this one does.
 //
 // Start reading at [Server], then [Process] and [Cache].
 package sim

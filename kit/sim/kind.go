@@ -70,7 +70,7 @@ func (k *Kind) validName() validation.ValidateNameFunc {
 func (k *Kind) hasSubresource(name string) error {
 	switch {
 	case name == "", name == "status" && k.Status, name == "scale" && k.Scale.Replicas != "",
-		name == "eviction" && k.Graceful:
+		(name == "eviction" || name == "resize") && k.Graceful:
 		return nil
 	default:
 		return fmt.Errorf("%s has no subresource %q", k.GroupVersionKind.Kind, name)

@@ -29,6 +29,8 @@ type operation struct {
 	propagation  string
 	grace        string
 	dryRun       bool
+	// look says that the object is read afterwards, whatever the answer was.
+	look bool
 }
 
 func (o operation) String() string {

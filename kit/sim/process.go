@@ -80,6 +80,10 @@ type Call struct {
 	Key         types.NamespacedName
 	Subresource string
 	DryRun      bool
+	// UID and ResourceVersion are what a write is conditional on: it is refused for an object that has others. Empty means
+	// any.
+	UID             types.UID
+	ResourceVersion string
 }
 
 func (c Call) String() string {

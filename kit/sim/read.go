@@ -31,39 +31,53 @@ func (s *Server) Get(at Target) (*unstructured.Unstructured, error) {
 
 // GetAt returns an object as it was at a version, 0 for now.
 func (s *Server) GetAt(at Target, version uint64) (*unstructured.Unstructured, error) {
+	found, err := s.look(at, version)
+	if err != nil {
+		return nil, err
+	}
+	return found.object.DeepCopy(), nil
+}
+
+// look is GetAt without a copy.
+func (s *Server) look(at Target, version uint64) (state, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	table, key, err := s.open(at)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	if version == 0 {
 		version = s.version
 	}
 	found := table.at(key, version)
-	if found == nil {
-		return nil, apierrors.NewNotFound(table.kind.resource(), key.Name)
+	if found.object == nil {
+		return state{}, apierrors.NewNotFound(table.kind.resource(), key.Name)
 	}
-	return found.DeepCopy(), nil
+	return found, nil
 }
 
 // List returns the objects that a query asks for, sorted by namespace and name, and the version that they are of.
 func (s *Server) List(query Query) ([]*unstructured.Unstructured, uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, version, err := s.find(query)
+	found, version, err := s.list(query)
 	if err != nil {
 		return nil, 0, err
 	}
 	copies := make([]*unstructured.Unstructured, 0, len(found))
-	for _, object := range found {
-		copies = append(copies, object.DeepCopy())
+	for _, each := range found {
+		copies = append(copies, each.object.DeepCopy())
 	}
 	return copies, version, nil
 }
 
-// find is List without copies.
-func (s *Server) find(query Query) ([]*unstructured.Unstructured, uint64, error) {
+// list is List without copies.
+func (s *Server) list(query Query) ([]state, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(query)
+}
+
+// find is list for whoever has the lock.
+func (s *Server) find(query Query) ([]state, uint64, error) {
 	table, err := s.table(query.Kind)
 	if err != nil {
 		return nil, 0, err
@@ -79,13 +93,13 @@ func (s *Server) find(query Query) ([]*unstructured.Unstructured, uint64, error)
 		return nil, 0, apierrors.NewTimeoutError(
 			fmt.Sprintf("Too large resource version: %d, current: %d", version, s.version), 1)
 	}
-	var found []*unstructured.Unstructured
+	var found []state
 	for _, key := range table.keys {
 		if query.Namespace != "" && key.Namespace != query.Namespace {
 			continue
 		}
-		if object := table.at(key, version); object != nil && table.kind.selects(query, object) {
-			found = append(found, object)
+		if each := table.at(key, version); each.object != nil && table.kind.selects(query, each.object) {
+			found = append(found, each)
 		}
 	}
 	return found, version, nil

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Options are what a server is made of.
@@ -30,8 +29,9 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Server is an API server in memory. Everything that it returns is a copy. It may be used by several goroutines, but
-// needs none: the order of calls alone determines every answer, including names, UIDs and versions.
+// Server is an API server in memory. Everything that it returns is a copy, except for the objects of events. It may be
+// used by several goroutines, but needs none: the order of calls alone determines every answer, including names, UIDs
+// and versions.
 type Server struct {
 	scheme *runtime.Scheme
 	now    func() time.Time
@@ -44,8 +44,6 @@ type Server struct {
 	log     []Event
 	made    uint64 // objects that were given a UID
 
-	typedMu sync.Mutex
-	typed   map[typedKey]client.Object
 }
 
 // table has all objects of a kind, those of the past as well.
@@ -59,6 +57,7 @@ type table struct {
 type state struct {
 	version uint64
 	object  *unstructured.Unstructured // never changed once it is here
+	forms   *forms                     // nil for no object
 }
 
 // Event is one entry of the log: every write that changed something, in order, makes one.
@@ -68,7 +67,8 @@ type Event struct {
 	Type watch.EventType
 	Kind schema.GroupVersionKind
 	Key  types.NamespacedName
-	// Object is the new state, for a deletion the last one with the version of the deletion.
+	// Object is the new state, for a deletion the last one with the version of the deletion. It is shared, as it is in the
+	// caches of a real client: who wants to change it makes a copy.
 	Object *unstructured.Unstructured
 }
 
@@ -86,7 +86,6 @@ func New(options Options) (*Server, error) {
 	}
 	server := &Server{
 		scheme: options.Scheme, now: options.Now, byKind: map[schema.GroupVersionKind]*table{},
-		typed:   map[typedKey]client.Object{},
 		version: 1, // 0 is what clients say for "any"
 	}
 	for _, kind := range BuiltIn() {
@@ -131,6 +130,28 @@ func (s *Server) makeMapper() meta.RESTMapper {
 	return mapper
 }
 
+// Fork returns a server that has everything of this one, its past as well, and goes its own way from here on. It costs
+// next to nothing, however much there is: a search that begins in the middle of a story forks its beginning.
+func (s *Server) Fork(now func() time.Time) *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	forked := &Server{
+		scheme: s.scheme, now: now, mapper: s.mapper, byKind: make(map[schema.GroupVersionKind]*table, len(s.byKind)),
+		version: s.version, made: s.made, log: slices.Clip(s.log),
+	}
+	for _, each := range s.tables {
+		twin := &table{
+			kind: each.kind, keys: slices.Clip(each.keys), objects: make(map[types.NamespacedName][]state, len(each.objects)),
+		}
+		for key, states := range each.objects {
+			twin.objects[key] = slices.Clip(states) // What is appended to one is not in the other.
+		}
+		forked.tables = append(forked.tables, twin)
+		forked.byKind[each.kind.GroupVersionKind] = twin
+	}
+	return forked
+}
+
 // Version returns the version of the latest change.
 func (s *Server) Version() uint64 {
 	s.mu.Lock()
@@ -158,7 +179,6 @@ func (s *Server) Events(kind schema.GroupVersionKind, after, until uint64) []Eve
 			break
 		}
 		if kind.Empty() || event.Kind == kind {
-			event.Object = event.Object.DeepCopy()
 			events = append(events, event)
 		}
 	}
@@ -191,14 +211,15 @@ func (s *Server) open(at Target) (*table, types.NamespacedName, error) {
 	return found, key, nil
 }
 
-// at returns the object as it was at a version, nil if there was none. The result is shared.
-func (t *table) at(key types.NamespacedName, version uint64) *unstructured.Unstructured {
+// at returns the object as it was at a version, empty if there was none. The result is shared.
+func (t *table) at(key types.NamespacedName, version uint64) state {
 	states := t.objects[key]
-	next := sort.Search(len(states), func(i int) bool { return states[i].version > version })
-	if next == 0 {
-		return nil
+	for next := len(states) - 1; next >= 0; next-- { // The latest is what is asked for most.
+		if states[next].version <= version {
+			return states[next]
+		}
 	}
-	return states[next-1].object
+	return state{}
 }
 
 // now returns the latest object, nil if there is none. The result is shared.
@@ -211,7 +232,7 @@ func (t *table) now(key types.NamespacedName) *unstructured.Unstructured {
 }
 
 // put stores an object that belongs to the server from now on, under a new version.
-func (s *Server) put(t *table, object *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *Server) put(t *table, object *unstructured.Unstructured) state {
 	kind := watch.Modified
 	key := keyOf(object)
 	if t.now(key) == nil {
@@ -219,8 +240,7 @@ func (s *Server) put(t *table, object *unstructured.Unstructured) *unstructured.
 	}
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
-	s.record(t, kind, key, object)
-	return object
+	return s.record(t, kind, key, object)
 }
 
 // remove ends an object. The event has its last state, with the version of the end.
@@ -231,7 +251,9 @@ func (s *Server) remove(t *table, key types.NamespacedName) {
 	s.record(t, watch.Deleted, key, last)
 }
 
-func (s *Server) record(t *table, kind watch.EventType, key types.NamespacedName, object *unstructured.Unstructured) {
+func (s *Server) record(
+	t *table, kind watch.EventType, key types.NamespacedName, object *unstructured.Unstructured,
+) state {
 	s.log = append(s.log, Event{
 		Version: s.version, Type: kind, Kind: t.kind.GroupVersionKind, Key: key, Object: object,
 	})
@@ -239,11 +261,12 @@ func (s *Server) record(t *table, kind watch.EventType, key types.NamespacedName
 		place, _ := slices.BinarySearchFunc(t.keys, key, compareKeys)
 		t.keys = slices.Insert(t.keys, place, key)
 	}
-	next := state{version: s.version, object: object}
+	next := state{version: s.version, object: object, forms: &forms{}}
 	if kind == watch.Deleted {
-		next.object = nil
+		next.object, next.forms = nil, nil
 	}
 	t.objects[key] = append(t.objects[key], next)
+	return next
 }
 
 // uid makes the next identity. It looks like the real ones, because some code parses them.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -521,5 +522,59 @@ func TestAnswersAreCopies(t *testing.T) {
 	}
 	if !slices.Contains(w.server.Kinds(), widgetKind) {
 		t.Error("the kind is not listed")
+	}
+}
+
+// TestFork shows that two servers with one past go their own ways from there on.
+func TestFork(t *testing.T) {
+	w := newWorld(t)
+	w.create(config("a"))
+	version := w.server.Version()
+	forks := make([]client.Client, 2)
+	for i := range forks {
+		process, err := w.server.Fork(w.clock.Now).Start(sim.Life{Name: "fork"})
+		w.must(err)
+		forks[i] = process.Live()
+		made := config("b")
+		made.Data = map[string]string{"fork": strconv.Itoa(i)}
+		w.must(forks[i].Create(t.Context(), made))
+		old := config("a")
+		w.must(forks[i].Get(t.Context(), client.ObjectKeyFromObject(old), old))
+		old.Data = made.Data
+		w.must(forks[i].Update(t.Context(), old))
+	}
+	for i, fork := range forks {
+		for _, name := range []string{"a", "b"} {
+			found := config(name)
+			w.must(fork.Get(t.Context(), client.ObjectKeyFromObject(found), found))
+			if found.Data["fork"] != strconv.Itoa(i) {
+				t.Errorf("fork %d has the %s of the other: %v", i, name, found.Data)
+			}
+		}
+	}
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "b"}, config("b")); !apierrors.IsNotFound(err) {
+		t.Errorf("what a fork has made is in the server that it came from: %v", err)
+	}
+	if w.server.Version() != version {
+		t.Error("the forks have changed the server that they came from")
+	}
+}
+
+// TestResize changes the resources of a running pod by the subresource, and by nothing else.
+func TestResize(t *testing.T) {
+	w := newWorld(t)
+	made := pod("a", "node")
+	w.create(made)
+	before := made.DeepCopy()
+	made.Labels = map[string]string{"not": "changed"}
+	made.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	refused := w.Patch(t.Context(), made.DeepCopy(), client.StrategicMergeFrom(before))
+	if !apierrors.IsInvalid(refused) {
+		t.Errorf("the pod itself takes other resources: %v", refused)
+	}
+	w.must(w.SubResource("resize").Patch(t.Context(), made, client.StrategicMergeFrom(before)))
+	if made.Labels["not"] != "" || made.Spec.Containers[0].Resources.Limits.Memory().String() != "1Gi" ||
+		made.Generation != before.Generation+1 {
+		t.Errorf("labels %v, pod %v, generation %d", made.Labels, made.Spec.Containers[0].Resources, made.Generation)
 	}
 }

@@ -24,25 +24,43 @@ import (
 type Target struct {
 	Kind schema.GroupVersionKind
 	Key  types.NamespacedName
-	// Subresource is empty for the object itself; status is the only one that can be written here.
+	// Subresource is empty for the object itself; status, and resize of a pod, can be written here.
 	Subresource string
 	// DryRun means that the answer is wanted without the change.
 	DryRun bool
+
+	// typed means that what is sent was encoded from the Go type of its kind, and so has its form already.
+	typed bool
 }
 
 var metadataPath = field.NewPath("metadata")
 
+// copied is what a caller gets.
+func copied(stored state, err error) (*unstructured.Unstructured, error) {
+	if err != nil {
+		return nil, err
+	}
+	return stored.object.DeepCopy(), nil
+}
+
+// unstored is the answer to a request that has stored nothing new.
+func unstored(object *unstructured.Unstructured) state { return state{object: object, forms: &forms{}} }
+
 // Create stores a new object and returns it as it was stored.
 func (s *Server) Create(at Target, sent *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return copied(s.create(at, sent))
+}
+
+func (s *Server) create(at Target, sent *unstructured.Unstructured) (state, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	table, key, err := s.open(at)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
-	object, err := s.canonical(table.kind, sent)
+	object, err := s.received(table.kind, at, sent)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	object.SetNamespace(key.Namespace)
 	object.SetDeletionTimestamp(nil)
@@ -51,7 +69,7 @@ func (s *Server) Create(at Target, sent *unstructured.Unstructured) (*unstructur
 }
 
 // insert completes, checks and stores an object that does not exist, or so the caller hopes.
-func (s *Server) insert(t *table, object *unstructured.Unstructured, dryRun bool) (*unstructured.Unstructured, error) {
+func (s *Server) insert(t *table, object *unstructured.Unstructured, dryRun bool) (state, error) {
 	if object.GetName() == "" && object.GetGenerateName() != "" {
 		object.SetName(object.GetGenerateName() + suffix(s.made))
 	}
@@ -67,7 +85,7 @@ func (s *Server) insert(t *table, object *unstructured.Unstructured, dryRun bool
 	}
 	object, err := s.canonical(t.kind, object)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	// The identity comes last: a refused request must not change what the next one gets.
 	object.SetCreationTimestamp(metav1.NewTime(s.now().UTC()))
@@ -76,39 +94,43 @@ func (s *Server) insert(t *table, object *unstructured.Unstructured, dryRun bool
 		errs = append(errs, t.kind.Check(object.Object, nil)...)
 	}
 	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(t.kind.GroupKind(), object.GetName(), errs)
+		return state{}, apierrors.NewInvalid(t.kind.GroupKind(), object.GetName(), errs)
 	}
 	if object.GetResourceVersion() != "" && !dryRun {
-		return nil, plainError("resourceVersion should not be set on objects to be created")
+		return state{}, plainError("resourceVersion should not be set on objects to be created")
 	}
 	if t.now(keyOf(object)) != nil {
-		return nil, apierrors.NewAlreadyExists(t.kind.resource(), object.GetName())
+		return state{}, apierrors.NewAlreadyExists(t.kind.resource(), object.GetName())
 	}
 	if dryRun {
 		object.SetUID("00000000-0000-4000-8000-000000000000")
-		return object, nil
+		return unstored(object), nil
 	}
 	object.SetUID(s.uid())
-	return s.put(t, object).DeepCopy(), nil
+	return s.put(t, object), nil
 }
 
 // Update replaces an object and returns it as it was stored. Nothing happens if nothing changes.
 func (s *Server) Update(at Target, sent *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return copied(s.update(at, sent))
+}
+
+func (s *Server) update(at Target, sent *unstructured.Unstructured) (state, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	table, key, err := s.open(at)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
-	object, err := s.canonical(table.kind, sent)
+	object, err := s.received(table.kind, at, sent)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	object.SetNamespace(key.Namespace)
 	object.SetName(key.Name)
 	old := table.now(key)
 	if old == nil && (!table.kind.CreateOnUpdate || at.Subresource != "") {
-		return nil, apierrors.NewNotFound(table.kind.resource(), key.Name)
+		return state{}, apierrors.NewNotFound(table.kind.resource(), key.Name)
 	}
 	var uid types.UID
 	if old != nil {
@@ -116,7 +138,7 @@ func (s *Server) Update(at Target, sent *unstructured.Unstructured) (*unstructur
 	}
 	// A UID in the body of an update is a precondition.
 	if sent := object.GetUID(); sent != "" && sent != uid {
-		return nil, conflict(table.kind, key, "Precondition failed: UID in precondition: "+string(sent)+
+		return state{}, conflict(table.kind, key, "Precondition failed: UID in precondition: "+string(sent)+
 			", UID in object meta: "+string(uid))
 	}
 	if old != nil {
@@ -128,40 +150,40 @@ func (s *Server) Update(at Target, sent *unstructured.Unstructured) (*unstructur
 
 // replace brings an existing object into a new state.
 func (s *Server) replace(t *table, at Target, old, object *unstructured.Unstructured) (
-	*unstructured.Unstructured, error,
+	state, error,
 ) {
 	key := keyOf(old)
 	switch sent := object.GetResourceVersion(); {
 	case sent == "" && t.kind.Conditional:
-		return nil, apierrors.NewInvalid(t.kind.GroupKind(), key.Name, field.ErrorList{field.Invalid(
+		return state{}, apierrors.NewInvalid(t.kind.GroupKind(), key.Name, field.ErrorList{field.Invalid(
 			metadataPath.Child("resourceVersion"), int64(0), "must be specified for an update")})
 	case sent != "" && sent != old.GetResourceVersion():
-		return nil, conflict(t.kind, key, "the object has been modified; "+
+		return state{}, conflict(t.kind, key, "the object has been modified; "+
 			"please apply your changes to the latest version and try again")
 	}
 	object, err := s.prepareUpdate(t.kind, at.Subresource, object, old)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	errs := validation.ValidateObjectMetaAccessor(object, !t.kind.Cluster, t.kind.validName(), metadataPath)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(object, old, metadataPath)...)
-	if t.kind.Check != nil {
+	if t.kind.Check != nil && at.Subresource != "resize" {
 		errs = append(errs, t.kind.Check(object.Object, old.Object)...)
 	}
 	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(t.kind.GroupKind(), key.Name, errs)
+		return state{}, apierrors.NewInvalid(t.kind.GroupKind(), key.Name, errs)
 	}
 	// The last finalizer was taken away: the deletion that waited for it happens instead of the update.
 	if finished(object) {
 		if !at.DryRun {
 			s.remove(t, key)
 		}
-		return object, nil
+		return unstored(object), nil
 	}
 	if at.DryRun || equality.Semantic.DeepEqual(object.Object, old.Object) {
-		return object, nil
+		return unstored(object), nil
 	}
-	return s.put(t, object).DeepCopy(), nil
+	return s.put(t, object), nil
 }
 
 // prepareUpdate takes over from the old object what the request may not change.
@@ -176,6 +198,8 @@ func (s *Server) prepareUpdate(kind *Kind, subresource string, object, old *unst
 		putOrDelete(object.Object, "status", status)
 	case subresource == "status":
 		object = s.statusOnly(kind, object, old)
+	case subresource == "resize":
+		object = resourcesOnly(object, old)
 	case kind.Status:
 		putOrDelete(object.Object, "status", old.DeepCopy().Object["status"])
 	}
@@ -216,6 +240,22 @@ func (s *Server) statusOnly(kind *Kind, object, old *unstructured.Unstructured) 
 		result.SetDeletionTimestamp(nil)
 	case "Deployment":
 		result.SetLabels(old.GetLabels())
+	}
+	return result
+}
+
+// resourcesOnly keeps everything of a pod but the resources of its containers.
+func resourcesOnly(object, old *unstructured.Unstructured) *unstructured.Unstructured {
+	result := old.DeepCopy()
+	for _, list := range []string{"spec.containers", "spec.initContainers"} {
+		sent := listAt(object.Object, list)
+		for _, container := range listAt(result.Object, list) {
+			for _, each := range sent {
+				if each["name"] == container["name"] {
+					putOrDelete(container, "resources", each["resources"])
+				}
+			}
+		}
 	}
 	return result
 }
@@ -275,33 +315,66 @@ type Change struct {
 	Data []byte
 }
 
+// conditions are the identity and the version that a patch demands, by a test or by its result.
+func (c Change) conditions() (uid types.UID, version string) {
+	if c.Type != types.JSONPatchType {
+		var body struct{ Metadata metav1.ObjectMeta }
+		if json.Unmarshal(c.Data, &body) != nil {
+			return "", "" // It is refused.
+		}
+		return body.Metadata.UID, body.Metadata.ResourceVersion
+	}
+	var operations []struct {
+		Op, Path string
+		Value    any
+	}
+	if json.Unmarshal(c.Data, &operations) != nil {
+		return "", ""
+	}
+	for _, operation := range operations {
+		text, _ := operation.Value.(string)
+		switch {
+		case operation.Op != "test":
+		case operation.Path == "/metadata/uid":
+			uid = types.UID(text)
+		case operation.Path == "/metadata/resourceVersion":
+			version = text
+		}
+	}
+	return uid, version
+}
+
 // Patch changes the latest state of an object, and returns it as it was stored. A resourceVersion in the result of the
 // patch is a precondition, as it is in an update.
 func (s *Server) Patch(at Target, change Change) (*unstructured.Unstructured, error) {
+	return copied(s.patch(at, change))
+}
+
+func (s *Server) patch(at Target, change Change) (state, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	table, key, err := s.open(at)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	if change.Type == types.StrategicMergePatchType && table.kind.Custom {
-		return nil, unsupported("the body of the request was in an unknown format - accepted media types include: " +
+		return state{}, unsupported("the body of the request was in an unknown format - accepted media types include: " +
 			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 	}
 	old := table.now(key)
 	if old == nil {
-		return nil, apierrors.NewNotFound(table.kind.resource(), key.Name)
+		return state{}, apierrors.NewNotFound(table.kind.resource(), key.Name)
 	}
 	content, err := s.patched(table.kind, old, change)
 	if err != nil {
-		return nil, err
+		return state{}, err
 	}
 	object, err := s.canonical(table.kind, &unstructured.Unstructured{Object: content})
 	if err != nil {
-		return nil, unprocessable(err.Error())
+		return state{}, unprocessable(err.Error())
 	}
 	if object.GetName() != key.Name || object.GetNamespace() != key.Namespace {
-		return nil, apierrors.NewBadRequest("the name or namespace of the object does not match the request")
+		return state{}, apierrors.NewBadRequest("the name or namespace of the object does not match the request")
 	}
 	return s.replace(table, at, old, object)
 }

@@ -178,14 +178,21 @@ func (p *Process) killed() (Exit, error) {
 	return p.exit, nil
 }
 
-// Run runs a short program to its end and returns its output. When the context ends, the program is killed with its
-// process group. An exit code other than 0 is an error that holds the last lines of output.
+// mostOutput is how much of the output of a program is kept, at least half of it: one that tells of its progress for
+// hours may not fill our memory.
+const mostOutput = 1 << 20
+
+// Run runs a program to its end and returns the end of its output. When the context ends, the program is killed with
+// its process group. An exit code other than 0 is an error that holds the last lines of output.
 func (s *Supervisor) Run(ctx context.Context, command Command) ([]byte, error) {
 	var output bytes.Buffer
 	lines := command.Lines
 	command.Lines = func(line []byte) {
 		output.Write(line)
 		output.WriteByte('\n')
+		if output.Len() > mostOutput {
+			output.Next(output.Len() - mostOutput/2)
+		}
 		if lines != nil {
 			lines(line)
 		}

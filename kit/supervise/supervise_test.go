@@ -158,6 +158,18 @@ func TestRunSaysWhatWentWrong(t *testing.T) {
 	}
 }
 
+// A program that writes for ever does not fill the memory of whoever runs it: the end of the output is what counts.
+func TestRunKeepsTheEndOfALongOutput(t *testing.T) {
+	supervisor := begin(t)
+	output, err := supervisor.Run(t.Context(), supervise.Command{
+		Path: "/bin/sh", Args: []string{"-c", "yes 0123456789abcdef | head -c 4000000; echo; echo the end"},
+		Env: []string{"PATH=" + os.Getenv("PATH")},
+	})
+	if err != nil || len(output) > 1<<20 || len(output) < 1<<19 || !strings.HasSuffix(string(output), "the end\n") {
+		t.Errorf("%d bytes, error %v", len(output), err)
+	}
+}
+
 func TestProgramsAreFoundInTheirOwnPath(t *testing.T) {
 	supervisor := begin(t)
 	folder := t.TempDir()

@@ -93,7 +93,7 @@ func checkDatabase(t *testing.T, tracked bool) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	seen := &children{namespace: namespace, known: map[string]types.UID{}}
+	seen := &family{namespace: namespace, known: map[string]types.UID{}}
 	for number, life := range lives {
 		seen.behind = 0
 		runPasses(t, life, life.databases(t), client.ObjectKey{Namespace: namespace, Name: "cities"},
@@ -121,8 +121,8 @@ func checkDatabase(t *testing.T, tracked bool) {
 	}
 }
 
-// children are those that were ever seen in a namespace.
-type children struct {
+// family is the children that were ever seen in a namespace.
+type family struct {
 	namespace string
 	known     map[string]types.UID
 	// behind is how often the caches of a process showed less than there was.
@@ -130,7 +130,7 @@ type children struct {
 }
 
 // look compares what is there with what was there before: no child goes, becomes another, or has a second.
-func (c *children) look(t *testing.T, life *process) {
+func (c *family) look(t *testing.T, life *process) {
 	t.Helper()
 	shown := c.find(t, life.part.GetCache(), databaseloop.Cached()[1:])
 	there := c.find(t, cluster, databaseloop.Cached()[1:])
@@ -150,7 +150,7 @@ func (c *children) look(t *testing.T, life *process) {
 }
 
 // find lists the children of the database by kind and name.
-func (c *children) find(t *testing.T, reader client.Reader, kinds []client.Object) map[string]types.UID {
+func (c *family) find(t *testing.T, reader client.Reader, kinds []client.Object) map[string]types.UID {
 	t.Helper()
 	found := map[string]types.UID{}
 	for _, kind := range kinds {

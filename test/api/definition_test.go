@@ -59,18 +59,19 @@ func TestDefaults(t *testing.T) {
 		"storage":       map[string]any{"size": "1Gi", "reclaim": "Retain"},
 		"resources":     map[string]any{"cpu": "500m", "memory": "1Gi"},
 		"bootstrap":     map[string]any{"database": "app", "owner": "app"},
+		"network":       map[string]any{"policy": "Managed"},
 		"leaseDuration": "10s", "maxReadLag": "10s", "maxFailoverLag": "16Mi",
 	}
 	if diff := cmp.Diff(want, stored.Object["spec"]); diff != "" {
 		t.Errorf("spec differs (-want +got):\n%s", diff)
 	}
 
-	cache := object(t, geoCache, namespace, "spec: {databaseRef: {name: cities}}")
+	cache := object(t, geoCache, namespace, "spec: {databaseRef: {name: maps}}")
 	if err := cluster.Create(t.Context(), cache); err != nil {
 		t.Fatal(err)
 	}
 	wantCache := map[string]any{
-		"databaseRef": map[string]any{"name": "cities"}, "replicas": int64(2), "memory": "256Mi",
+		"databaseRef": map[string]any{"name": "maps"}, "replicas": int64(2), "memory": "256Mi",
 		"evictionPolicy": "allkeys-lru", "engine": "redis",
 	}
 	if diff := cmp.Diff(wantCache, cache.Object["spec"]); diff != "" {
@@ -215,7 +216,7 @@ func TestPrinterColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	caches := strings.Join(strings.Fields(mustKubectl(t, namespace, "", "get", "gcache")), " ")
-	if !strings.Contains(caches, "NAME READY DATABASE PRIMARY INSTANCES MEMORY AGE") {
+	if !strings.Contains(caches, "NAME READY DATABASE PRIMARY INSTANCES MEMORY USED HITS AGE") {
 		t.Errorf("get gcache prints %q", caches)
 	}
 }

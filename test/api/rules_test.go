@@ -29,7 +29,7 @@ const (
 
 func databaseSpec(fields string) string { return "spec: {storage: {size: 1Gi}, " + fields + "}" }
 func storageSpec(fields string) string  { return "spec: {storage: {" + fields + "}}" }
-func cacheSpec(fields string) string    { return "spec: {databaseRef: {name: cities}, " + fields + "}" }
+func cacheSpec(fields string) string    { return "spec: {databaseRef: {name: maps}, " + fields + "}" }
 
 // ruleCases are by kind and by the beginning of the message of the rule.
 var ruleCases = map[string]map[string]ruleCase{
@@ -109,6 +109,21 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.resources.memory: must be at least": {
 			good: databaseSpec(`resources: {memory: 256Mi}`), bad: databaseSpec(`resources: {memory: 255Mi}`),
 		},
+		"spec.restart: must be one line": {
+			good: databaseSpec(`restart: "2026-01-01"`), bad: databaseSpec(`restart: "a\nb"`),
+		},
+		"spec.network.clients: has no effect": {
+			good: databaseSpec(`network: {clients: [{pods: {}}]}`),
+			bad:  databaseSpec(`network: {policy: None, clients: [{pods: {}}]}`),
+		},
+		"spec.network.clients: each needs": {
+			good: databaseSpec(`network: {clients: [{namespaces: {}, pods: {}}]}`),
+			bad:  databaseSpec(`network: {clients: [{pods: {}, cidr: 10.0.0.0/8}]}`),
+		},
+		"spec.network.clients.cidr: must be": {
+			good: databaseSpec(`network: {clients: [{cidr: 10.0.0.0/8}]}`),
+			bad:  databaseSpec(`network: {clients: [{cidr: 10.0.0.300/8}]}`),
+		},
 		"spec.podTemplate.metadata.labels: names": {
 			good: databaseSpec(`podTemplate: {metadata: {labels: {a: b}}}`),
 			bad:  databaseSpec(`podTemplate: {metadata: {labels: {meridian.dev/a: b}}}`),
@@ -119,6 +134,10 @@ var ruleCases = map[string]map[string]ruleCase{
 		},
 	},
 	geoCache: {
+		"metadata.name: is that of the database": {
+			good: "metadata: {name: maps-cache}\n" + cacheSpec(`replicas: 1`),
+			bad:  "metadata: {name: maps-rw}\n" + cacheSpec(`replicas: 1`),
+		},
 		"metadata.name: must be": {
 			good: cacheSpec(`replicas: 1`), bad: "metadata: {name: 1a}\n" + cacheSpec(`replicas: 1`),
 		},

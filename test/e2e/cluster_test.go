@@ -113,6 +113,7 @@ func (c *cluster) namespace(name string) {
 		c.t.Fatalf("create namespace %s: %v", name, err)
 	}
 	c.t.Cleanup(func() {
+		c.empty(name)
 		if err := c.Delete(context.Background(), space); err != nil {
 			c.t.Errorf("delete namespace %s: %v", name, err)
 		}
@@ -123,6 +124,24 @@ func (c *cluster) namespace(name string) {
 		}
 		c.t.Errorf("namespace %s is not gone after a minute", name)
 	})
+}
+
+// empty deletes what belongs to Meridian first. Whoever deletes a namespace with running pods in it waits for half of
+// their grace periods until Kubernetes looks again.
+func (c *cluster) empty(namespace string) {
+	in := client.InNamespace(namespace)
+	for _, kind := range []client.Object{&v1alpha1.GeoCache{}, &v1alpha1.GeoDatabase{}} {
+		err := c.DeleteAllOf(context.Background(), kind, in)
+		if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+			c.t.Errorf("empty the namespace %s: %v", namespace, err)
+		}
+	}
+	for start := time.Now(); time.Since(start) < 30*time.Second; time.Sleep(200 * time.Millisecond) {
+		var pods corev1.PodList
+		if err := c.List(context.Background(), &pods, in); err == nil && len(pods.Items) == 0 {
+			return
+		}
+	}
 }
 
 // writes counts what the operator's replicas have sent to the API server, by method. The lease of the election is

@@ -28,8 +28,13 @@ type fault struct {
 	short bool
 	// gap is the promise: how long writes may be unavailable. Hold is how long the fault lasts before it is undone.
 	gap, hold time.Duration
-	// moves says that another instance must lead afterwards; quiet that no client may notice anything.
-	moves, quiet bool
+	// after is how long all must have been well before it: a server that ends again soon is started with a pause.
+	after time.Duration
+	// moves says that another instance must lead afterwards; quiet that no client may notice anything; mute that
+	// nobody is there to write the status; node that it takes the whole node.
+	moves, quiet, mute, node bool
+	// once says that a second time soon after it takes longer on purpose.
+	once bool
 	// do does it, and returns how to undo it.
 	do func(*failover) (undo func())
 }
@@ -38,7 +43,14 @@ type fault struct {
 var faults = []fault{
 	{name: "switchover", short: true, moves: true, gap: 2 * time.Second, do: (*failover).askSwitchover},
 	{name: "pod delete", short: true, moves: true, gap: 2 * time.Second, do: (*failover).deletePod},
-	{name: "kill -9 postmaster", short: true, gap: 5 * time.Second, do: (*failover).killPostmaster},
+	{
+		name: "node drained", node: true, moves: true, gap: 2 * time.Second, hold: 10 * time.Second,
+		do: (*failover).drainNode,
+	},
+	{
+		name: "kill -9 postmaster", short: true, gap: 5 * time.Second, after: 12 * time.Second,
+		do: (*failover).killPostmaster,
+	},
 	{name: "kill -9 agent", short: true, gap: 5 * time.Second, do: (*failover).killAgent},
 	{
 		name: "freeze postgres 30 s", moves: true, gap: 13 * time.Second, hold: 30 * time.Second,
@@ -46,15 +58,19 @@ var faults = []fault{
 	},
 	{name: "freeze pod 30 s", moves: true, gap: 13 * time.Second, hold: 30 * time.Second, do: (*failover).freezePod},
 	{
-		name: "node power-off", short: true, moves: true, gap: 13 * time.Second, hold: 20 * time.Second,
+		name: "node power-off", short: true, node: true, moves: true, gap: 13 * time.Second, hold: 20 * time.Second,
 		do: (*failover).stopNode,
 	},
 	{
-		name: "node cut from all", short: true, moves: true, gap: 13 * time.Second, hold: 30 * time.Second,
+		name: "node cut from all", short: true, node: true, moves: true, gap: 13 * time.Second, hold: 30 * time.Second,
 		do: (*failover).cutNode,
 	},
 	{
-		name: "node cut from API", quiet: true, gap: time.Second, hold: 30 * time.Second,
+		name: "node cut from its peers", node: true, moves: true, once: true, gap: 20 * time.Second, hold: 40 * time.Second,
+		do: (*failover).cutNodeFromPeers,
+	},
+	{
+		name: "node cut from API", node: true, quiet: true, gap: time.Second, hold: 30 * time.Second,
 		do: (*failover).cutNodeFromAPI,
 	},
 	{name: "API server away 60 s", quiet: true, gap: time.Second, hold: 60 * time.Second, do: (*failover).stopAPI},
@@ -63,15 +79,28 @@ var faults = []fault{
 		do: (*failover).stopAPIWithADeadReplica,
 	},
 	{
-		name: "operator away and node power-off", moves: true, gap: 13 * time.Second, hold: 20 * time.Second,
+		name: "operator away and node power-off", moves: true, mute: true, gap: 13 * time.Second, hold: 20 * time.Second,
 		do: (*failover).stopNodeAlone,
 	},
 }
 
+// noticing is how long the status may say what is not so any more.
+const noticing = 8 * time.Second
+
+// result is what came out of one run.
+type result struct {
+	checks.Verdict
+	truth checks.Truth
+	// mute says that for a while nobody was there to write the status: the operator was away, or was on the same node.
+	mute bool
+	// invalid says why the run shows nothing, empty if it does.
+	invalid string
+}
+
 // row is a line of the table.
 type row struct {
-	fault    fault
-	verdicts []checks.Verdict
+	fault   fault
+	results []result
 }
 
 // TestFailover does each fault to a database of three instances under traffic, and prints the table.
@@ -84,24 +113,36 @@ func TestFailover(t *testing.T) {
 	}
 	var rows []row
 	for _, one := range chosen {
-		result := row{fault: one}
+		line := row{fault: one}
 		for run := range *failoverRuns {
-			verdict, shows := f.run(one)
-			t.Logf("%s, run %d: gap %s, acknowledged %d, unknown %d, failed %d, lost %d, overlap %s, registers %s",
-				one.name, run+1, verdict.Gap.Round(time.Millisecond), verdict.Acknowledged, verdict.Unknown, verdict.Failed,
-				len(verdict.Lost), verdict.Overlap, verdict.Registers)
-			if problem := verdict.Bad(); problem != "" {
-				t.Errorf("%s: %s", one.name, problem)
+			if one.once && run > 0 {
+				break
 			}
-			if problem := verdict.Invalid() + shows; problem != "" {
-				t.Fatalf("%s: this run shows nothing: %s", one.name, problem)
-			}
-			result.verdicts = append(result.verdicts, verdict)
+			line.results = append(line.results, f.tryOnce(one, run+1))
 		}
-		rows = append(rows, result)
+		rows = append(rows, line)
 	}
 	f.checkCopies()
 	printRows(t, f, rows)
+}
+
+// tryOnce does a fault once and complains about what must not be.
+func (f *failover) tryOnce(one fault, number int) result {
+	f.t.Helper()
+	result := f.run(one)
+	f.t.Logf("%s, run %d: gap %s, acknowledged %d, unknown %d, failed %d, lost %d, overlap %s, registers %s; status: %s",
+		one.name, number, result.Gap.Round(time.Millisecond), result.Acknowledged, result.Unknown, result.Failed,
+		len(result.Lost), result.Overlap, result.Registers, result.truth)
+	if problem := result.Bad(); problem != "" {
+		f.t.Errorf("%s: %s", one.name, problem)
+	}
+	if problem := result.Invalid() + result.invalid; problem != "" {
+		f.t.Fatalf("%s: this run shows nothing: %s", one.name, problem)
+	}
+	if !result.mute && result.truth.Worst() > noticing {
+		f.t.Errorf("%s: for more than %s the status said what was not so: %s", one.name, noticing, result.truth)
+	}
+	return result
 }
 
 func choose(t *testing.T) []fault {
@@ -131,18 +172,21 @@ func printRows(t *testing.T, f *failover, rows []row) {
 		}
 		_, _ = fmt.Fprintln(table)
 	}
-	line("FAULT", "RUNS", "GAP MEDIAN", "GAP WORST", "PROMISED", "ACKNOWLEDGED", "LOST", "OVERLAP")
+	line("FAULT", "RUNS", "GAP MEDIAN", "GAP WORST", "PROMISED", "ACKNOWLEDGED", "LOST", "OVERLAP", "STATUS WRONG")
 	for _, row := range rows {
 		var gaps []time.Duration
-		acknowledged, lost, overlap := 0, 0, time.Duration(0)
-		for _, verdict := range row.verdicts {
-			gaps = append(gaps, verdict.Gap)
-			acknowledged += verdict.Acknowledged
-			lost += len(verdict.Lost)
-			overlap = max(overlap, verdict.Overlap)
+		acknowledged, lost, overlap, wrong := 0, 0, time.Duration(0), time.Duration(0)
+		for _, result := range row.results {
+			gaps = append(gaps, result.Gap)
+			acknowledged += result.Acknowledged
+			lost += len(result.Lost)
+			overlap = max(overlap, result.Overlap)
+			if !result.mute {
+				wrong = max(wrong, result.truth.Worst())
+			}
 		}
 		line(row.fault.name, len(gaps), ms(checks.Median(gaps)), ms(checks.Worst(gaps)), ms(row.fault.gap), acknowledged,
-			lost, ms(overlap))
+			lost, ms(overlap), ms(wrong))
 	}
 	_ = table.Flush()
 	fmt.Printf("apply to the first accepted write %s, to three instances streaming %s; agent memory %s\n",
@@ -156,22 +200,27 @@ func printRows(t *testing.T, f *failover, rows []row) {
 func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
 // run is one fault, once: all well, traffic, the fault, writes again, the end of the fault, all well again.
-func (f *failover) run(one fault) (verdict checks.Verdict, invalid string) {
+func (f *failover) run(one fault) result {
 	f.t.Helper()
-	f.awaitWell()
-	term := f.term
+	f.renewPods()
+	time.Sleep(one.after)
+	term, mute := f.term, one.mute || one.node && f.operatorIsOn(f.node)
 	f.steer()
 	f.startTraffic()
-	time.Sleep(2 * time.Second)
-	at := f.traffic.Now()
+	f.startWitness()
+	f.awaitSteady("writes are accepted before " + one.name)
+	times := checks.Times{Fault: f.traffic.Now()}
 	undo := one.do(f)
 	if one.moves {
 		f.awaitTerm(term)
 	}
-	f.c.until("writes are accepted after "+one.name, 90*time.Second, func(context.Context) (bool, string) {
-		return f.traffic.AcknowledgedSince(f.traffic.Now() - 300*time.Millisecond), "none is"
-	})
-	if rest := one.hold - (f.traffic.Now() - at); rest > 0 {
+	if !one.quiet {
+		f.c.until("a client notices "+one.name, 30*time.Second, func(context.Context) (bool, string) {
+			return f.traffic.Noticed(times.Fault), "none does"
+		})
+	}
+	f.awaitSteady("writes are accepted after " + one.name)
+	if rest := one.hold - (f.traffic.Now() - times.Fault); rest > 0 {
 		time.Sleep(rest)
 	}
 	if undo != nil {
@@ -179,14 +228,26 @@ func (f *failover) run(one fault) (verdict checks.Verdict, invalid string) {
 	}
 	time.Sleep(2 * time.Second)
 	f.awaitWell()
-	verdict = checks.Judge(f.stopTraffic(), f.present(), at)
+	f.awaitSteady("writes are accepted after all is well again")
+	times.End = f.traffic.Now()
+	said := f.witness.stop()
+	operations := f.stopTraffic()
+	result := result{
+		Verdict: checks.Judge(operations, f.present(), times), truth: checks.Compare(said, operations, times.End), mute: mute,
+	}
 	switch {
 	case one.moves && f.term == term:
-		invalid = "the term is the same as before"
+		result.invalid = "the term is the same as before"
 	case !one.moves && f.term != term:
 		f.t.Errorf("%s: the primary has moved, which was not needed", one.name)
-	case !one.quiet && verdict.Unknown+verdict.Failed == 0:
-		invalid = "no client has noticed the fault"
 	}
-	return verdict, invalid
+	return result
+}
+
+// awaitSteady waits until writes are accepted and no client sees anything else any more.
+func (f *failover) awaitSteady(what string) {
+	f.t.Helper()
+	f.c.until(what, 90*time.Second, func(context.Context) (bool, string) {
+		return f.traffic.Steady(time.Second), "not all are"
+	})
 }

@@ -36,6 +36,13 @@ func (f *failover) deletePod() func() {
 	return nil
 }
 
+// drainNode evicts everything from the node, as before a repair of it: the budget lets one instance go at a time.
+func (f *failover) drainNode() func() {
+	node := f.node
+	f.c.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
+	return func() { f.c.kubectl("uncordon", node) }
+}
+
 func (f *failover) find() processes.Instance {
 	f.t.Helper()
 	found, err := processes.Find(failoverSpace, f.before)
@@ -90,6 +97,13 @@ func (f *failover) cutNode() func() {
 	f.startInner()
 	node := f.number(f.node)
 	f.c.sandbox("node", "cut", node)
+	return func() { f.c.sandbox("node", "heal", node) }
+}
+
+// cutNodeFromPeers leaves the primary with the API server and without its replicas: it can renew and not acknowledge.
+func (f *failover) cutNodeFromPeers() func() {
+	node := f.number(f.node)
+	f.c.sandbox("node", "cut", node, "--from", "peers")
 	return func() { f.c.sandbox("node", "heal", node) }
 }
 

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,10 +32,10 @@ import (
 	"meridian.dev/meridian/test/e2e/traffic"
 )
 
-const (
-	failoverSpace = "failover"
-	failoverName  = "rivers"
-)
+const failoverName = "rivers"
+
+// failoverSpace is where the database is made: somebody who shares the cluster says where.
+var failoverSpace = cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "failover")
 
 // failover is a database of three instances, and everything to hurt it with.
 type failover struct {
@@ -50,6 +52,7 @@ type failover struct {
 	term    int64
 	routed  string
 	traffic *traffic.Traffic
+	witness *witness
 	inner   *inner
 }
 
@@ -59,7 +62,11 @@ func newFailover(t *testing.T) *failover {
 	f := &failover{t: t, c: c}
 	install(c)
 	c.namespace(failoverSpace)
+	t.Cleanup(f.keepLogs)
 	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}
+	if installation := os.Getenv("MERIDIAN_TEST_INSTALLATION"); installation != "" {
+		database.Annotations = map[string]string{"meridian.dev/installation": installation}
+	}
 	database.Spec.Instances = 3
 	database.Spec.Storage.Size.Set(1 << 30)
 	database.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
@@ -80,6 +87,22 @@ func newFailover(t *testing.T) *failover {
 	f.allStreaming = time.Since(start)
 	f.measureAgents()
 	return f
+}
+
+// keepLogs keeps what the instances have said when a test fails: the namespace goes.
+func (f *failover) keepLogs() {
+	if !f.t.Failed() {
+		return
+	}
+	kubectl := exec.Command(filepath.Join(f.c.root, "bin", "sandbox"), "kubectl", "-n", failoverSpace, "logs",
+		"--selector=meridian.dev/database="+failoverName, "--prefix", "--tail=-1", "--max-log-requests=10")
+	kubectl.Dir = f.c.root
+	output, _ := kubectl.CombinedOutput()
+	file, err := os.CreateTemp("", "meridian-e2e-*.log")
+	if err == nil {
+		_, err = file.Write(output)
+	}
+	f.t.Logf("the logs of the instances are in %s (%v)", file.Name(), err)
 }
 
 // named is an object of the database.
@@ -145,12 +168,56 @@ func (f *failover) awaitWell() {
 		}
 		status := database.Status
 		f.before, f.term = status.Primary, status.Term
-		// While the operator was away the status has stood still: the lease tells whether it is of today.
+		// While the operator was away the status has stood still: lease and pods tell whether it is of today.
 		return condition.IsTrue(status.Conditions, v1alpha1.ConditionReady) && status.Primary != "" &&
-			status.Replicas == "2/2" && status.Term == f.leaseTerm(ctx), fmt.Sprintf("%+v", status)
+			status.Replicas == "2/2" && status.Term == f.leaseTerm(ctx) && f.readyPods(ctx) == 3, fmt.Sprintf("%+v", status)
 	})
 	pod := f.pod(f.before)
 	f.node = pod.Spec.NodeName
+}
+
+// readyPods counts the pods of the database that are ready and not being deleted.
+func (f *failover) readyPods(ctx context.Context) int {
+	var pods corev1.PodList
+	labels := client.MatchingLabels{"meridian.dev/database": failoverName}
+	if err := f.c.List(ctx, &pods, client.InNamespace(failoverSpace), labels); err != nil {
+		return 0
+	}
+	ready := 0
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(one corev1.PodCondition) bool {
+			return one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue
+		}) {
+			ready++
+		}
+	}
+	return ready
+}
+
+// renewPods waits until all is well, and replaces each pod whose container was started again: the kubelet makes those
+// wait longer each time, and one run must not lengthen the next.
+func (f *failover) renewPods() {
+	f.t.Helper()
+	f.awaitWell()
+	for _, instance := range f.instances() {
+		pod := f.pod(instance)
+		restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+			return status.RestartCount > 0
+		})
+		if !restarted {
+			continue
+		}
+		if err := f.c.Delete(f.t.Context(), pod); err != nil {
+			f.t.Fatal(err)
+		}
+		f.c.until("the pod of "+instance+" is a new one", 3*time.Minute, func(ctx context.Context) (bool, string) {
+			var now corev1.Pod
+			err := f.c.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+			return err == nil && now.UID != pod.UID, fmt.Sprint(err)
+		})
+		time.Sleep(2 * time.Second)
+		f.awaitWell()
+	}
 }
 
 // awaitTerm waits until the lease has a later term.

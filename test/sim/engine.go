@@ -21,6 +21,7 @@ type engine struct {
 	final  *tenure.Position
 	cannot string
 	shown  uint64
+	hung   time.Duration // The loop does nothing until then.
 }
 
 func (e *engine) soon(in time.Duration) {
@@ -28,6 +29,10 @@ func (e *engine) soon(in time.Duration) {
 }
 
 func (e *engine) tick() {
+	if e.n.w.now < e.hung {
+		e.soon(e.hung - e.n.w.now)
+		return
+	}
 	if e.n.server != nil {
 		e.n.server.prune()
 	}
@@ -43,7 +48,7 @@ func (e *engine) obey(standing tenure.Standing) {
 	e.standing = standing
 	e.n.w.after(e.n.w.between(0, 10*time.Millisecond), func() {
 		e.a.inAgent(func() {
-			if e.busy == "" && e.standing.Serial == standing.Serial {
+			if e.busy == "" && e.standing.Serial == standing.Serial && e.n.w.now >= e.hung {
 				e.advance()
 				e.publish()
 			}
@@ -96,7 +101,7 @@ func (e *engine) beIdle() {
 		if e.n.w.bug != BugFenceWithoutProof || e.n.volume.stored.Fence == nil {
 			e.exclude(s.disconnect)
 		}
-	case s == nil && e.n.volume.copy.data == tenure.DataWhole:
+	case s == nil && e.n.volume.copy.data == tenure.DataWhole && !e.standing.Down:
 		e.startStandby()
 	}
 }
@@ -285,7 +290,9 @@ func (e *engine) lead() {
 	switch {
 	case c.timeline() > standing.Timeline:
 		e.cannot = "its timeline is later than the reserved one"
-	case s != nil && s.mode == primary && s.term == standing.Term:
+	case s != nil && s.mode == primary && s.claimed == standing.Timeline:
+		// A holder that has written its lease anew goes on at another term.
+		s.term = max(s.term, standing.Term)
 		e.serve(s)
 	case s != nil && s.mode == primary, s != nil && s.mode == standby && direct:
 		e.n.killServer("it starts anew as a primary")
@@ -416,7 +423,8 @@ func (e *engine) publish() {
 func (e *engine) sample() tenure.Engine {
 	c, s := e.n.volume.copy, e.n.server
 	facts := tenure.Engine{
-		Known: true, Obeyed: e.standing.Serial, Data: c.data, Incarnation: c.incarnation, SystemIdentifier: c.system,
+		Known: true, At: e.n.clock(), Obeyed: e.standing.Serial,
+		Data: c.data, Incarnation: c.incarnation, SystemIdentifier: c.system,
 		Processes: s != nil, Final: e.final, CannotLead: e.cannot,
 	}
 	if s == nil || s.mode == starting {

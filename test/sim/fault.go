@@ -61,6 +61,7 @@ const (
 	FaultPause      FaultKind = "pause-machine"
 	FaultVolumeLost FaultKind = "volume-lost"
 	FaultKillServer FaultKind = "kill-server"
+	FaultHang       FaultKind = "hang-loop-of-the-server"
 )
 
 // What goes wrong at a moment.
@@ -77,6 +78,14 @@ const (
 	FaultLease      FaultKind = "lease-duration"
 	FaultAllCrash   FaultKind = "all-crash"
 	FaultAllOff     FaultKind = "all-power-off"
+	FaultRoute      FaultKind = "write-address-changed"
+	FaultRouteGone  FaultKind = "write-address-gone"
+	// FaultLeaseLost deletes the lease, FaultLeaseBack puts it back to what it was, FaultGiveUp is a user's word that
+	// copies are gone, FaultOperator keeps the operator from doing anything.
+	FaultLeaseLost FaultKind = "lease-lost"
+	FaultLeaseBack FaultKind = "lease-put-back"
+	FaultGiveUp    FaultKind = "copies-given-up"
+	FaultOperator  FaultKind = "operator-away"
 )
 
 // Whom a fault at a moment hits, if it is not an index.
@@ -129,7 +138,7 @@ func (w *World) whom(index int) *node {
 		return w.nodes[index%len(w.nodes)]
 	}
 	for _, n := range w.nodes {
-		if holds := n.name == w.api.lease.Holder.Name; n.wanted && holds == (index == Holder) {
+		if holds := n.name == w.api.holder; n.wanted && holds == (index == Holder) {
 			return n
 		}
 	}
@@ -164,6 +173,10 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.restart(back)
 	case FaultKillServer:
 		n.killServer("somebody has killed it")
+	case FaultHang:
+		if n.agent != nil {
+			n.agent.engine.hung = w.now + fault.For
+		}
 	default:
 		n.end()
 		n.restart(w.between(500*time.Millisecond, 3*time.Second))
@@ -172,7 +185,7 @@ func (w *World) strike(n *node, fault *Fault) {
 
 // spares says that the copy of a node may be lost: nobody can promise anything without the only one.
 func (w *World) spares(n *node) bool {
-	record := w.api.lease.Record
+	record := w.truth.record
 	if record == nil || !record.Initialised {
 		return false
 	}
@@ -200,6 +213,16 @@ func (w *World) befall(fault Fault) {
 		w.note(-1, "FAULT the API server is away for %s", fault.For)
 		w.api.away = true
 		w.after(fault.For, func() { w.api.away = false })
+	case FaultLeaseLost, FaultLeaseBack, FaultGiveUp, FaultOperator:
+		w.note(-1, "FAULT %s", fault.Kind)
+		w.loseTheLease(fault)
+	case FaultRoute, FaultRouteGone:
+		w.note(-1, "FAULT somebody changes the write address: %s", fault.Kind)
+		w.api.route.address, w.api.route.term = "", 0
+		w.api.route.version++
+		if fault.Kind == FaultRouteGone {
+			w.api.route.gone = w.now + fault.For
+		}
 	case FaultWatchDead:
 		n.watchDead = w.now + fault.For
 	case FaultTerminate:
@@ -218,6 +241,22 @@ func (w *World) befall(fault Fault) {
 		}
 	default:
 		w.strike(n, &fault)
+	}
+}
+
+func (w *World) loseTheLease(fault Fault) {
+	switch fault.Kind {
+	case FaultLeaseLost:
+		// Before there is data nobody mends it: the user makes the database anew.
+		if w.truth.record != nil && w.truth.record.Initialised {
+			w.api.lose()
+		}
+	case FaultLeaseBack:
+		w.api.restore(fault.Other, fault.Wish%2 == 1)
+	case FaultGiveUp:
+		w.api.giveUp()
+	default:
+		w.operatorAway = w.now + fault.For
 	}
 }
 
@@ -299,6 +338,14 @@ func (w *World) publishPolicy() {
 
 // operate is the little that the operator does in this world.
 func (w *World) operate() {
+	w.after(3*time.Second, w.operate)
+	if w.now < w.operatorAway || w.api.away {
+		return
+	}
+	w.operateTheLease()
+	if w.api.lease.Record == nil && w.truth.record != nil {
+		return // Nothing is added or taken away while the lease is lost.
+	}
 	holder := w.whom(Holder)
 	for _, n := range w.nodes {
 		wanted := slices.Contains(w.policy.Instances, n.name)
@@ -314,5 +361,24 @@ func (w *World) operate() {
 			n.end()
 		}
 	}
-	w.after(3*time.Second, w.operate)
+}
+
+// operateTheLease makes the lease that shall take the place of a lost one, and tells of it once it has.
+func (w *World) operateTheLease() {
+	lease := w.api.lease
+	switch {
+	case lease.UID == "":
+		w.note(-1, "the operator makes a lease in the place of %s", w.policy.LeaseUID)
+		w.api.create(w.policy.LeaseUID)
+	case lease.UID != w.policy.LeaseUID && lease.Record != nil && lease.Record.Initialised:
+		w.policy.LeaseUID = lease.UID
+		w.publishPolicy()
+	case w.calm && w.truth.vacant() && lease.GivenUp == nil:
+		// In the end there is a user who looks which copies are gone.
+		w.after(30*time.Second, func() {
+			if w.truth.vacant() && w.api.lease.GivenUp == nil {
+				w.api.giveUp()
+			}
+		})
+	}
 }

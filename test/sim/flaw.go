@@ -69,7 +69,8 @@ var (
 
 // Flaws are all of them.
 func Flaws() []Flaw {
-	return slices.Concat(modelFlaws(), quorumFlaws(), leaseFlaws(), electionFlaws(), promiseFlaws(), yieldFlaws())
+	return slices.Concat(modelFlaws(), quorumFlaws(), leaseFlaws(), electionFlaws(), promiseFlaws(), yieldFlaws(),
+		orphanFlaws())
 }
 
 func modelFlaws() []Flaw {

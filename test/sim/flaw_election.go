@@ -17,13 +17,17 @@ func leaseFlaws() []Flaw {
 		{Bug: "a fence is lifted by what a watch shows", Rule: "F2", Modes: strictly, Points: answerThenTake,
 			Blind: []string{"F1", "E4"},
 			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}, Snapshot: liftByAWatch},
+		{Bug: "a fence is lifted by any word of a holder", Rule: "F2", Modes: strictly, Blind: []string{"F1", "E4"},
+			Points: []PointKind{PointTake}, Kinds: []FaultKind{FaultCutAPI, FaultFreezePod, FaultFreeze},
+			Snapshot: liftByAnyWord, Plan: tellAlways},
 		{Bug: "a holder of a lower term is followed", Rule: "F2", Modes: strictly, Nodes: 3,
 			Kinds:    []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash},
 			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) { s.Stored.MaxTerm, s.Stored.Fence = 0, nil }},
 		{Bug: BugStoreLast, Rule: "F1", Modes: strictly, Points: answerThenTake, Blind: []string{"E4"},
 			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
 		{Bug: "an unknown outcome is taken for a failure", Rule: "E5", Modes: strictly, Nodes: 3,
-			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultSwitchover, FaultWish}, Event: outcomeIs(tenure.WriteRefused)},
+			Points: []PointKind{PointTransfer},
+			Kinds:  []FaultKind{FaultCutAPI, FaultAPIAway, FaultSwitchover, FaultWish}, Event: outcomeIs(tenure.WriteRefused)},
 		{Bug: "an unknown outcome is taken for a success", Rule: "E5", Modes: byClock,
 			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Event: outcomeIs(tenure.WriteDone)},
 	}
@@ -60,6 +64,33 @@ func liftByAWatch(l *sloppyLoop, s *tenure.Snapshot) {
 		s.Stored.Fence = nil
 		l.state.Stored.Fence = nil
 	}
+}
+
+// liftByAnyWord takes a message of the holder for news whatever version it tells of.
+func liftByAnyWord(l *sloppyLoop, s *tenure.Snapshot) {
+	for _, request := range s.Inbox {
+		if request.Kind == wire.PeerTell && request.Record != nil && request.Term >= s.Stored.MaxTerm {
+			s.Stored.Fence, l.state.Stored.Fence = nil, nil
+		}
+	}
+}
+
+// tellAlways lets a holder tell of its lease more often than it must.
+func tellAlways(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	if s.Engine.Leading == nil || s.Lease.Record == nil || s.Lease.Holder != s.Self() {
+		return actions
+	}
+	for _, member := range s.Lease.Record.Members {
+		if member != s.Self() {
+			actions = append(actions, tenure.Send{Request: wire.PeerRequest{
+				PeerHeader: wire.PeerHeader{
+					DatabaseUID: s.DatabaseUID, LeaseUID: s.Lease.UID, Term: s.Lease.Term, From: s.Self(), Address: s.Address,
+				},
+				Kind: wire.PeerTell, To: member, LeaseVersion: s.Lease.Version, Record: s.Lease.Record,
+			}})
+		}
+	}
+	return actions
 }
 
 func outcomeIs(verdict tenure.Verdict) func(*sloppyLoop, tenure.Event) tenure.Event {
@@ -228,4 +259,59 @@ func anyTarget(_ *sloppyLoop, s *tenure.Snapshot) {
 	for index := range s.Places {
 		s.Places[index].Position = *s.Engine.Final
 	}
+}
+
+func orphanFlaws() []Flaw {
+	return []Flaw{
+		{Bug: "a lost lease is written anew without promises", Rule: "O1", Modes: strictly, Nodes: 3,
+			Kinds: []FaultKind{FaultLeaseLost, FaultLeaseLost, FaultFreezePod, FaultFreeze, FaultCutAPI},
+			Blind: []string{"O1"}, Plan: succeedAtOnce},
+		{Bug: "a lost lease is taken with less than all answers", Rule: "O2", Modes: strictly, Nodes: 3,
+			Kinds: []FaultKind{FaultLeaseLost, FaultLeaseLost, FaultPowerOff, FaultCut, FaultCutPeers},
+			Blind: []string{"O2"}, Snapshot: pretendAll},
+		{Bug: "a lease that was put back is obeyed", Rule: "O3", Modes: strictly, Nodes: 3, Blind: []string{"M1", "O3"},
+			Kinds: []FaultKind{FaultLeaseBack, FaultLeaseBack, FaultSwitchover, FaultPowerOff}, Snapshot: obeyThePast},
+	}
+}
+
+func succeedAtOnce(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	record := s.Stored.LastRecord
+	if !s.Vacant() || s.Write != nil || record == nil || s.Stored.HeldTerm == 0 || !record.Has(s.Self()) {
+		return actions
+	}
+	heir := *record
+	heir.Term, heir.Succeeds = s.Stored.HeldTerm+1, append(slices.Clone(record.Succeeds), s.Stored.LeaseUID)
+	return append(actions, tenure.WriteLease{
+		Kind: tenure.WriteSucceed, Version: s.Lease.Version, Holder: s.Self(), Record: heir, Duration: s.Policy.Duration,
+	})
+}
+
+// pretendAll lets a candidate believe that whoever is silent has answered, without anything.
+func pretendAll(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Ballot == nil || !s.Vacant() || s.Stored.LastRecord == nil {
+		return
+	}
+	ballot := *s.Ballot
+	ballot.Willing, ballot.Answers = slices.Clone(ballot.Willing), slices.Clone(ballot.Answers)
+	for _, member := range s.Stored.LastRecord.Members {
+		if member != s.Self() && !slices.Contains(ballot.Willing, member) {
+			ballot.Willing = append(ballot.Willing, member)
+		}
+		known := slices.ContainsFunc(ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+		if member != s.Self() && !known && s.Now.Since(ballot.Begun) > time.Second {
+			ballot.Answers = append(ballot.Answers, tenure.Answer{Member: member})
+		}
+	}
+	s.Ballot = &ballot
+}
+
+// obeyThePast believes whatever the lease shows.
+func obeyThePast(l *sloppyLoop, s *tenure.Snapshot) {
+	if s.Lost() == "" || s.Lease.UID != s.Stored.LeaseUID || s.Lease.Record == nil {
+		return
+	}
+	stored := s.Stored
+	stored.MaxTerm, stored.HeldTerm = s.Lease.Term, min(stored.HeldTerm, s.Lease.Term)
+	stored.LastRecord, stored.NextRecord = s.Lease.Record, nil
+	s.Stored, l.state.Stored = stored, stored
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,9 +25,14 @@ type apiServer struct {
 		address string
 		term    int64
 		version int
+		gone    time.Duration // There is none until then.
 	}
 	// before are the last versions: a cache that starts may show any of them.
 	before []tenure.View
+	// backups are older states that somebody may restore.
+	backups []tenure.View
+	// holder is who held the lease last.
+	holder string
 }
 
 func (s *apiServer) reaches(n *node) bool { return !s.away && !s.cutFrom[n.index] }
@@ -57,6 +63,15 @@ func (s *apiServer) tell(n *node) {
 			}
 			return
 		}
+		if s.lease.UID == "" {
+			// That it is gone makes the port read.
+			s.read(n, nil, func(view tenure.View, err error) {
+				if n.agent != nil && n.life == life {
+					n.agent.take(tenure.LeaseRead{View: view, Began: n.clock(), Problem: err})
+				}
+			})
+			return
+		}
 		n.agent.take(tenure.LeaseWatched{View: s.lease})
 	})
 }
@@ -71,7 +86,9 @@ func (s *apiServer) rewatch(n *node, life int) {
 			return
 		}
 		n.watchBroken = false
-		n.agent.take(tenure.LeaseWatched{View: s.before[s.w.random.IntN(len(s.before))]})
+		if len(s.before) > 0 {
+			n.agent.take(tenure.LeaseWatched{View: s.before[s.w.random.IntN(len(s.before))]})
+		}
 		s.w.after(s.w.between(0, 1500*time.Millisecond), func() { s.tell(n) })
 	})
 }
@@ -164,7 +181,7 @@ func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(te
 }
 
 func (s *apiServer) apply(n *node, write tenure.Write) bool {
-	if s.lease.UID == "" || write.Version != s.lease.Version || s.lease.UID != n.leaseUID {
+	if s.lease.UID == "" || write.Version != s.lease.Version {
 		s.w.note(n.index, "API: %s at %s conflicts, the lease is at %s", write.Kind, write.Version, s.lease.Version)
 		return false
 	}
@@ -174,6 +191,15 @@ func (s *apiServer) apply(n *node, write tenure.Write) bool {
 		return false
 	}
 	before := s.lease
+	if before.Record == nil || before.Record.Revision != record.Revision || before.Term != record.Term {
+		s.backups = append(s.backups, before)
+	}
+	if write.Holder.Name != "" {
+		s.holder = write.Holder.Name
+	}
+	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
+		s.lease.GivenUp = nil
+	}
 	s.lease.Holder, s.lease.Term, s.lease.Record = write.Holder, record.Term, &record
 	s.lease.Duration = write.Duration
 	s.bump()
@@ -185,10 +211,67 @@ func (s *apiServer) apply(n *node, write tenure.Write) bool {
 	return true
 }
 
-// create is what the operator does once.
-func (s *apiServer) create() {
-	s.lease = tenure.View{UID: s.w.identity("lease-"), Holder: wire.Member{}}
+// create is what the operator does once, and again in the place of a lease that is lost.
+func (s *apiServer) create(succeeds string) {
+	s.lease = tenure.View{UID: s.w.identity("lease-"), Succeeds: succeeds}
 	s.bump()
+}
+
+// lose takes the lease away, finalizer and all.
+func (s *apiServer) lose() {
+	s.lease, s.before = tenure.View{}, nil
+	s.version++
+	for _, n := range s.w.nodes {
+		s.tell(n)
+	}
+}
+
+// restore puts the lease back to what it was at some time. Whether the versions go back too depends on how it is done.
+func (s *apiServer) restore(which int, versions bool) {
+	if s.lease.UID == "" || len(s.backups) == 0 {
+		return
+	}
+	old := s.backups[len(s.backups)-1-which%min(len(s.backups), 4)]
+	if old.UID != s.lease.UID {
+		return
+	}
+	s.lease, s.before = old, nil
+	s.w.note(-1, "the lease is at term %d again", old.Term)
+	if versions {
+		// The counter of the cluster goes back, and on from there; what others write moves it too.
+		s.version = s.version - 5 + s.w.random.IntN(3)
+		s.lease.Version = strconv.Itoa(s.version)
+		s.before = []tenure.View{s.lease}
+		s.version += 20
+		return
+	}
+	s.bump()
+}
+
+// giveUp is a user's word that copies which are gone will never come back.
+func (s *apiServer) giveUp() {
+	if s.lease.UID == "" || s.w.truth.record == nil {
+		return
+	}
+	records := []*wire.LeaseRecord{s.w.truth.record}
+	for _, view := range s.backups {
+		records = append(records, view.Record)
+	}
+	before := len(s.lease.GivenUp)
+	for _, record := range records {
+		if record == nil {
+			continue
+		}
+		for _, member := range record.Members {
+			gone := s.w.named(member.Name).volume.copy.incarnation != member.Incarnation
+			if gone && !slices.Contains(s.lease.GivenUp, member) {
+				s.lease.GivenUp = append(slices.Clone(s.lease.GivenUp), member)
+			}
+		}
+	}
+	if len(s.lease.GivenUp) > before {
+		s.bump()
+	}
 }
 
 func (w *World) connected(from, to *node) bool { return !w.cut[from.index][to.index] }

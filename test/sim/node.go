@@ -33,8 +33,8 @@ type node struct {
 	frozenPod   time.Duration // Nor does anything else in the pod.
 	watchDead   time.Duration
 	watchBroken bool
-	leaseUID    string
 	policy      tenure.Policy
+	cut         string // The annotation of the pod.
 
 	volume volume
 	agent  *agent
@@ -101,7 +101,7 @@ func (n *node) end() {
 }
 
 // move is a new pod in the place of the old one: it has another address.
-func (n *node) move() { n.address = n.w.identity("ip-" + n.name + "-") }
+func (n *node) move() { n.address, n.cut = n.w.identity("ip-"+n.name+"-"), "" }
 
 func (n *node) restart(in time.Duration) {
 	life := n.life

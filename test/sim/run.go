@@ -86,7 +86,7 @@ func newWorld(c Case, tell bool) *World {
 		random: chosen(c.Seed, 0x5eed),
 	}
 	w.blind = flawOf(c.Bug).Blind
-	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]int64{}, promises: map[int]promised{},
+	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},
 		answered: map[string][]wire.Member{}, fencedAt: map[int]tenure.Fence{}}
 	w.api = &apiServer{w: w, version: 990, cutFrom: make([]bool, c.Nodes)}
 	w.cut = make([][]bool, c.Nodes)
@@ -98,14 +98,11 @@ func newWorld(c Case, tell bool) *World {
 		n.bootUp()
 		w.nodes = append(w.nodes, n)
 	}
-	w.api.create()
+	w.api.create("")
 	w.policy = tenure.Policy{
 		Known: true, LeaseUID: w.api.lease.UID, Durability: c.Durability, MaxFailoverLag: 1 << 20,
 	}
 	w.setLease(c.Lease)
-	for _, n := range w.nodes {
-		n.leaseUID = w.policy.LeaseUID
-	}
 	w.wish(c.Instances)
 	w.after(3*time.Second, w.operate)
 	w.after(100*time.Millisecond, w.write)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -48,9 +49,18 @@ func wishing(d time.Duration, count int) Fault {
 
 // Scenarios are all of them.
 func Scenarios() []Scenario {
+	return slices.Concat(lives(), losses(), away(), moves(), modes(), lost())
+}
+
+const (
+	leaseLasts = 10 * time.Second
+	early      = 100 * time.Millisecond // The operator of this world looks at whole seconds.
+)
+
+// lives are about how many instances there are.
+func lives() []Scenario {
 	const s = time.Second
-	lease := 10 * s
-	list := []Scenario{
+	return []Scenario{
 		of("bootstrap", 3),
 		of("bootstrap of one", 1),
 		of("bootstrap of two", 2),
@@ -60,20 +70,40 @@ func Scenarios() []Scenario {
 		of("shrink from five to three to one", 5, wishing(0, 3), wishing(15*s, 1)),
 		of("shrink from three to two", 3, wishing(0, 2)),
 		of("wish changes midway", 3, wishing(0, 5), wishing(2*s, 2), wishing(4*s, 4)).machines(5),
+	}
+}
+
+// losses are about machines, processes and the network between them.
+func losses() []Scenario {
+	const s = time.Second
+	return []Scenario{
 		of("holder crashes", 3, at(0, FaultCrash, Holder, 0)),
 		of("server of the holder is killed", 3, at(0, FaultKillServer, Holder, 0)).within(5 * s),
-		of("holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).within(lease + 3*s),
-		of("holder of five powered off", 5, at(0, FaultPowerOff, Holder, 30*s)).within(lease + 3*s),
+		of("holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 3*s),
+		of("holder of five powered off", 5, at(0, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 3*s),
+		of("holder powered off, replica cut from the API server", 3, at(-s, FaultCutAPI, Replica, 60*s),
+			at(0, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 3*s),
 		of("holder of two powered off", 2, at(0, FaultPowerOff, Holder, 25*s)),
-		of("holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).within(lease + 3*s),
+		of("holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).within(leaseLasts + 3*s),
 		of("holder cut from the API server", 3, at(0, FaultCutAPI, Holder, 25*s)).within(2 * s),
-		of("holder cut from its peers", 3, at(0, FaultCutPeers, Holder, 40*s)),
-		of("agent of the holder frozen", 3, at(0, FaultFreeze, Holder, 30*s)).within(lease + 3*s),
-		of("pod of the holder frozen", 3, at(0, FaultFreezePod, Holder, 30*s)).within(lease + 3*s),
-		of("machine of the holder paused", 3, at(0, FaultPause, Holder, 30*s)).within(lease + 3*s),
+		of("holder cut from its peers", 3, at(0, FaultCutPeers, Holder, 60*s)).within(2*leaseLasts + 5*s),
+		of("holder of five cut from its peers", 5, at(0, FaultCutPeers, Holder, 60*s)).within(2*leaseLasts + 5*s),
+		of("holder cut from its peers again and again", 3, at(0, FaultCutPeers, Holder, 25*s),
+			at(40*s, FaultCutPeers, Holder, 25*s), at(80*s, FaultCutPeers, Holder, 25*s)),
+		of("replica cut from its peers", 3, at(0, FaultCutPeers, Replica, 60*s)).within(2 * s),
+		of("agent of the holder frozen", 3, at(0, FaultFreeze, Holder, 30*s)).within(leaseLasts + 3*s),
+		of("pod of the holder frozen", 3, at(0, FaultFreezePod, Holder, 30*s)).within(leaseLasts + 3*s),
+		of("machine of the holder paused", 3, at(0, FaultPause, Holder, 30*s)).within(leaseLasts + 3*s),
 		of("replica powered off", 3, at(0, FaultPowerOff, Replica, 20*s)).within(2 * s),
 		of("replica cut from the API server", 3, at(0, FaultCutAPI, Replica, 40*s)).within(2 * s),
 		of("replica cut from all", 3, at(0, FaultCut, Replica, 40*s)).within(2 * s),
+	}
+}
+
+// away are about the API server and what is written there.
+func away() []Scenario {
+	const s = time.Second
+	return []Scenario{
 		of("watch of a replica dead", 3, at(0, FaultWatchDead, Replica, 60*s)).within(2 * s),
 		of("watch of the holder dead", 3, at(0, FaultWatchDead, Holder, 60*s)).within(2 * s),
 		of("API server away", 3, at(0, FaultAPIAway, 0, 60*s)).within(2 * s),
@@ -88,6 +118,60 @@ func Scenarios() []Scenario {
 			at(8*s, FaultPowerOff, Replica, s)).within(2 * s),
 		of("API server away shortly, again and again", 3, at(0, FaultAPIAway, 0, 5*s), at(7*s, FaultAPIAway, 0, 9*s),
 			at(19*s, FaultAPIAway, 0, 3*s)).within(2 * s),
+		of("write address emptied", 3, at(0, FaultRoute, 0, 0)).within(2 * s),
+		of("write address gone for a while", 3, at(0, FaultRouteGone, 0, 20*s)).within(2 * s),
+		of("loop of the holder's server hangs", 3, at(0, FaultHang, Holder, 30*s)).within(2 * s),
+		of("loop of a replica's server hangs", 3, at(0, FaultHang, Replica, 30*s)).within(2 * s),
+		of("loop of the server hangs while a replica goes", 3, at(0, FaultHang, Holder, 20*s),
+			at(s, FaultPowerOff, Replica, 10*s)).within(2 * s),
+	}
+}
+
+// lost are about a lease that is deleted, or put back to what it was.
+func lost() []Scenario {
+	const s = time.Second
+	return []Scenario{
+		of("lease deleted", 3, at(early, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease of one deleted", 1, at(early, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease of two deleted", 2, at(early, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease of five deleted", 5, at(early, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease deleted twice", 3, at(early, FaultLeaseLost, 0, 0), at(20*s, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease deleted again at once", 3, at(early, FaultLeaseLost, 0, 0),
+			at(3*s+2*early, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease deleted while the operator is away", 3, at(-s, FaultOperator, 0, 60*s),
+			at(early, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease deleted, holder crashes", 3, at(early, FaultLeaseLost, 0, 0), at(s, FaultCrash, Holder, 0)),
+		of("lease deleted, holder powered off", 3, at(early, FaultLeaseLost, 0, 0), at(s, FaultPowerOff, Holder, 40*s)),
+		of("lease deleted after the holder was powered off", 3, at(0, FaultPowerOff, Holder, 40*s),
+			at(3*s, FaultLeaseLost, 0, 0)),
+		of("lease deleted in an election", 3, at(0, FaultPowerOff, Holder, 40*s),
+			at(10500*time.Millisecond, FaultLeaseLost, 0, 0)),
+		of("lease deleted, replica dead", 3, at(0, FaultPowerOff, Replica, 40*s),
+			at(s, FaultLeaseLost, 0, 0)).within(2 * s),
+		of("lease deleted, all restart", 3, at(early, FaultLeaseLost, 0, 0), at(s, FaultAllCrash, 0, 0)),
+		of("lease deleted, all powered off", 3, at(early, FaultLeaseLost, 0, 0), at(2*s, FaultAllOff, 0, 0)),
+		of("lease deleted in a switchover", 3, at(0, FaultSwitchover, 0, 0), at(300*time.Millisecond, FaultLeaseLost, 0, 0)),
+		of("lease deleted, a copy and the holder lost", 3, at(early, FaultLeaseLost, 0, 0),
+			at(s, FaultVolumeLost, Replica, 5*s), at(2*s, FaultAllCrash, 0, 0), at(40*s, FaultGiveUp, 0, 0)),
+		of("lease deleted, copy of the holder lost", 3, at(early, FaultLeaseLost, 0, 0), at(s, FaultVolumeLost, Holder, 5*s),
+			at(40*s, FaultGiveUp, 0, 0)),
+		of("lease of five deleted, copy of the holder lost", 5, at(early, FaultLeaseLost, 0, 0),
+			at(s, FaultVolumeLost, Holder, 5*s), at(40*s, FaultGiveUp, 0, 0)),
+		of("Async, lease deleted", 3, at(early, FaultLeaseLost, 0, 0)).mode(tenure.Async).within(2 * s),
+		of("lease put back", 3, Fault{Kind: FaultLeaseBack, At: began}).within(2 * s),
+		of("lease put back with its versions", 3, Fault{Kind: FaultLeaseBack, At: began, Wish: 1}).within(2 * s),
+		of("lease put back far", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 3}).within(2 * s),
+		of("lease put back after a switchover", 3, at(0, FaultSwitchover, 0, 0),
+			Fault{Kind: FaultLeaseBack, At: began + 12*s, Other: 1}),
+		of("lease put back, holder powered off", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1},
+			at(100*time.Millisecond, FaultPowerOff, Holder, 40*s)),
+	}
+}
+
+// moves are about a primary that moves, and about copies that are lost.
+func moves() []Scenario {
+	const s = time.Second
+	return []Scenario{
 		of("switchover", 3, at(0, FaultSwitchover, 0, 0)).within(4 * s),
 		of("switchover to one that is named", 3, Fault{Kind: FaultSwitchover, At: began, Other: 2}),
 		of("switchover, two instances", 2, at(0, FaultSwitchover, 0, 0)),
@@ -104,15 +188,22 @@ func Scenarios() []Scenario {
 		of("all powered off at once", 3, at(0, FaultAllOff, 0, 0)),
 		of("two of five powered off", 5, at(0, FaultPowerOff, Holder, 40*s), at(s, FaultPowerOff, 3, 40*s)),
 		of("roll", 3, at(0, FaultTerminate, 0, 0), at(20*s, FaultTerminate, 1, 0), at(40*s, FaultTerminate, 2, 0)),
+	}
+}
+
+// modes are about Available and Async.
+func modes() []Scenario {
+	const s = time.Second
+	return []Scenario{
 		of("two instances degrade and come back", 2, at(0, FaultPowerOff, Replica, 40*s)).mode(tenure.Available),
 		of("three instances degrade and come back", 3, at(0, FaultPowerOff, 0, 40*s), at(0, FaultPowerOff, 1, 40*s)).
 			mode(tenure.Available),
-		of("Available, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Available).within(lease + 3*s),
-		of("Async, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Async).within(lease + 3*s),
-		of("Async, holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).mode(tenure.Async).within(lease + 3*s),
+		of("Available, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Available).
+			within(leaseLasts + 3*s),
+		of("Async, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Async).within(leaseLasts + 3*s),
+		of("Async, holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).mode(tenure.Async).within(leaseLasts + 3*s),
 		of("Async, agent of the holder frozen", 3, at(0, FaultFreeze, Holder, 30*s)).mode(tenure.Async),
 		of("Async, API server away", 3, at(0, FaultAPIAway, 0, 25*s)).mode(tenure.Async).within(2 * s),
 		of("Async, switchover", 3, at(0, FaultSwitchover, 0, 0)).mode(tenure.Async),
 	}
-	return list
 }

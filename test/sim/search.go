@@ -165,6 +165,7 @@ func timedKinds(c Case, random *rand.Rand) []FaultKind {
 	all := []FaultKind{
 		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultCut, FaultCutAPI, FaultCutPeers, FaultCutOneWay,
 		FaultAPIAway, FaultWatchDead, FaultLease, FaultTerminate, FaultSwitchover, FaultAllCrash, FaultAllOff,
+		FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultLeaseBack, FaultOperator,
 	}
 	if c.Durability != tenure.Async {
 		all = append(all, FaultFreezePod, FaultPause)

@@ -18,6 +18,7 @@ var (
 	loudFlag  = flag.Bool("loud", false, "tell of every action")
 	faultFlag = flag.Int("fault", 0, "exhaustive: only the schedule with this number")
 	everyFlag = flag.Int("every", 60, "exhaustive: run only every nth schedule; 1 for all")
+	shardFlag = flag.Int("shard", 0, "exhaustive: with which schedule to begin, below -every")
 	mostFlag  = flag.Int("most", 1, "stop after so many failures")
 )
 
@@ -72,7 +73,7 @@ func TestSingleFaults(t *testing.T) {
 			cases := sim.Singles(s)
 			failures, ran := 0, 0
 			for index, c := range cases {
-				if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%*everyFlag != 0 {
+				if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%*everyFlag != *shardFlag {
 					continue
 				}
 				ran++
@@ -124,6 +125,21 @@ func TestSameSeedSameTrace(t *testing.T) {
 		c := sim.Swarm(seed)
 		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
 			t.Fatalf("seed %d: two traces", seed)
+		}
+	}
+}
+
+// BenchmarkFailover is how long one schedule takes in which the primary's machine is powered off.
+func BenchmarkFailover(b *testing.B) {
+	for _, s := range sim.Scenarios() {
+		if s.Name != "holder powered off" {
+			continue
+		}
+		for seed := range b.N {
+			s.Seed = uint64(seed)
+			if out := sim.Run(s.Case, false); len(out.Problems) > 0 {
+				b.Fatal(out.Problems)
+			}
 		}
 	}
 }

@@ -48,8 +48,8 @@ func (l *sloppyLoop) Take(event tenure.Event) {
 	if l.flaw.Event != nil {
 		event = l.flaw.Event(l, event)
 	}
-	self := tenure.Snapshot{Name: l.a.n.name, Engine: l.ports.Server.Facts(), Stored: l.state.Stored}.Self()
-	event.Apply(&l.state, self, l.ports.Clock.Now())
+	here := tenure.Snapshot{Name: l.a.n.name, Engine: l.ports.Server.Facts(), Stored: l.state.Stored}
+	event.Apply(&l.state, here.Self(), l.ports.Clock.Now())
 	if l.flaw.State != nil {
 		l.flaw.State(l, event)
 	}

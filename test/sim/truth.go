@@ -19,11 +19,13 @@ type truth struct {
 	keptSet map[int]bool
 	// opened is the highest term whose primary has let applications in.
 	openedTerm int64
-	openedWith map[int]bool // The writes that it had then.
-	timelines  map[int]int64
+	openedWith map[int]bool   // The writes that it had then.
+	timelines  map[int]string // The copy that has led on each.
 	promises   map[int]promised
 	answered   map[string][]wire.Member // By the version of a ballot.
 	fencedAt   map[int]tenure.Fence     // The last fence that was proven, by node.
+	highest    int64                    // The highest term that was ever written.
+	record     *wire.LeaseRecord        // The last record that was written.
 	nextID     int
 
 	acks    int
@@ -113,6 +115,15 @@ func (t *truth) opened(s *server) {
 
 func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	record := write.Record
+	last, highest := t.record, t.highest
+	t.record, t.highest = &record, max(t.highest, record.Term)
+	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
+		t.writtenAnew(n, write, before, last, highest)
+		return
+	}
+	if record.Term < highest {
+		t.w.wrong("O3", "%s writes term %d, and term %d was written before", n.name, record.Term, highest)
+	}
 	if record.Term < before.Term {
 		t.w.wrong("L2", "%s takes the term back from %d to %d", n.name, before.Term, record.Term)
 	}
@@ -123,7 +134,11 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	if !moved && before.Record != nil && record.Term == before.Term && record.Timeline != before.Record.Timeline {
 		t.w.wrong("T1", "%s changes the timeline within term %d", n.name, record.Term)
 	}
-	if record.Initialised && before.Record != nil && !before.Record.Initialised {
+	t.moved(n, write, before)
+}
+
+func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
+	if write.Record.Initialised && before.Record != nil && !before.Record.Initialised {
 		t.w.initialised()
 	}
 	if write.Kind == tenure.WriteTake {
@@ -135,6 +150,47 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 			t.w.wrong("S1", "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
 		}
 	}
+}
+
+// writtenAnew looks at the first write of a lease that was lost.
+func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, last *wire.LeaseRecord, highest int64) {
+	if write.Record.Term <= highest {
+		t.w.wrong("O3", "%s writes the lease anew at term %d, and term %d was written before", n.name, write.Record.Term,
+			highest)
+	}
+	if !t.strict() || n.volume.copy.incarnation != write.Holder.Incarnation {
+		return
+	}
+	if id, some := t.lost(n.volume.copy); some {
+		t.w.wrong("D1", "%s writes the lease anew without write %d, which was acknowledged or read", n.name, id)
+	}
+	if write.Kind == tenure.WriteSucceed {
+		for _, other := range t.w.nodes {
+			if s := other.server; other != n && s != nil && s.mode == primary && s.sessions && s.term >= write.Record.Term-1 {
+				t.w.wrong("O1", "%s writes the lease anew, and %s leads", n.name, other.name)
+			}
+		}
+		return
+	}
+	t.takes++
+	for _, member := range last.Members {
+		other := t.w.named(member.Name)
+		fence := other.volume.stored.Fence
+		if other.volume.copy.incarnation == member.Incarnation && !slices.Contains(before.GivenUp, member) &&
+			(fence == nil || fence.Version != before.Version) {
+			t.w.wrong("O2", "%s writes the lease anew, and %s has not answered", n.name, member)
+		}
+	}
+}
+
+// vacant says that the lease was lost or put back, and not written anew yet.
+func (t *truth) vacant() bool {
+	lease, last := t.w.api.lease, t.record
+	if last == nil || lease.UID == "" {
+		return false
+	}
+	return lease.Term < t.highest || lease.Record == nil ||
+		lease.Record.Revision < last.Revision && lease.Term == last.Term
 }
 
 // taken looks at an election with the eyes of all volumes.
@@ -204,10 +260,12 @@ func (t *truth) truncated(n *node, at int) {
 }
 
 func (t *truth) promoted(s *server) {
-	if term, there := t.timelines[s.timeline]; there && term != s.term {
-		t.w.wrong("T1", "the terms %d and %d both lead on timeline %d", term, s.term, s.timeline)
+	incarnation := s.n.volume.copy.incarnation
+	if other, there := t.timelines[s.timeline]; there && other != incarnation {
+		t.w.wrong("T1", "%s leads on timeline %d at term %d, and the copy %s has done so", s.n.name, s.timeline, s.term,
+			other)
 	}
-	t.timelines[s.timeline] = s.term
+	t.timelines[s.timeline] = incarnation
 }
 
 func (t *truth) stored(n *node, stored tenure.Stored) {

@@ -112,6 +112,11 @@ func (p peerPort) Reply(id uint64, reply wire.PeerReply) {
 	})
 }
 
+// Decide implements tenure.Peers. The operator asks again, whatever the answer was.
+func (p peerPort) Decide(_ uint64, reply wire.SwitchoverReply) {
+	p.a.boundary(func() { p.a.n.w.note(p.a.n.index, "the switchover is accepted: %t %s", reply.Accepted, reply.Why) })
+}
+
 type volumePort struct{ a *agent }
 
 func (p volumePort) Load() (tenure.Stored, error) { return p.a.n.volume.stored, nil }
@@ -178,6 +183,10 @@ func (p routePort) ReadRoute() {
 			p.a.take(tenure.RouteSeen{})
 			return
 		}
+		if w.now < w.api.route.gone {
+			p.a.take(tenure.RouteSeen{Known: true, Absent: true})
+			return
+		}
 		p.a.take(tenure.RouteSeen{Known: true, Address: w.api.route.address, Term: w.api.route.term})
 	})
 }
@@ -192,6 +201,10 @@ func (p routePort) WriteRoute(address string, term int64) {
 	version := w.api.route.version
 	p.a.boundary(func() {
 		w.after(way, func() {
+			if w.now < w.api.route.gone && w.api.reaches(n) {
+				p.a.take(tenure.RouteSeen{Known: true, Absent: true})
+				return
+			}
 			changed := w.api.route.version != version || w.api.route.term > term
 			if !w.api.reaches(n) || changed && w.bug != BugRouteOfAnyTerm {
 				// The port pauses before it says that it has failed.
@@ -206,10 +219,26 @@ func (p routePort) WriteRoute(address string, term int64) {
 	})
 }
 
-func (p routePort) WriteLabels(role string, read bool) {
-	w := p.a.n.w
+func (p routePort) WriteLabels(role string, read bool, cut string) {
+	w, n := p.a.n.w, p.a.n
 	w.after(w.api.travel(), func() {
-		p.a.take(tenure.Labelled{Done: w.api.reaches(p.a.n), Role: role, Read: read})
+		if w.api.reaches(n) {
+			n.cut = cut
+		}
+		p.a.take(tenure.Labelled{Done: w.api.reaches(n), Role: role, Read: read, Cut: cut})
+	})
+}
+
+func (p routePort) ReadCuts(instances []string) {
+	w, n := p.a.n.w, p.a.n
+	w.after(w.api.travel(), func() {
+		var seen tenure.CutsSeen
+		for _, name := range instances {
+			if cut, found := wire.DecodeCutOff(w.named(name).cut); found && w.api.reaches(n) {
+				seen.Cuts = append(seen.Cuts, cut)
+			}
+		}
+		w.after(w.api.travel(), func() { p.a.take(seen) })
 	})
 }
 

@@ -29,7 +29,8 @@ type World struct {
 	faults map[pointKey]map[int]*Fault
 	fired  int
 
-	policy tenure.Policy
+	policy       tenure.Policy
+	operatorAway time.Duration
 
 	hash     uint64
 	telling  bool

@@ -22,6 +22,8 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
 )
@@ -32,6 +34,8 @@ type Actor struct {
 	Client client.Client
 	Live   client.Reader
 	Author apply.Author
+	// Flush asks an agent to empty its cache.
+	Flush func(ctx context.Context, agent children.Agent, request wire.Flush) error
 	// Random is crypto/rand.Reader outside of tests.
 	Random io.Reader
 	Now    func() time.Time
@@ -72,12 +76,22 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 		return p.writeChild(ctx, action)
 	case cache.ResizePod:
 		return p.resizePod(ctx, action)
-	case cache.DeletePod:
+	case cache.DeletePod, cache.RestartPod:
 		return p.deletePod(ctx, action)
 	case cache.CreateBinding:
 		return p.createBinding(ctx)
 	case cache.StoreCertificates:
 		return p.storeCertificates(ctx, action)
+	case cache.CreateLease:
+		return p.write(ctx, render.Lease(p.design), nil)
+	case cache.DeleteSet:
+		return p.deleteSet(ctx, action)
+	case cache.TellPod:
+		return p.tellPod(ctx, action)
+	case cache.AskFlush:
+		return p.askFlush(ctx, action)
+	case cache.EndFlush, cache.FollowDatabase:
+		return p.changeCache(ctx, action)
 	default:
 		return cache.Result{}, fmt.Errorf("unknown verb %q", action.Verb)
 	}

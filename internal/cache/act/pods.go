@@ -45,14 +45,15 @@ func (p *pass) resizePod(ctx context.Context, action cache.Action) (cache.Result
 	return cache.Result{Done: true, Wrote: true}, nil
 }
 
-// deletePod deletes a pod that is still as the plan has seen it, and in which no server runs.
+// deletePod deletes a pod that is still as the plan has seen it, and in which no server runs, unless it is to be
+// restarted: then its agent hands over first.
 func (p *pass) deletePod(ctx context.Context, action cache.Action) (cache.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return cache.Result{}, err
 	}
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == cache.ContainerCache && status.State.Running != nil {
+		if action.Verb == cache.DeletePod && status.Name == cache.ContainerCache && status.State.Running != nil {
 			return cache.Result{}, moved(action, "its server runs")
 		}
 	}

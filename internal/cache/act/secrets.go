@@ -92,15 +92,26 @@ func (p *pass) renew(
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the authorities: %w", err)
 	}
-	issued, found := state.Leaf(render.LeafProfile)
-	if !found {
-		return nil, nil, errors.New("no leaf was issued")
-	}
-	certificate, key, err := issued.Encode()
+	certificate, key, err := encodeLeaf(state, render.LeafProfile)
 	if err != nil {
+		return nil, nil, err
+	}
+	own, ownKey, err := encodeLeaf(state, render.OperatorProfile)
+	if err != nil {
+		return nil, nil, err
+	}
+	return render.Authority(p.design, encoded, own, ownKey), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+}
+
+func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err error) {
+	issued, found := state.Leaf(profile)
+	if !found {
+		return nil, nil, fmt.Errorf("no leaf was issued for %s", profile)
+	}
+	if certificate, key, err = issued.Encode(); err != nil {
 		return nil, nil, fmt.Errorf("encode the leaf: %w", err)
 	}
-	return render.Authority(p.design, encoded), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+	return certificate, key, nil
 }
 
 // secret reads a Secret live. One that does not exist is blank.

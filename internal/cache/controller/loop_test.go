@@ -77,11 +77,47 @@ func TestLife(t *testing.T) {
 
 	t.Run("a route that somebody changed is repaired", func(t *testing.T) {
 		var service corev1.Service
-		w.get("tiles", &service)
-		service.Spec.Selector["meridian.dev/instance"] = "nobody"
+		w.get("tiles-ro", &service)
+		service.Spec.Selector["meridian.dev/read"] = "false"
 		must(t, w.admin.Update(t.Context(), &service))
 		w.settle("the route is repaired", func() bool {
-			return w.get("tiles", &service) && service.Spec.Selector["meridian.dev/instance"] == "tiles-1"
+			return w.get("tiles-ro", &service) && service.Spec.Selector["meridian.dev/read"] == "true"
+		})
+	})
+	t.Run("it grows to three instances and back", func(t *testing.T) {
+		w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.Replicas = 3 })
+		w.settle("there are three", func() bool { return w.ready("64Mi")() && w.cache().Status.ReadyReplicas == 3 })
+		w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.Replicas = 1 })
+		w.settle("there is one", func() bool { return w.ready("64Mi")() && w.cache().Status.Replicas == 1 })
+		if w.holder() != "tiles-1" || w.term != 1 {
+			t.Errorf("%s leads at term %d: the primary was taken away", w.holder(), w.term)
+		}
+	})
+	t.Run("it is emptied when somebody asks, once", func(t *testing.T) {
+		object := w.cache()
+		object.Annotations = map[string]string{"meridian.dev/flush": "now"}
+		must(t, w.admin.Update(t.Context(), object))
+		w.settle("it was emptied", func() bool { return w.cache().Status.Flushed != "" && w.ready("64Mi")() })
+		if object = w.cache(); object.Annotations["meridian.dev/flush"] != "" || object.Status.Flushed != w.flushed {
+			t.Errorf("annotations %v, status %s, done %s", object.Annotations, object.Status.Flushed, w.flushed)
+		}
+	})
+	t.Run("it sleeps and wakes with its database", func(t *testing.T) {
+		w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.FollowDatabase, spec.Replicas = true, 2 })
+		w.settle("it is bound", func() bool { return w.ready("64Mi")() && len(w.cache().OwnerReferences) == 1 })
+		hibernate := func(asleep bool) {
+			var database v1alpha1.GeoDatabase
+			w.get("cities", &database)
+			database.Spec.Hibernated = asleep
+			must(t, w.admin.Update(t.Context(), &database))
+		}
+		hibernate(true)
+		w.settle("it sleeps", func() bool { return w.cache().Status.Replicas == 0 })
+		hibernate(false)
+		w.settle("it is back", func() bool { return w.ready("64Mi")() && w.cache().Status.ReadyReplicas == 2 })
+		w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.FollowDatabase, spec.Replicas = false, 1 })
+		w.settle("it is alone", func() bool {
+			return w.ready("64Mi")() && len(w.cache().OwnerReferences) == 0 && w.cache().Status.Replicas == 1
 		})
 	})
 	t.Run("the leaf is replaced in time and the authority stays", func(t *testing.T) {

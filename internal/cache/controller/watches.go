@@ -4,7 +4,11 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	storecache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,16 +21,21 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
 )
 
 // Cached are all kinds that the loop reads from caches, its own resource among them. Of databases it only asks whether
 // they exist.
 func Cached() []client.Object {
-	return append(children(), &v1alpha1.GeoCache{}, &v1alpha1.GeoDatabase{})
+	return append(childKinds(), &v1alpha1.GeoCache{}, &v1alpha1.GeoDatabase{})
 }
 
-func children() []client.Object {
-	return []client.Object{&corev1.ConfigMap{}, &corev1.Service{}, &appsv1.StatefulSet{}, &corev1.Pod{}}
+func childKinds() []client.Object {
+	return []client.Object{
+		&corev1.ConfigMap{}, &corev1.Service{}, &appsv1.StatefulSet{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{},
+		&coordinationv1.Lease{}, &discoveryv1.EndpointSlice{}, &corev1.ServiceAccount{}, &rbacv1.Role{},
+		&rbacv1.RoleBinding{},
+	}
 }
 
 // Live are the kinds that are read from the API server at any time. No cache ever holds a Secret.
@@ -40,16 +49,25 @@ func Watch(watcher controller.Controller, from storecache.Cache) error {
 	if err := watcher.Watch(caches); err != nil {
 		return err
 	}
-	for _, child := range children() {
+	for _, child := range childKinds() {
 		toCache := handler.EnqueueRequestsFromMapFunc(cacheOf)
-		if err := watcher.Watch(source.Kind[client.Object](from, child, toCache)); err != nil {
+		if err := watcher.Watch(source.Kind[client.Object](from, child, toCache, moreThanARenewal)); err != nil {
 			return err
 		}
 	}
-	comesOrGoes := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	comesOrGoes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() // It hibernates, or wakes.
+	}}
 	toCaches := handler.EnqueueRequestsFromMapFunc(cachesOf(from))
 	return watcher.Watch(source.Kind[client.Object](from, &v1alpha1.GeoDatabase{}, toCaches, comesOrGoes))
 }
+
+// moreThanARenewal leaves out the renewals of leases, which come every two seconds and change nothing else.
+var moreThanARenewal = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*coordinationv1.Lease)
+	after, too := e.ObjectNew.(*coordinationv1.Lease)
+	return !ok || !too || children.LeaseChanged(before, after)
+}}
 
 // cacheOf finds the cache of a child by its label. Children that have lost it are found by the next look.
 func cacheOf(_ context.Context, child client.Object) []reconcile.Request {

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +33,7 @@ import (
 	"meridian.dev/meridian/internal/cache/act"
 	"meridian.dev/meridian/internal/cache/controller"
 	"meridian.dev/meridian/internal/cache/observe"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
@@ -61,8 +66,11 @@ type world struct {
 	// past is how far a new life starts in the past.
 	past uint64
 	// holes is memory that the server does not give back.
-	holes  int64
-	writes int
+	holes int64
+	// term is what the agents have come to, and flushed the last request that they have carried out.
+	term    int64
+	flushed string
+	writes  int
 }
 
 func newWorld(t *testing.T) *world {
@@ -142,7 +150,8 @@ func (w *world) start() {
 	}, observe.Observer{
 		Live: process.Live(), Author: author, Now: w.clock.Now, Ask: w.ask,
 		Images: cache.Images{Agent: "meridian:1", Redis: "redis:8", Valkey: "valkey:8"},
-	}, act.Actor{Client: writer, Live: process.Live(), Author: author, Random: rand.Reader, Now: w.clock.Now}, nil)
+	}, act.Actor{Client: writer, Live: process.Live(), Author: author, Random: rand.Reader, Now: w.clock.Now,
+		Flush: w.flush}, nil)
 	must(w.t, err)
 }
 
@@ -254,35 +263,58 @@ func (w *world) ready(memory string) func() bool {
 	}
 }
 
-// play takes one step of the controllers that are not simulated: StatefulSets and kubelet.
+// play takes one step of the controllers that are not simulated: StatefulSets, kubelets, and agents that agree on the
+// first instance that runs.
 func (w *world) play() {
 	w.t.Helper()
-	ctx, set := context.Background(), &appsv1.StatefulSet{}
-	if !w.get("tiles-1", set) {
-		return
+	var sets appsv1.StatefulSetList
+	must(w.t, w.admin.List(context.Background(), &sets, client.InNamespace(space)))
+	running := map[string]bool{}
+	for i := range sets.Items {
+		if sets.Items[i].DeletionTimestamp != nil {
+			for w.server.Collect() {
+			}
+			continue
+		}
+		if w.playSet(&sets.Items[i]) {
+			running[sets.Items[i].Name] = true
+		}
 	}
+	var pods corev1.PodList
+	must(w.t, w.admin.List(context.Background(), &pods, client.InNamespace(space)))
+	for i := range pods.Items {
+		if owner := metav1.GetControllerOf(&pods.Items[i]); !w.get(owner.Name, &appsv1.StatefulSet{}) {
+			must(w.t, w.admin.Delete(context.Background(), &pods.Items[i]))
+		}
+	}
+	w.agree(running)
+}
+
+// playSet makes the pod of a set and carries out its size. It reports whether the server runs.
+func (w *world) playSet(set *appsv1.StatefulSet) bool {
+	ctx, name := context.Background(), set.Name+"-0"
 	if set.Status.ObservedGeneration != set.Generation {
 		set.Status.ObservedGeneration = set.Generation
 		must(w.t, w.admin.Status().Update(ctx, set))
 	}
 	pod := &corev1.Pod{}
-	if !w.get("tiles-1-0", pod) {
+	if !w.get(name, pod) {
 		yes := true
 		made := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
-		made.Namespace, made.Name = space, "tiles-1-0"
+		made.Namespace, made.Name = space, name
 		made.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID, Controller: &yes,
 		}}
 		must(w.t, w.admin.Create(ctx, made))
-		return
+		return false
 	}
 	credentials := w.get("tiles", &corev1.Secret{}) && w.get("tiles-tls", &corev1.Secret{})
 	if !credentials || !w.get("tiles-settings", &corev1.ConfigMap{}) {
-		return // Its volumes cannot be mounted.
+		return false // Its volumes cannot be mounted.
 	}
 	limits := pod.Spec.Containers[0].Resources
 	wanted := corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: "10.0.0.9",
+		Phase: corev1.PodRunning, PodIP: addressOf(set.Name),
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "cache", Resources: &limits, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
@@ -293,18 +325,79 @@ func (w *world) play() {
 		pod.Status = wanted
 		must(w.t, w.admin.Status().Update(ctx, pod))
 	}
+	return true
+}
+
+func addressOf(instance string) string { return "10.0.0." + strings.TrimPrefix(instance, "tiles-") }
+
+// agree plays the agents: whoever holds the lease stays, as long as it runs; those that are wanted and run are members;
+// the write address leads to the holder.
+func (w *world) agree(running map[string]bool) {
+	ctx, lease, slice := context.Background(), &coordinationv1.Lease{}, &discoveryv1.EndpointSlice{}
+	service := &corev1.Service{}
+	if w.get("tiles", service) && len(service.Spec.IPFamilies) == 0 {
+		service.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		must(w.t, w.admin.Update(ctx, service))
+	}
+	settings, told := w.settings()
+	if !told || !w.get("tiles-primary", lease) || !w.get("tiles", slice) || settings.LeaseUID != string(lease.UID) {
+		return
+	}
+	record := wire.LeaseRecord{DatabaseUID: settings.CacheUID, W: 1, Timeline: 1, Initialised: true, SystemIdentifier: "i"}
+	for _, name := range settings.Instances {
+		if running[name] {
+			record.Members = append(record.Members, wire.Member{Name: name, Incarnation: "i"})
+		}
+	}
+	holder := w.holder()
+	if !running[holder] && len(record.Members) > 0 {
+		holder, w.term = record.Members[0].Name, w.term+1
+	}
+	if holder == "" || len(record.Members) == 0 {
+		return
+	}
+	record.Term = w.term
+	document, err := record.Encode()
+	must(w.t, err)
+	if lease.Annotations[wire.AnnotationRecord] == document && len(slice.Endpoints) > 0 {
+		return
+	}
+	identity, term := holder+"/i", int32(w.term)
+	lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &identity, &term
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, wire.AnnotationRecord, document)
+	must(w.t, w.admin.Update(ctx, lease))
+	metav1.SetMetaDataAnnotation(&slice.ObjectMeta, wire.AnnotationTerm, strconv.FormatInt(w.term, 10))
+	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{addressOf(holder)}}}
+	must(w.t, w.admin.Update(ctx, slice))
+}
+
+func (w *world) settings() (wire.CacheSettings, bool) {
+	var stored corev1.ConfigMap
+	if !w.get("tiles-settings", &stored) {
+		return wire.CacheSettings{}, false
+	}
+	settings, err := wire.DecodeCacheSettings([]byte(stored.Data[wire.KeySettings]))
+	must(w.t, err)
+	return settings, true
+}
+
+func (w *world) holder() string {
+	var lease coordinationv1.Lease
+	if !w.get("tiles-primary", &lease) || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return wire.ParseMember(*lease.Spec.HolderIdentity).Name
 }
 
 // ask plays an agent: the server keeps what is wanted, as far as its container can carry it, and takes a little more.
 // A container that is smaller than that would be killed.
-func (w *world) ask(context.Context, observe.Agent) (wire.CacheReport, error) {
-	var stored corev1.ConfigMap
+func (w *world) ask(_ context.Context, agent children.Agent) (wire.CacheReport, error) {
+	instance := "tiles-" + strings.TrimPrefix(agent.Address, "10.0.0.")
 	var pod corev1.Pod
-	if !w.get("tiles-settings", &stored) || !w.get("tiles-1-0", &pod) || len(pod.Status.ContainerStatuses) == 0 {
+	settings, told := w.settings()
+	if !told || !w.get(instance+"-0", &pod) || len(pod.Status.ContainerStatuses) == 0 {
 		return wire.CacheReport{}, errors.New("connection refused")
 	}
-	settings, err := wire.DecodeCacheSettings([]byte(stored.Data[wire.KeySettings]))
-	must(w.t, err)
 	limit := pod.Status.ContainerStatuses[0].Resources.Limits.Memory().Value()
 	allowed := min(settings.Memory, wire.CacheCapacity(limit))
 	resident := allowed + 20<<20 + w.holes
@@ -312,12 +405,24 @@ func (w *world) ask(context.Context, observe.Agent) (wire.CacheReport, error) {
 		w.t.Errorf("the server takes %d in a container of %d: it is killed", resident, limit)
 	}
 	report := wire.CacheReport{
-		Version: 1, CacheUID: settings.CacheUID, Instance: "tiles-1", Incarnation: "i1", State: wire.StateRunning,
-		Role: wire.RolePrimary, ServerVersion: "8.0.2",
+		Version: 1, CacheUID: settings.CacheUID, Instance: instance, Incarnation: "i1", State: wire.StateRunning,
+		Role: wire.RoleReplica, Streams: true, Serving: true, ServerVersion: "8.0.2", Flushed: w.flushed,
 		Memory: wire.CacheMemory{Allowed: allowed, Resident: resident, Limit: limit},
+	}
+	if instance == w.holder() {
+		report.Role, report.Streams = wire.RolePrimary, false
 	}
 	if allowed == settings.Memory {
 		report.SettingsHash = settings.Hash()
 	}
 	return report, nil
+}
+
+// flush plays the agent that is asked to empty the cache.
+func (w *world) flush(_ context.Context, agent children.Agent, request wire.Flush) error {
+	if agent.Address != addressOf(w.holder()) {
+		w.t.Errorf("%s is asked to empty the cache, and %s leads", agent.Address, w.holder())
+	}
+	w.flushed = request.ID
+	return nil
 }

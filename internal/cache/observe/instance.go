@@ -49,7 +49,8 @@ func (p *pass) readInstance(ctx context.Context, serial int) (cache.Instance, er
 		return instance, err
 	}
 	instance.Set = &cache.Set{
-		UID: string(set.UID), Observed: set.Status.ObservedGeneration == set.Generation,
+		UID: string(set.UID), ResourceVersion: set.ResourceVersion, Deleting: set.DeletionTimestamp != nil,
+		Observed: set.Status.ObservedGeneration == set.Generation,
 		Wish:     set.Spec.Template.Annotations[cache.AnnotationWish],
 		Template: set.Spec.Template.Annotations[cache.AnnotationTemplate],
 	}
@@ -59,7 +60,6 @@ func (p *pass) readInstance(ctx context.Context, serial int) (cache.Instance, er
 	}
 	if controller := metav1.GetControllerOfNoCopy(&pod); found && controller != nil && controller.UID == set.UID {
 		instance.Pod = podFacts(&pod)
-		p.addresses[instance.Name] = pod.Status.PodIP
 	}
 	return instance, nil
 }
@@ -68,6 +68,7 @@ func podFacts(pod *corev1.Pod) *cache.Pod {
 	facts := &cache.Pod{
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
 		Wish: pod.Annotations[cache.AnnotationWish], Template: pod.Annotations[cache.AnnotationTemplate],
+		Address: pod.Status.PodIP, Settings: pod.Annotations[cache.AnnotationSettings],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 	}
 	for _, container := range pod.Spec.Containers {

@@ -15,13 +15,13 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/pki"
@@ -36,14 +36,7 @@ type Observer struct {
 	Images cache.Images
 	Now    func() time.Time
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
-	Ask func(ctx context.Context, agent Agent) (wire.CacheReport, error)
-}
-
-// Agent is where an agent is reached, and as whom.
-type Agent struct {
-	// Address is that of the pod, Host the name that its certificate must have.
-	Address, Host string
-	Material      pki.Material
+	Ask func(ctx context.Context, agent children.Agent) (wire.CacheReport, error)
 }
 
 // pass is one observation under way.
@@ -54,15 +47,13 @@ type pass struct {
 	facts  cache.Snapshot
 	// material is what the operator presents to agents, nil while there is none.
 	material *pki.Material
-	// addresses are those of the pods, by instance.
-	addresses map[string]string
 }
 
 // Observe takes the snapshot of one cache.
 func (o Observer) Observe(
 	ctx context.Context, reader client.Reader, object *v1alpha1.GeoCache,
 ) (cache.Snapshot, error) {
-	p := &pass{Observer: o, reader: reader, object: object, addresses: map[string]string{}}
+	p := &pass{Observer: o, reader: reader, object: object}
 	p.facts = cache.Snapshot{
 		Now: o.Now(), Images: o.Images, Spec: object.Spec, Deleting: object.DeletionTimestamp != nil,
 		Identity: cache.Identity{
@@ -74,6 +65,9 @@ func (o Observer) Observe(
 		read func(context.Context) error
 	}{
 		{"database", p.readDatabase},
+		{"lease", p.readLease},
+		{"settings", p.readSettings},
+		{"request", p.readRequest},
 		{"instances", p.readInstances},
 		{"secrets", p.readSecrets},
 		{"reports", p.readReports},
@@ -107,15 +101,16 @@ func (p *pass) find(ctx context.Context, from client.Reader, name string, into c
 func (p *pass) readDatabase(ctx context.Context) error {
 	var database v1alpha1.GeoDatabase
 	found, err := p.find(ctx, p.reader, p.object.Spec.DatabaseRef.Name, &database)
-	p.facts.Database = cache.Database{Exists: found, Deleting: found && database.DeletionTimestamp != nil}
-	return err
-}
-
-func (p *pass) readRoute(ctx context.Context) error {
-	var service corev1.Service
-	found, err := p.find(ctx, p.reader, cache.WriteName(p.object.Name), &service)
-	if found && p.ours(&service) {
-		p.facts.Routed = service.Spec.Selector[cache.LabelInstance]
+	if found {
+		p.facts.Database = cache.Database{
+			Exists: true, UID: string(database.UID), Deleting: database.DeletionTimestamp != nil,
+			Hibernated: database.Spec.Hibernated,
+		}
+	}
+	for _, owner := range p.object.OwnerReferences {
+		if owner.Kind == "GeoDatabase" {
+			p.facts.Follows = string(owner.UID)
+		}
 	}
 	return err
 }
@@ -145,7 +140,7 @@ func (p *pass) compare(ctx context.Context, child render.Child) (cache.Child, er
 	}
 	// A blank object: a live read decodes into what is there already.
 	live := reflect.New(reflect.TypeOf(child.Object).Elem()).Interface().(client.Object)
-	if found, err := p.find(ctx, p.reader, child.Name, live); err != nil || !found {
+	if found, err := p.findSurely(ctx, child.Name, live); err != nil || !found {
 		return fact, err
 	}
 	difference := apply.Compare(intent, live)

@@ -2,101 +2,63 @@ package observe
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"time"
+	"sync"
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/pki"
 )
 
-const (
-	// patience is how long an agent may take. A pass of one cache must not wait for a lost node of another.
-	patience = 2 * time.Second
-	// longest is more than any report has.
-	longest = 1 << 20
-)
-
-// readReports asks the agent of every pod.
+// readReports asks the agent of every pod, all at once: one that is lost must not hold up the others.
 func (p *pass) readReports(ctx context.Context) error {
+	var asked sync.WaitGroup
 	for i := range p.facts.Instances {
-		if instance := &p.facts.Instances[i]; instance.Pod != nil {
-			instance.Report = p.report(ctx, instance.Name)
+		instance := &p.facts.Instances[i]
+		if instance.Pod != nil {
+			asked.Go(func() { instance.Report = p.report(ctx, instance.Name, instance.Pod.Address) })
 		}
 	}
+	asked.Wait()
 	return nil
 }
 
-func (p *pass) report(ctx context.Context, instance string) cache.Report {
-	address := p.addresses[instance]
+func (p *pass) report(ctx context.Context, instance, address string) cache.Report {
 	switch {
 	case address == "":
 		return cache.Report{Problem: "its pod has no address yet"}
 	case p.material == nil:
 		return cache.Report{Problem: "there is no certificate to call it with yet"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, children.Patience)
 	defer cancel()
-	report, err := p.Ask(ctx, Agent{Address: address, Host: render.AgentHost(p.facts.Identity), Material: *p.material})
+	agent := children.Agent{Address: address, Host: render.AgentHost(p.facts.Identity), Material: *p.material}
+	report, err := p.Ask(ctx, agent)
 	switch {
 	case err != nil:
-		return cache.Report{Problem: brief(err)}
+		return cache.Report{Problem: children.Brief(err)}
 	case report.CacheUID != "" && report.CacheUID != p.facts.UID || report.Instance != instance:
 		return cache.Report{Problem: fmt.Sprintf("%s answers for %s of another cache", address, report.Instance)}
 	}
 	return cache.Report{
 		Reachable: true, State: string(report.State), Role: string(report.Role), ServerVersion: report.ServerVersion,
 		SettingsHash: report.SettingsHash, Allowed: report.Memory.Allowed, Resident: report.Memory.Resident,
+		Serving: report.Serving, Streams: report.Streams, Flushed: report.Flushed, Used: report.Memory.Used,
+		Clients: report.Use.Clients, Hits: report.Use.Hits, Misses: report.Use.Misses, Evicted: report.Use.Evicted,
 		PendingRestart: report.PendingRestart, Reason: string(report.Reason), Message: report.Message,
 	}
 }
 
-// brief is the cause of a failed call without addresses and ports: those differ from call to call, and what a user sees
-// must not change as long as the trouble is the same.
-func brief(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer within " + patience.String()
-	}
-	if call, ok := errors.AsType[*net.OpError](err); ok {
-		return call.Err.Error()
-	}
-	if request, ok := errors.AsType[*url.Error](err); ok {
-		return request.Err.Error()
-	}
-	return err.Error()
-}
-
-// AskAgent gets the report of an agent over mutual TLS. Each call has a connection of its own: a pooled one would
-// outlive the certificates that it was opened with.
-func AskAgent(ctx context.Context, agent Agent) (wire.CacheReport, error) {
-	config := pki.ClientConfig(&tls.Config{ServerName: agent.Host, MinVersion: tls.VersionTLS13},
-		func() (pki.Material, error) { return agent.Material, nil })
-	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	defer caller.CloseIdleConnections()
-	address := "https://" + net.JoinHostPort(agent.Address, strconv.Itoa(wire.PortAgent)) + wire.PathReport
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
+// AskAgent gets the report of an agent.
+func AskAgent(ctx context.Context, agent children.Agent) (wire.CacheReport, error) {
+	answer, err := agent.Get(ctx, wire.PathReport)
+	switch {
+	case err != nil:
 		return wire.CacheReport{}, err
+	case answer.Status != http.StatusOK:
+		return wire.CacheReport{}, fmt.Errorf("the agent answers %d", answer.Status)
 	}
-	response, err := caller.Do(request)
-	if err != nil {
-		return wire.CacheReport{}, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return wire.CacheReport{}, fmt.Errorf("the agent answers %s", response.Status)
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, longest))
-	if err != nil {
-		return wire.CacheReport{}, fmt.Errorf("read the report: %w", err)
-	}
-	return wire.DecodeCacheReport(body)
+	return wire.DecodeCacheReport(answer.Body)
 }

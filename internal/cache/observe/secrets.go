@@ -62,7 +62,7 @@ func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
 	if len(facts.Steps) == 0 && !bytes.Equal(leaf.Data[wire.KeyAuthority], state.Bundle()) {
 		facts.Steps = []string{"publish the bundle of authorities"}
 	}
-	if material, err := state.Material(render.LeafProfile); err == nil {
+	if material, err := state.Material(render.OperatorProfile); err == nil {
 		p.material = &material
 	}
 }

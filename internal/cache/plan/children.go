@@ -55,6 +55,15 @@ func createBinding(d *draft) {
 	}
 }
 
+// writeAccess also goes on for a cache whose spec became invalid: the agents of a running one need it.
+func writeAccess(d *draft) {
+	for _, kind := range []string{cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindBudget} {
+		if !d.invalid || d.Built() {
+			writeKind(d, kind, d.upkeep)
+		}
+	}
+}
+
 func writeSettings(d *draft) { writeKind(d, cache.KindSettings, d.change) }
 
 // writeServices also repairs the addresses of a cache whose spec became invalid after it was built: they do not come
@@ -62,6 +71,7 @@ func writeSettings(d *draft) { writeKind(d, cache.KindSettings, d.change) }
 func writeServices(d *draft) {
 	if !d.invalid || d.Built() {
 		writeKind(d, cache.KindService, d.upkeep)
+		writeKind(d, cache.KindSlice, d.upkeep)
 	}
 }
 

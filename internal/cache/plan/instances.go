@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,39 +157,81 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 	}
 }
 
-// tellPendingRestarts lists what is written and takes effect when the pod starts again. A restart empties a cache, so
-// it is left to the user until replicas can take over; saying that all is well would not be true.
+// restartPods carries out what takes effect at a restart, in a cache of several instances: one pod at a time, the
+// primary last, which hands over before it ends. The next one follows when the last is back and has everything. What
+// only a new version of Meridian has changed is taken along by the next restart, whatever its reason.
+func restartPods(d *draft) {
+	var next *cache.Instance
+	for _, name := range d.plan.Design.Instances {
+		instance, _ := d.Instance(name)
+		if d.outdated(instance) == "" {
+			continue
+		}
+		if next == nil || next.Name == d.Lease.Holder {
+			next = &instance
+		}
+	}
+	if next == nil || len(d.plan.Design.Instances) < 2 || d.invalid || d.changes(next.Name) {
+		return
+	}
+	d.hold(cache.Progressing, soon, "Rolling", fmt.Sprintf("the instances take over %s, one after the other",
+		d.outdated(*next)))
+	if d.settled() && !d.writes(cache.KindPod, cache.PodName(next.Name)) {
+		d.change(cache.Action{
+			Verb: cache.RestartPod, Kind: cache.KindPod, Name: cache.PodName(next.Name),
+			UID: next.Pod.UID, ResourceVersion: next.Pod.ResourceVersion, Why: "it takes over " + d.outdated(*next),
+		})
+	}
+}
+
+// outdated says what an instance takes over at its next restart because the spec asks for it, empty if nothing.
+func (d *draft) outdated(instance cache.Instance) string {
+	pod, set := instance.Pod, instance.Set
+	if pod == nil || set == nil || pod.Deleting || pod.Stuck != "" {
+		return ""
+	}
+	pending := slices.Clone(instance.Report.PendingRestart)
+	if pod.Template != set.Template && pod.Wish != render.Wish(d.Spec) {
+		pending = append(pending, "its new pod template")
+	}
+	return strings.Join(pending, ", ")
+}
+
+// settled says that every instance is well: one leads, and the others have everything that it has.
+func (d *draft) settled() bool {
+	for _, instance := range d.Instances {
+		pod := instance.Pod
+		follows := instance.Report.Reachable && instance.Report.Streams && slices.Contains(d.Lease.Members, instance.Name)
+		if pod == nil || !pod.Ready || pod.Deleting || !d.Serves(instance) && !follows {
+			return false
+		}
+	}
+	return len(d.plan.Design.Leaving) == 0 && len(d.Instances) == len(d.plan.Design.Instances)
+}
+
+// tellPendingRestarts lists what is written and takes effect when a pod starts again. Of a cache with one instance a
+// restart loses everything, so it is left to the user; saying that all is well would not be true.
 func tellPendingRestarts(d *draft) {
 	for _, instance := range d.Instances {
 		pod, set := instance.Pod, instance.Set
 		if pod == nil || set == nil {
 			continue
 		}
-		var pending []string
-		outdated := pod.Template != set.Template && pod.Stuck == ""
-		if outdated && pod.Wish == render.Wish(d.Spec) {
-			message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
-			d.plan.Pending = append(d.plan.Pending, message)
-			d.plan.Restarts = append(d.plan.Restarts, message)
-		} else if outdated {
-			pending = append(pending, "its new pod template")
-		}
-		if pending = append(pending, instance.Report.PendingRestart...); len(pending) == 0 {
+		pending := d.outdated(instance)
+		if pending == "" {
+			if pod.Template != set.Template && pod.Stuck == "" {
+				message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
+				d.plan.Pending = append(d.plan.Pending, message)
+				d.plan.Restarts = append(d.plan.Restarts, message)
+			}
 			continue
 		}
-		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, strings.Join(pending, ", "))
+		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, pending)
 		d.plan.Pending = append(d.plan.Pending, message)
-		d.hold(cache.Degraded, 0, "RestartPending", fmt.Sprintf(
-			"%s, which empties the cache; restarts are not carried out yet: delete the pod %s when it suits you",
-			message, cache.PodName(instance.Name)))
-	}
-}
-
-// waitForReplicas says honestly that replicas are not carried out yet.
-func waitForReplicas(d *draft) {
-	if d.Spec.Replicas > 1 {
-		d.hold(cache.Degraded, 0, "ReplicasNotCarriedOut", fmt.Sprintf(
-			"spec.replicas asks for %d, but replicas are not carried out yet: the cache has one instance; "+
-				"set spec.replicas to 1", d.Spec.Replicas))
+		if len(d.plan.Design.Instances) < 2 {
+			d.hold(cache.Degraded, 0, "RestartPending", fmt.Sprintf(
+				"%s, which empties a cache of one instance: delete the pod %s when it suits you, or set spec.replicas to 2 "+
+					"or more to have it done without a loss", message, cache.PodName(instance.Name)))
+		}
 	}
 }

@@ -28,6 +28,10 @@ var invariants = []struct {
 	{"GC7", squeezesNoServer, "no container gets smaller than what its server takes"},
 	{"GC8", deletesOnlyStuckPods, "a pod in which a server may run is not deleted"},
 	{"GC9", isConditional, "a write names the version that it was decided on, a create names none"},
+	{"GC10", makesTheLeaseOnce, "a lease that the agents have obeyed is never made again"},
+	{"GC11", removesNoPrimary, "neither the primary nor an instance that could become it is taken away"},
+	{"GC13", restartsBesideACopy, "a pod is restarted only while another instance leads or has everything"},
+	{"GC12", emptiesOnlyWhenAsked, "a cache is emptied only when somebody asks, and by its primary"},
 }
 
 // Check says which invariants the plan would break. It is asked before every write.
@@ -63,14 +67,21 @@ func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
 	case cache.StoreCertificates:
 		return s.Certificates.Leaf.Exists
 	case cache.Create, cache.Update:
-		return action.Kind == cache.KindService && len(s.Instances) > 0
+		switch action.Kind {
+		case cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindBudget:
+			return len(s.Instances) > 0
+		}
+		return false
+	case cache.TellPod, cache.EndFlush:
+		return true
 	default:
 		return false
 	}
 }
 
 func respectsPause(s cache.Snapshot, action cache.Action) bool {
-	return !s.Spec.Paused || action.Verb == cache.StoreCertificates && s.Certificates.Leaf.Exists
+	return !s.Spec.Paused || action.Verb == cache.EndFlush ||
+		action.Verb == cache.StoreCertificates && s.Certificates.Leaf.Exists
 }
 
 func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
@@ -130,12 +141,48 @@ func deletesOnlyStuckPods(s cache.Snapshot, action cache.Action) bool {
 
 func isConditional(_ cache.Snapshot, action cache.Action) bool {
 	switch action.Verb {
-	case cache.Update, cache.ResizePod, cache.DeletePod:
+	case cache.Update, cache.ResizePod, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.TellPod:
 		return action.UID != "" && action.ResourceVersion != ""
-	case cache.Create, cache.CreateBinding:
+	case cache.Create, cache.CreateBinding, cache.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
+	case cache.AskFlush:
+		return action.UID != "" && action.Text != ""
+	case cache.EndFlush, cache.FollowDatabase:
+		return true // They are about the GeoCache itself, which act reads live.
 	default:
 		// Certificates take both forms.
 		return action.Verb == cache.StoreCertificates
 	}
+}
+
+func makesTheLeaseOnce(s cache.Snapshot, action cache.Action) bool {
+	return action.Verb != cache.CreateLease || s.Lease.UID == "" && s.Stored.LeaseUID == ""
+}
+
+// removesNoPrimary goes by what the agents have agreed on. While the database sleeps nobody needs the cache.
+func removesNoPrimary(s cache.Snapshot, action cache.Action) bool {
+	if action.Verb != cache.DeleteSet {
+		return true
+	}
+	if s.Spec.FollowDatabase && s.Database.Hibernated {
+		return action.Name != s.Lease.Holder || len(s.Instances) == 1
+	}
+	return s.Lease.Holder != "" && action.Name != s.Lease.Holder && !slices.Contains(s.Lease.Members, action.Name)
+}
+
+func emptiesOnlyWhenAsked(s cache.Snapshot, action cache.Action) bool {
+	if action.Verb != cache.AskFlush {
+		return true
+	}
+	return s.Flush != "" && action.Text == s.Flush && action.Name == s.Lease.Holder
+}
+
+func restartsBesideACopy(s cache.Snapshot, action cache.Action) bool {
+	if action.Verb != cache.RestartPod {
+		return true
+	}
+	return slices.ContainsFunc(s.Instances, func(other cache.Instance) bool {
+		whole := other.Name == s.Lease.Holder || other.Report.Streams && slices.Contains(s.Lease.Members, other.Name)
+		return other.Pod != nil && other.Pod.UID != action.UID && other.Pod.Ready && other.Report.Reachable && whole
+	})
 }

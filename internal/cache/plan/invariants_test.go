@@ -24,6 +24,11 @@ func TestInvariantsBite(t *testing.T) {
 			Verb: cache.ResizePod, Kind: cache.KindPod, Name: "tiles-1-0", UID: "uid-pod", ResourceVersion: "6", Bytes: bytes,
 		}
 	}
+	leave := func(name string) cache.Action {
+		return cache.Action{Verb: cache.DeleteSet, Kind: cache.KindSet, Name: name, UID: "uid", ResourceVersion: "5"}
+	}
+	restart := resize(0)
+	restart.Verb = cache.RestartPod
 	remove := resize(0)
 	remove.Verb = cache.DeletePod
 	stranger, blind := resize(500<<20), resize(500<<20)
@@ -81,11 +86,46 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			action: resize(208 << 20), want: "GC7",
 		},
-		"a container without memory":        {action: resize(0), want: "GC7"},
-		"the pod of somebody else":          {action: stranger, want: "GC7"},
-		"a running pod is deleted":          {action: remove, want: "GC8"},
-		"a resize without a version":        {action: blind, want: "GC9"},
-		"a create over something":           {action: cache.Action{Verb: cache.Create, Name: "x", UID: "u"}, want: "GC9"},
+		"a container without memory": {action: resize(0), want: "GC7"},
+		"the pod of somebody else":   {action: stranger, want: "GC7"},
+		"a running pod is deleted":   {action: remove, want: "GC8"},
+		"a resize without a version": {action: blind, want: "GC9"},
+		"a create over something":    {action: cache.Action{Verb: cache.Create, Name: "x", UID: "u"}, want: "GC9"},
+		"a lease that is lost is made again": {
+			world:  func(s *cache.Snapshot) { s.Lease = cache.Lease{} },
+			action: cache.Action{Verb: cache.CreateLease, Kind: cache.KindLease, Name: "tiles-primary"}, want: "GC10",
+		},
+		"the primary is taken away": {action: leave("tiles-1"), want: "GC11"},
+		"an instance that could be the primary is taken away": {
+			world: func(s *cache.Snapshot) { s.Lease.Members = []string{"tiles-1", "tiles-2"} }, action: leave("tiles-2"),
+			want: "GC11",
+		},
+		"an instance is taken away while nobody leads": {
+			world: func(s *cache.Snapshot) { s.Lease.Holder = "" }, action: leave("tiles-2"), want: "GC11",
+		},
+		"the primary goes to sleep before the others": {
+			world: func(s *cache.Snapshot) {
+				s.Spec.FollowDatabase, s.Database.Hibernated = true, true
+				s.Instances = append(s.Instances, cache.Instance{Name: "tiles-2"})
+			},
+			action: leave("tiles-1"), want: "GC11",
+		},
+		"a cache is emptied that nobody has asked to": {
+			action: cache.Action{Verb: cache.AskFlush, Name: "tiles-1", UID: "uid-pod", Text: "f1"}, want: "GC12",
+		},
+		"a replica is emptied": {
+			world:  func(s *cache.Snapshot) { s.Flush = "f1" },
+			action: cache.Action{Verb: cache.AskFlush, Name: "tiles-2", UID: "uid-pod2", Text: "f1"}, want: "GC12",
+		},
+		"the only pod that has everything is restarted": {action: restart, want: "GC13"},
+		"a pod is restarted while the others copy": {
+			world: func(s *cache.Snapshot) {
+				s.Instances = append(s.Instances, cache.Instance{
+					Name: "tiles-2", Pod: &cache.Pod{UID: "u2", Ready: true}, Report: cache.Report{Reachable: true},
+				})
+			},
+			action: restart, want: "GC13",
+		},
 		"a verb that nobody has thought of": {action: cache.Action{Verb: "Explode"}, want: "GC9"},
 	}
 	for name, test := range tests {

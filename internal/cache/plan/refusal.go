@@ -52,6 +52,9 @@ func stopAtForeign(d *draft) {
 			problems = append(problems, child.Problem)
 		}
 	}
+	if d.Lease.Foreign != "" {
+		problems = append(problems, d.Lease.Foreign)
+	}
 	for _, secret := range []cache.Secret{d.Binding, d.Certificates.Authority, d.Certificates.Leaf} {
 		if secret.Foreign != "" {
 			problems = append(problems, secret.Foreign)
@@ -59,7 +62,8 @@ func stopAtForeign(d *draft) {
 	}
 	for _, problem := range problems {
 		d.hold(cache.Stalled, 0, "ForeignChild", problem+
-			"; delete or rename that object, or make the cache under another name")
+			"; delete or rename that object, or make the cache under another name: a cache cannot have the name of a "+
+			"GeoDatabase, because both name their objects after themselves")
 		d.stopped = true
 	}
 }

@@ -19,14 +19,21 @@ var rules = []func(*draft){
 	waitForTheDatabase,  // a cache is not built before its database exists; one that is built goes on without it
 	keepCertificates,    // GC5: the authority and its leaf, made once and replaced in time, also while paused
 	createBinding,       // GC6: credentials are made once and never rewritten
+	makeLease,           // GC10: the lease by which the agents agree is made once, and never again
+	followDatabase,      // the cache is deleted with its database, if the spec says so
+	writeAccess,         // what the agents may do
 	writeSettings,       // what the agents read; they put it in force live
 	writeServices,       // the addresses that never change
 	writeSets,           // the pods, one StatefulSet each
+	removeLeaving,       // GC11: an instance goes when it is neither the primary nor one that could be
 	resizePods,          // GC7: a container grows at once, and shrinks only as far as the server fits in
 	replaceStuckPods,    // GC8: a pod that never started is replaced once its template is corrected
+	restartPods,         // GC13: one at a time, replicas first, and only when another instance has everything
+	tellPods,            // new settings reach the agents at once
 	waitForInstances,    // what the instances are waiting for
+	waitForPrimary,      // what stands between the lease and an accepted write
+	carryOutFlush,       // GC12: a request to empty the cache is carried out once, by the primary
 	tellPendingRestarts, // what takes effect at the next restart
-	waitForReplicas,     // replicas are not carried out yet
 }
 
 // steady is how often a cache is looked at although nothing has happened: certificates end without an event.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	stdcmp "cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -88,24 +89,46 @@ func run(snapshot, before *cache.Snapshot) {
 	secret := func(name string) cache.Secret {
 		return cache.Secret{Exists: true, UID: "uid-" + name, ResourceVersion: "7"}
 	}
+	before.Instances = nil // What the story says of them is laid over what runs.
+	agreed(before)
+	agreed(snapshot)
 	design := render.DesignOf(*before)
 	limit := wire.CacheLimit(design.Memory())
-	wish := render.Wish(before.Spec)
-	snapshot.Routed, snapshot.Binding = "tiles-1", secret("app")
+	wish, hash := render.Wish(before.Spec), render.Settings(design).Hash()
+	snapshot.Binding, snapshot.Stored = secret("app"), cache.Settings{LeaseUID: "uid-lease", Hash: hash}
+	before.Stored = snapshot.Stored
 	snapshot.Certificates = cache.Certificates{Authority: secret("ca"), Leaf: secret("tls"), Authorities: 1}
-	snapshot.Instances = []cache.Instance{{
-		Serial: 1, Name: "tiles-1",
-		Set: &cache.Set{UID: "uid-set", Observed: true, Wish: wish, Template: "t1"},
-		Pod: &cache.Pod{
-			UID: "uid-pod", ResourceVersion: "6", Wish: wish, Template: "t1", Ready: true, Node: "node1",
-			Limit: limit, Actual: limit,
-		},
-		Report: cache.Report{
-			Reachable: true, State: "running", Role: "primary", ServerVersion: "8.0.2", Allowed: design.Memory(),
-			Resident: 20 << 20, SettingsHash: render.Settings(design).Hash(),
-		},
-	}}
-	before.Routed, before.Instances = snapshot.Routed, snapshot.Instances
+	snapshot.Instances = nil
+	for _, name := range design.Instances {
+		serial, _ := cache.SerialOf("tiles", name)
+		number := strings.TrimPrefix(name, "tiles-")
+		suffix := strings.TrimPrefix(number, "1")
+		instance := cache.Instance{
+			Serial: serial, Name: name,
+			Set: &cache.Set{UID: "uid-set" + suffix, ResourceVersion: "5", Observed: true, Wish: wish, Template: "t1"},
+			Pod: &cache.Pod{
+				UID: "uid-pod" + suffix, ResourceVersion: "6", Wish: wish, Template: "t1", Ready: true, Node: "node" + number,
+				Address: "10.0.0." + number, Limit: limit, Actual: limit,
+			},
+			Report: cache.Report{
+				Reachable: true, State: "running", Role: "replica", Serving: true, Streams: true, ServerVersion: "8.0.2",
+				Allowed: design.Memory(), Used: 8 << 20, Resident: 20 << 20, SettingsHash: hash,
+			},
+		}
+		if name == snapshot.Lease.Holder {
+			instance.Report.Role, instance.Report.Streams = "primary", false
+		}
+		snapshot.Lease.Members = append(snapshot.Lease.Members, name)
+		snapshot.Instances = append(snapshot.Instances, instance)
+	}
+	before.Lease, before.Instances = snapshot.Lease, snapshot.Instances
+}
+
+// agreed says that the agents have agreed on tiles-1, or whom the story names, and that the write address leads there.
+func agreed(snapshot *cache.Snapshot) {
+	holder := stdcmp.Or(snapshot.Lease.Holder, "tiles-1")
+	snapshot.Lease = cache.Lease{UID: "uid-lease", Holder: holder, Term: 3}
+	snapshot.Route = cache.Route{Family: "IPv4", Target: holder, Term: 3}
 }
 
 // compare does what observe does, with children as they were written before. Children that the story names stay.
@@ -138,7 +161,8 @@ func difference(child render.Child, snapshot, before cache.Snapshot) (cache.Chil
 	}
 	written, err := render.Find(render.DesignOf(before), child.Kind, child.Name)
 	if err != nil {
-		return fact, err
+		//nolint:nilerr // It was not wanted before.
+		return cache.Child{Kind: child.Kind, Name: child.Name, State: cache.Absent}, nil
 	}
 	want, err := author.Intent(child.Object, types.UID(snapshot.UID))
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
@@ -31,31 +30,53 @@ type Child struct {
 
 // DesignOf says what the children should be rendered from, given what the world has already fixed.
 func DesignOf(snapshot cache.Snapshot) cache.Design {
-	design := cache.Design{Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images}
+	design := cache.Design{
+		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Family: snapshot.Route.Family,
+		LeaseUID: snapshot.Stored.LeaseUID,
+	}
+	if design.LeaseUID == "" && snapshot.Lease.Foreign == "" {
+		design.LeaseUID = snapshot.Lease.UID
+	}
+	design.Instances = rosterOf(snapshot)
 	for _, instance := range snapshot.Instances {
-		if instance.Set != nil {
-			design.Instances = append(design.Instances, instance.Name)
+		if !slices.Contains(design.Instances, instance.Name) {
+			design.Leaving = append(design.Leaving, instance.Name)
 		}
 	}
-	if len(design.Instances) == 0 {
-		design.Instances = []string{cache.InstanceName(snapshot.Name, 1)}
-	}
-	design.Primary = primaryOf(snapshot, design.Instances[0])
 	return design
 }
 
-// primaryOf follows what an instance says of itself. Without such a word the route stays where it is: an agent that
-// cannot be reached is no reason to send writes elsewhere.
-func primaryOf(snapshot cache.Snapshot, first string) string {
-	for _, instance := range snapshot.Instances {
-		if instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary) {
-			return instance.Name
+// rosterOf are the instances that there shall be. The primary always is one of them; beside it those with the lowest
+// numbers. Numbers are used again: nothing of an instance outlives it.
+func rosterOf(snapshot cache.Snapshot) []string {
+	wanted := int(max(snapshot.Spec.Replicas, 1))
+	if snapshot.Asleep() {
+		return nil
+	}
+	var serials []int
+	if serial, known := cache.SerialOf(snapshot.Name, snapshot.Lease.Holder); known {
+		if instance, found := snapshot.Instance(snapshot.Lease.Holder); found && instance.Set != nil {
+			serials = append(serials, serial)
 		}
 	}
-	if _, found := snapshot.Instance(snapshot.Routed); found {
-		return snapshot.Routed
+	for _, instance := range snapshot.Instances {
+		if instance.Set != nil && !instance.Set.Deleting && len(serials) < wanted &&
+			!slices.Contains(serials, instance.Serial) {
+			serials = append(serials, instance.Serial)
+		}
 	}
-	return first
+	for serial := 1; len(serials) < wanted; serial++ {
+		taken := slices.ContainsFunc(snapshot.Instances, func(one cache.Instance) bool { return one.Serial == serial })
+		if !taken && !slices.Contains(serials, serial) {
+			serials = append(serials, serial)
+		}
+	}
+	slices.Sort(serials)
+	var names []string
+	for _, serial := range serials {
+		names = append(names, cache.InstanceName(snapshot.Name, serial))
+	}
+	return names
 }
 
 // Children returns everything that the design asks for, but for Secrets, sorted by kind and name. What cannot be
@@ -65,14 +86,27 @@ func Children(design cache.Design) ([]Child, error) {
 	add := func(kind string, object Object) {
 		children = append(children, Child{kind, object.GetName(), object})
 	}
-	settings, problem := settingsMap(design)
-	if problem == nil {
-		add(cache.KindSettings, settings)
+	var problem error
+	if design.LeaseUID != "" {
+		settings, err := settingsMap(design)
+		if problem = err; err == nil {
+			add(cache.KindSettings, settings)
+		}
 	}
-	everyone := map[string]string{cache.LabelCache: design.Name}
-	add(cache.KindService, service(design, cache.WriteName(design.Name), instanceLabels(design, design.Primary)))
-	add(cache.KindService, service(design, cache.ReadName(design.Name), everyone))
+	if design.Family != "" {
+		add(cache.KindSlice, slice(design))
+	}
+	add(cache.KindBudget, budget(design))
+	add(cache.KindRole, role(design))
+	add(cache.KindBinding, roleBinding(design))
+	add(cache.KindService, writeService(design))
+	add(cache.KindService, podsService(design))
+	add(cache.KindService, readService(design))
+	add(cache.KindAccount, agentAccount(design))
 	for _, instance := range design.Instances {
+		if design.LeaseUID == "" {
+			break
+		}
 		set, err := setOf(design, instance)
 		if err != nil {
 			return children, err
@@ -100,7 +134,8 @@ func Find(design cache.Design, kind, name string) (Object, error) {
 func Settings(design cache.Design) wire.CacheSettings {
 	settings := wire.CacheSettings{
 		CacheUID: design.UID, Cache: design.Name, Engine: string(design.Spec.Engine), Memory: design.Memory(),
-		EvictionPolicy: string(design.Spec.EvictionPolicy),
+		EvictionPolicy: string(design.Spec.EvictionPolicy), LeaseUID: design.LeaseUID, Instances: design.Instances,
+		LeaseMilliseconds: leaseDuration.Milliseconds(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(design.Spec.Parameters)) {
 		settings.Parameters = append(settings.Parameters,
@@ -144,18 +179,6 @@ func settingsMap(design cache.Design) (*corev1.ConfigMap, error) {
 	}, nil
 }
 
-func service(design cache.Design, name string, selector map[string]string) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: meta(design, name, "route"),
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, Selector: selector,
-			Ports: []corev1.ServicePort{{
-				Name: portName, Port: wire.PortCache, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(portName),
-			}},
-		},
-	}
-}
-
 // setOf renders the StatefulSet of one instance. It replaces no pod by itself (OnDelete): a cache that is replaced is
 // an empty one.
 func setOf(design cache.Design, instance string) (*appsv1.StatefulSet, error) {
@@ -167,7 +190,8 @@ func setOf(design cache.Design, instance string) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{
 		ObjectMeta: meta(design, instance, "instance"),
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: instanceLabels(design, instance)},
+			ServiceName: cache.PodsName(design.Name),
+			Replicas:    &replicas, Selector: &metav1.LabelSelector{MatchLabels: instanceLabels(design, instance)},
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			Template:       template,
 		},

@@ -103,7 +103,8 @@ func laidOver(template corev1.PodTemplateSpec, change *v1alpha1.PodTemplate) (co
 func podSpec(design cache.Design, instance string) corev1.PodSpec {
 	yes, no, user, patience := true, false, account, grace
 	return corev1.PodSpec{
-		AutomountServiceAccountToken: &no, EnableServiceLinks: &no, TerminationGracePeriodSeconds: &patience,
+		ServiceAccountName: cache.AgentName(design.Name), AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+		TerminationGracePeriodSeconds: &patience,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user, FSGroup: &user,
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -175,6 +176,7 @@ func cacheContainer(design cache.Design, instance string) corev1.Container {
 			{Name: "settings", MountPath: wire.FolderSettings, ReadOnly: true},
 			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
 			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
+			{Name: "token", MountPath: folderToken, ReadOnly: true},
 		},
 	}
 }
@@ -243,6 +245,24 @@ func volumes(design cache.Design) []corev1.Volume {
 			LocalObjectReference: corev1.LocalObjectReference{Name: cache.SettingsName(design.Name)}, DefaultMode: &mode,
 		}}},
 		secret("app", cache.BindingName(design.Name), wire.KeyPassword),
-		secret("tls", cache.LeafName(design.Name)),
+		secret("tls", cache.LeafName(design.Name)), token(),
 	}
+}
+
+// folderToken is where every client of Kubernetes looks for the account of its pod.
+const folderToken = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // It is a folder.
+
+// token is what the kubelet would mount into every container by itself: our own alone is an agent.
+func token() corev1.Volume {
+	mode, hour := int32(0o440), int64(3600)
+	return corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: &mode,
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &hour}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+		},
+	}}}
 }

@@ -14,25 +14,33 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// LeafProfile is the name of the one leaf of a cache.
+	// LeafProfile is the leaf that all instances present.
 	LeafProfile = "instance"
+	// OperatorProfile is the leaf that the operator presents to agents.
+	OperatorProfile = "operator"
+	// The common names are what agents tell callers by.
+	instanceCommonName = "meridian:instance"
+	operatorCommonName = "meridian:operator"
 )
 
-// Policy says which certificates a cache has. All instances present the same leaf, and the operator too when it calls
-// an agent. An authority lives long, because applications keep a copy of it in the Secret for applications, which is
-// never rewritten.
+// Policy says which certificates a cache has: one for its instances, and one for the operator, which no pod gets to
+// see. An authority lives long, because applications keep a copy of it in the Secret for applications, which is never
+// rewritten.
 func Policy(identity cache.Identity) pki.Policy {
 	var hosts []string
 	for _, service := range []string{cache.WriteName(identity.Name), cache.ReadName(identity.Name)} {
 		host := cache.HostOf(service, identity.Namespace)
 		hosts = append(hosts, service, service+"."+identity.Namespace, host, host+".cluster.local")
 	}
+	peers := "*." + cache.PodsName(identity.Name)
+	hosts = append(hosts, peers, peers+"."+identity.Namespace, peers+"."+identity.Namespace+".svc", "localhost")
 	return pki.Policy{
 		Name:              "Meridian cache " + identity.Namespace + "/" + identity.Name,
 		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
-		Leaves: []pki.Profile{{
-			Name: LeafProfile, CommonName: identity.Name, DNSNames: hosts, Usage: pki.Server | pki.Client,
-		}},
+		Leaves: []pki.Profile{
+			{Name: LeafProfile, CommonName: instanceCommonName, DNSNames: hosts, Usage: pki.Server | pki.Client},
+			{Name: OperatorProfile, CommonName: operatorCommonName, Usage: pki.Client},
+		},
 	}
 }
 
@@ -41,11 +49,13 @@ func AgentHost(identity cache.Identity) string {
 	return cache.HostOf(cache.WriteName(identity.Name), identity.Namespace)
 }
 
-// Authority renders the Secret of the authority.
-func Authority(design cache.Design, authorities []byte) *corev1.Secret {
+// Authority renders the Secret of the authority, with the operator's own leaf beside it.
+func Authority(design cache.Design, authorities, certificate, key []byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: meta(design, cache.AuthorityName(design.Name), "certificates"), Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{cache.AuthoritiesKey: authorities},
+		Data: map[string][]byte{
+			cache.AuthoritiesKey: authorities, cache.OperatorCertificateKey: certificate, cache.OperatorPrivateKey: key,
+		},
 	}
 }
 
@@ -101,9 +111,17 @@ func Material(authority, leaf *corev1.Secret) (pki.State, error) {
 		}
 		state.Authorities = authorities
 	}
-	decoded, err := pki.DecodeLeaf(LeafProfile, leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey])
-	if err == nil {
-		state.Leaves = []pki.Leaf{decoded}
+	for _, stored := range []struct {
+		profile, certificate, key string
+		secret                    *corev1.Secret
+	}{
+		{LeafProfile, wire.KeyCertificate, wire.KeyPrivateKey, leaf},
+		{OperatorProfile, cache.OperatorCertificateKey, cache.OperatorPrivateKey, authority},
+	} {
+		decoded, err := pki.DecodeLeaf(stored.profile, stored.secret.Data[stored.certificate], stored.secret.Data[stored.key])
+		if err == nil {
+			state.Leaves = append(state.Leaves, decoded)
+		}
 	}
 	return state, nil
 }

@@ -35,6 +35,8 @@ func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) c
 	switch {
 	case pass.Snapshot.Deleting:
 		return condition.False(typ, reasonDeleting, "the cache is being deleted")
+	case pass.Snapshot.Asleep():
+		return condition.False(typ, reasonAsleep, "the database hibernates, and the cache with it")
 	case paused && len(pass.Plan.Pending) > 0:
 		return condition.False(typ, condition.Reason(hold.Name), hold.Message)
 	case serving.Status != "True":
@@ -46,13 +48,12 @@ func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) c
 // servingClaim rests on what the primary itself says now. No answer means that nobody knows.
 func servingClaim(snapshot cache.Snapshot) condition.Claim {
 	const typ = v1alpha1.ConditionServing
-	for _, instance := range snapshot.Instances {
-		switch {
-		case leads(instance) && well(instance) && snapshot.Routed == instance.Name:
-			return condition.True(typ, reasonAccepting, instance.Name+" accepts writes")
-		case instance.Pod != nil && instance.Pod.Ready && !instance.Report.Reachable:
-			return condition.Unknown(typ, "AgentUnreachable", "the agent of "+instance.Name+" gives no report")
-		}
+	holder, found := snapshot.Instance(snapshot.Lease.Holder)
+	switch {
+	case snapshot.Serves(holder) && well(holder) && snapshot.Route.Target == holder.Name:
+		return condition.True(typ, reasonAccepting, holder.Name+" accepts writes")
+	case found && holder.Pod != nil && holder.Pod.Ready && !holder.Report.Reachable:
+		return condition.Unknown(typ, "AgentUnreachable", "the agent of "+holder.Name+" gives no report")
 	}
 	return condition.False(typ, reasonNoPrimary, "no instance accepts writes")
 }
@@ -97,6 +98,8 @@ func visible(action cache.Action, snapshot cache.Snapshot) bool {
 	switch {
 	case action.Verb == cache.StoreCertificates:
 		return !snapshot.Certificates.Leaf.Exists
+	case action.Verb == cache.TellPod, action.Verb == cache.EndFlush, action.Verb == cache.FollowDatabase:
+		return false
 	case action.Verb == cache.Update && action.Kind == cache.KindSet:
 		instance, _ := snapshot.Instance(action.Name)
 		return instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)

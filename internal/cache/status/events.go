@@ -13,7 +13,8 @@ import (
 func events(before, after v1alpha1.GeoCacheStatus, pass Pass) []Event {
 	var told []Event
 	for _, result := range pass.Outcome.Results {
-		if result.Wrote {
+		// That a kubelet was nudged is no news.
+		if result.Wrote && result.Action.Verb != cache.TellPod {
 			told = tell(told, doneEvent(result.Action))
 		}
 		if len(result.Unheld) > 0 {
@@ -60,7 +61,10 @@ func tell(told []Event, event Event) []Event {
 var doneReasons = map[cache.Verb]string{
 	cache.Create: "Created", cache.Update: "Updated", cache.ResizePod: "Resized",
 	cache.CreateBinding: "CredentialsCreated", cache.StoreCertificates: "CertificatesStored",
-	cache.DeletePod: "PodReplaced",
+	cache.DeletePod: "PodReplaced", cache.RestartPod: "PodRestarted", cache.DeleteSet: "InstanceRemoved",
+	cache.CreateLease: "Created",
+	cache.TellPod:     "SettingsAnnounced", cache.AskFlush: "FlushAsked", cache.EndFlush: "Flushed",
+	cache.FollowDatabase: "DatabaseFollowed",
 }
 
 func doneEvent(action cache.Action) Event {

@@ -15,6 +15,7 @@ const (
 	reasonNothingMissing condition.Reason = "NothingMissing"
 	reasonChanging       condition.Reason = "Changing"
 	reasonDeleting       condition.Reason = "Deleting"
+	reasonAsleep         condition.Reason = "Hibernated"
 	reasonPlanRefused    condition.Reason = "PlanRefused"
 	reasonWriteFailed    condition.Reason = "WriteFailed"
 	reasonWriteRefused   condition.Reason = "WriteRefused"
@@ -49,7 +50,17 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "InstanceStuck", Means: "the containers of an instance cannot start"},
 	condition.Entry{Reason: "AgentUnreachable", Means: "the agent of an instance gives no report"},
 	condition.Entry{Reason: "SettingsNotInForce", Means: "an instance has not taken over the latest settings yet"},
-	condition.Entry{Reason: "ReplicasNotCarriedOut", Means: "replicas are asked for and not carried out yet"},
+	condition.Entry{Reason: "LeaseLost", Means: "the lease by which the agents agree is not the one that was made"},
+	condition.Entry{Reason: "RecordUnclear", Means: "the record on the lease cannot be read"},
+	condition.Entry{Reason: "InstanceLeaving", Means: "an instance that is no longer wanted is being deleted"},
+	condition.Entry{Reason: "MemberLeaving", Means: "an instance that is no longer wanted could still become the primary"},
+	condition.Entry{Reason: "PrimaryUnclear", Means: "no primary serves, so no instance is taken away"},
+	condition.Entry{Reason: "NotOpenYet", Means: "the holder of the lease does not accept writes yet"},
+	condition.Entry{Reason: "NotRoutedYet", Means: "the write address does not lead to the primary yet"},
+	condition.Entry{Reason: "Rolling", Means: "the instances are restarted one after the other"},
+	condition.Entry{Reason: "Flushing", Means: "the cache is being emptied, as a user has asked"},
+	condition.Entry{Reason: "FlushWaiting", Means: "the cache is emptied as soon as it has a primary"},
+	condition.Entry{Reason: reasonAsleep, Means: "the database hibernates, and the cache with it"},
 	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
 	agentEntry(wire.ReasonMemoryLimited, "the container has no room for the wanted memory yet"),
 	agentEntry(wire.ReasonParametersRefused, "the server does not accept the value of a parameter"),
@@ -58,6 +69,20 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonCertificateMissing, "the mounted certificate is not there or cannot be read"),
 	agentEntry(wire.ReasonServerFailing, "the server ends again and again"),
 	agentEntry(wire.ReasonServerRecovering, "the server does not answer yet"),
+	agentEntry(wire.ReasonLeaseUnreadable, "the record on the lease cannot be understood"),
+	agentEntry(wire.ReasonTenureUnreadable, "what a pod knows of the lease cannot be read"),
+	agentEntry(wire.ReasonWaitingForLease, "the API server does not answer, so that nobody knows who the primary is"),
+	agentEntry(wire.ReasonElection, "the primary has gone, and the instances agree on a new one"),
+	agentEntry(wire.ReasonQuorumMissing, "too few instances answer for an election"),
+	agentEntry(wire.ReasonGateClosed, "the new primary does not let applications in yet"),
+	agentEntry(wire.ReasonMembership, "an instance is being added or taken out"),
+	agentEntry(wire.ReasonSwitchover, "the primary gives its place to another instance"),
+	agentEntry(wire.ReasonTimelineWrong, "the primary leads under another number than was reserved"),
+	agentEntry(wire.ReasonFenced, "the instance has answered an election and waits for its outcome"),
+	agentEntry(wire.ReasonWaitingForStanding, "the agents have not agreed yet on what an instance shall be"),
+	agentEntry(wire.ReasonCopying, "the data of the primary is being copied to an instance"),
+	agentEntry(wire.ReasonUpstreamMissing, "the primary that an instance shall follow does not send its writes"),
+	agentEntry(wire.ReasonPromoting, "the instance is about to become the primary"),
 	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
 )
 

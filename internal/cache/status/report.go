@@ -6,6 +6,7 @@ package status
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,7 +39,7 @@ type Event struct {
 }
 
 // Report returns the status that follows from a pass, and what is worth telling as events. Figures that change by the
-// second are not part of it: a cache that nobody changes has a status that nobody writes.
+// second are not part of it, or rounded: a cache that nobody changes has a status that nobody writes.
 func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus, []Event) {
 	snapshot := pass.Snapshot
 	after := v1alpha1.GeoCacheStatus{
@@ -48,7 +49,12 @@ func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus,
 		Primary:            primary(snapshot),
 		Memory:             memory(snapshot),
 		Members:            members(snapshot),
-		Term:               before.Term,
+		Term:               snapshot.Lease.Term,
+		Use:                use(snapshot),
+		Flushed:            before.Flushed,
+	}
+	if holder, _ := snapshot.Instance(snapshot.Lease.Holder); holder.Report.Flushed != "" {
+		after.Flushed = holder.Report.Flushed
 	}
 	for _, instance := range snapshot.Instances {
 		if after.Version == "" {
@@ -64,7 +70,7 @@ func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus,
 	if len(pass.Plan.Holds) > 0 {
 		after.WaitingFor = pass.Plan.Holds[0].Message
 	}
-	if snapshot.Routed != "" {
+	if snapshot.Route.Family != "" {
 		after.Service = cache.WriteName(snapshot.Name)
 	}
 	if snapshot.Binding.Exists && snapshot.Binding.Foreign == "" {
@@ -75,14 +81,39 @@ func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus,
 	return after, events(before, after, pass)
 }
 
-// primary is the instance that takes writes now, by its own word.
+// primary is the instance that takes writes now, by the lease and by its own word.
 func primary(snapshot cache.Snapshot) string {
-	for _, instance := range snapshot.Instances {
-		if leads(instance) {
-			return instance.Name
-		}
+	if holder, _ := snapshot.Instance(snapshot.Lease.Holder); snapshot.Serves(holder) {
+		return holder.Name
 	}
 	return ""
+}
+
+// use is that of the primary, rounded: a cache that is used as before has a status that nobody writes.
+func use(snapshot cache.Snapshot) *v1alpha1.CacheUse {
+	holder, _ := snapshot.Instance(snapshot.Lease.Holder)
+	report := holder.Report
+	if !snapshot.Serves(holder) || report.Allowed == 0 {
+		return nil
+	}
+	// In steps of five percent.
+	percent := func(part, whole int64) string { return strconv.FormatInt((part*20+whole/2)/whole*5, 10) + "%" }
+	made := &v1alpha1.CacheUse{
+		Memory: percent(report.Used, report.Allowed), Evicted: digits(report.Evicted), Clients: digits(report.Clients),
+	}
+	if reads := report.Hits + report.Misses; reads > 0 {
+		made.HitRatio = percent(report.Hits, reads)
+	}
+	return made
+}
+
+// digits keeps the first two.
+func digits(number int64) int64 {
+	unit := int64(1)
+	for number/unit >= 100 {
+		unit *= 10
+	}
+	return number / unit * unit
 }
 
 func leads(instance cache.Instance) bool {

@@ -1,4 +1,4 @@
-// Package act carries out plans: one switch over the verbs, every write conditional on the state that it was decided
+// Package act carries out plans: one table of verbs, every write conditional on the state that it was decided
 // on. It decides nothing. When the world has moved, the write is refused as a conflict and the next pass plans anew.
 //
 // Actions are independent: one that fails does not keep the others back. What cannot be undone is preceded by a live
@@ -15,18 +15,19 @@ import (
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
-	"meridian.dev/meridian/kit/pki"
 )
 
 // Actor writes for passes.
@@ -38,15 +39,12 @@ type Actor struct {
 	// Random is crypto/rand.Reader outside of tests.
 	Random io.Reader
 	Now    func() time.Time
+	// Refused takes note of what the agent of a holder has refused; it may be nil.
+	Refused func(key client.ObjectKey, id, why string, at time.Time)
+	// Begin says why no restart may begin for a database now; it may be nil.
+	Begin func(key client.ObjectKey) string
 	// Tell hands a request for another primary to the agent of the holder.
-	Tell func(ctx context.Context, agent Agent, request wire.Switchover) error
-}
-
-// Agent is where an agent is reached, and as whom.
-type Agent struct {
-	// Address is that of the pod, Host the name that its certificate must have.
-	Address, Host string
-	Material      pki.Material
+	Tell func(ctx context.Context, agent children.Agent, request wire.Switchover) error
 }
 
 // pass is one plan under way.
@@ -78,53 +76,69 @@ func (a Actor) Act(
 	return outcome, failed
 }
 
-func (p *pass) do(ctx context.Context, action database.Action) (database.Result, error) {
-	switch action.Verb {
-	case database.Create:
-		return p.createChild(ctx, action)
-	case database.Update:
-		return p.updateChild(ctx, action)
-	case database.Grow:
-		return p.growClaim(ctx, action)
-	case database.StoreRecord:
-		return p.storeRecord(ctx, action)
-	case database.CreateBinding:
+// begin asks once more whether the other databases allow a restart.
+func (p *pass) begin(action database.Action) error {
+	if p.Begin == nil {
+		return nil
+	}
+	if why := p.Begin(client.ObjectKeyFromObject(p.object)); why != "" {
+		return moved(action, why)
+	}
+	return nil
+}
+
+// verbs is what carries out each verb.
+var verbs = map[database.Verb]func(*pass, context.Context, database.Action) (database.Result, error){
+	database.Create:      (*pass).createChild,
+	database.Update:      (*pass).updateChild,
+	database.Remove:      (*pass).removeChild,
+	database.Grow:        (*pass).growClaim,
+	database.StoreRecord: (*pass).storeRecord,
+	database.CreateBinding: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.createBinding(ctx)
-	case database.StoreCertificates:
-		return p.storeCertificates(ctx, action)
-	case database.Guard:
+	},
+	database.StoreCertificates: (*pass).storeCertificates,
+	database.Guard: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.setFinalizer(ctx, true)
-	case database.Release:
+	},
+	database.Release: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.setFinalizer(ctx, false)
-	case database.CreateLease:
-		return p.createLease(ctx, action)
-	case database.FreeLease:
-		return p.freeLease(ctx, action)
-	case database.SetInstances:
-		return p.setInstances(ctx, action)
-	case database.TellPod:
-		return p.tellPod(ctx, action)
-	case database.NoteRequest, database.EndRequest:
-		return p.writeRequest(ctx, action)
-	case database.SwitchOver:
-		return p.switchOver(ctx, action)
-	case database.DeleteClaim:
-		return p.deleteClaim(ctx, action)
-	case database.DeletePod:
-		return p.deletePod(ctx, action)
-	case database.RemovePod:
-		return p.removePod(ctx, action)
-	case database.DeleteSet:
-		return p.deleteSet(ctx, action)
-	default:
+	},
+	database.CreateLease:   (*pass).createLease,
+	database.AdoptLease:    (*pass).adoptLease,
+	database.FreeLease:     (*pass).freeLease,
+	database.SetInstances:  (*pass).setInstances,
+	database.RestartServer: (*pass).restartServer,
+	database.ResizePod:     (*pass).resizePod,
+	database.LabelPod:      (*pass).labelPod,
+	database.TellPod:       (*pass).tellPod,
+	database.NoteRequest:   (*pass).writeRequest,
+	database.EndRequest:    (*pass).writeRequest,
+	database.SwitchOver:    (*pass).switchOver,
+	database.DeleteClaim:   (*pass).deleteClaim,
+	database.DeletePod:     (*pass).deletePod,
+	database.ReplacePod:    (*pass).replacePod,
+	database.RemovePod:     (*pass).removePod,
+	database.DeleteSet:     (*pass).deleteSet,
+}
+
+func (p *pass) do(ctx context.Context, action database.Action) (database.Result, error) {
+	carryOut, known := verbs[action.Verb]
+	if !known {
 		return database.Result{}, fmt.Errorf("unknown verb %q", action.Verb)
 	}
+	return carryOut(p, ctx, action)
 }
 
 func (p *pass) createChild(ctx context.Context, action database.Action) (database.Result, error) {
 	child, err := render.Find(p.design, action.Kind, action.Name)
 	if err != nil {
 		return database.Result{}, err
+	}
+	if _, claim := child.(*corev1.PersistentVolumeClaim); claim {
+		if err := p.requireGuard(ctx, action); err != nil {
+			return database.Result{}, err
+		}
 	}
 	return p.write(ctx, child, nil)
 }

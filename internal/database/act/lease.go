@@ -17,17 +17,25 @@ import (
 // createLease makes the lease of a database that has never had one. Its finalizer is taken off by us alone, so it is
 // made only while the database is guarded: otherwise a deleted database would leave it behind for ever.
 func (p *pass) createLease(ctx context.Context, action database.Action) (database.Result, error) {
+	if err := p.requireGuard(ctx, action); err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, render.Lease(p.design, action.Succeeds), nil)
+}
+
+// requireGuard reads the database live: what only its finalizer cleans up is not made without it.
+func (p *pass) requireGuard(ctx context.Context, action database.Action) error {
 	var now v1alpha1.GeoDatabase
 	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
-		return database.Result{}, fmt.Errorf("read the database live: %w", err)
+		return fmt.Errorf("read the database live: %w", err)
 	}
 	switch {
 	case now.UID != p.object.UID || now.DeletionTimestamp != nil:
-		return database.Result{}, moved(action, "the database is being deleted")
+		return moved(action, "the database is being deleted")
 	case !controllerutil.ContainsFinalizer(&now, database.Finalizer):
-		return database.Result{}, moved(action, "the database is not guarded yet")
+		return moved(action, "the database is not guarded yet")
 	}
-	return p.write(ctx, render.Lease(p.design), nil)
+	return nil
 }
 
 // freeLease takes the finalizer off the lease of a database that is being deleted. Its agents may renew it meanwhile:

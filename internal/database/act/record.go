@@ -3,7 +3,9 @@ package act
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/internal/database"
@@ -49,6 +51,32 @@ func (p *pass) recordInSettings(ctx context.Context, action database.Action) (da
 	return p.write(ctx, wanted, &live)
 }
 
+// adoptLease writes into the settings by which lease the agents agree now, after it has read live that they do.
+func (p *pass) adoptLease(ctx context.Context, action database.Action) (database.Result, error) {
+	var live corev1.ConfigMap
+	if err := p.readAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	if err != nil {
+		return database.Result{}, err
+	}
+	var lease coordinationv1.Lease
+	if err := p.live(ctx, database.LeaseName(p.object.Name), &lease); err != nil {
+		return database.Result{}, err
+	}
+	record, err := wire.DecodeLeaseRecord(lease.Annotations[wire.AnnotationRecord])
+	if err != nil || string(lease.UID) != action.Lease || !slices.Contains(record.Succeeds, settings.LeaseUID) {
+		return database.Result{}, moved(action, "the agents have not taken the lease over")
+	}
+	settings.LeaseUID = action.Lease
+	wanted, err := render.StoredSettings(p.design, settings)
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, wanted, &live)
+}
+
 // setInstances writes who shall have a copy into the settings, and leaves everything else of them as it is stored.
 func (p *pass) setInstances(ctx context.Context, action database.Action) (database.Result, error) {
 	var live corev1.ConfigMap
@@ -61,6 +89,32 @@ func (p *pass) setInstances(ctx context.Context, action database.Action) (databa
 	}
 	settings.Instances = action.Instances
 	wanted, err := render.StoredSettings(p.design, settings)
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, wanted, &live)
+}
+
+// restartServer writes into the settings that one server is to be started anew, and leaves everything else of them.
+func (p *pass) restartServer(ctx context.Context, action database.Action) (database.Result, error) {
+	var live corev1.ConfigMap
+	if err := p.readAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	if err != nil {
+		return database.Result{}, err
+	}
+	if err := p.begin(action); err != nil {
+		return database.Result{}, err
+	}
+	settings.Restarts = slices.DeleteFunc(settings.Restarts, func(other wire.Restart) bool {
+		return other.Instance == action.Target || !slices.Contains(settings.Instances, other.Instance)
+	})
+	settings.Restarts = append(settings.Restarts, wire.Restart{
+		Instance: action.Target, Token: action.Token, Stay: action.Stay,
+	})
+	wanted, err := render.StoredSettings(p.design, settings.Canonical())
 	if err != nil {
 		return database.Result{}, err
 	}

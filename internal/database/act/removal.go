@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,62 +164,16 @@ func (p *pass) removePod(ctx context.Context, action database.Action) (database.
 	return p.deleteAsDecided(ctx, action, &pod, client.GracePeriodSeconds(0))
 }
 
-// deletePod deletes a pod that is still as the plan has seen it, in which no PostgreSQL runs, and whose claim outlives
-// it: a deleted claim lives only as long as a pod uses it.
-func (p *pass) deletePod(ctx context.Context, action database.Action) (database.Result, error) {
-	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+// removeChild deletes a child that the spec does not ask for any more.
+func (p *pass) removeChild(ctx context.Context, action database.Action) (database.Result, error) {
+	var child networkingv1.NetworkPolicy
+	if action.Kind != database.KindPolicy {
+		return database.Result{}, fmt.Errorf("no %s is ever removed", action.Kind)
+	}
+	if err := p.readAsDecided(ctx, action, &child); err != nil {
 		return database.Result{}, err
 	}
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == database.ContainerDatabase && status.State.Running != nil {
-			return database.Result{}, moved(action, "its database runs")
-		}
-	}
-	if err := p.claimStays(ctx, action, &pod); err != nil {
-		return database.Result{}, err
-	}
-	return p.deleteAsDecided(ctx, action, &pod)
-}
-
-// deleteAsDecided deletes a pod. It belongs to its StatefulSet, so kit/apply would call it foreign; the plan has seen
-// that the set is ours.
-func (p *pass) deleteAsDecided(
-	ctx context.Context, action database.Action, pod *corev1.Pod, options ...client.DeleteOption,
-) (database.Result, error) {
-	uid, version := pod.UID, pod.ResourceVersion
-	options = append(options, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if err := p.Client.Delete(ctx, pod, options...); err != nil && !apierrors.IsNotFound(err) {
-		p.doubt(action, err)
-		return database.Result{}, err
-	}
-	p.ledger.Deleted(pod)
-	return database.Result{Done: true, Wrote: true}, nil
-}
-
-// claimStays reads every claim that a pod uses live, as the pod itself names them.
-func (p *pass) claimStays(ctx context.Context, action database.Action, pod *corev1.Pod) error {
-	seen := false
-	for _, volume := range pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim == nil {
-			continue
-		}
-		var claim corev1.PersistentVolumeClaim
-		key := client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}
-		switch err := p.Live.Get(ctx, key, &claim); {
-		case apierrors.IsNotFound(err):
-			return moved(action, "its claim "+key.Name+" is gone")
-		case err != nil:
-			return fmt.Errorf("read its claim live: %w", err)
-		case claim.DeletionTimestamp != nil:
-			return moved(action, "its claim "+key.Name+" is being deleted")
-		}
-		seen = true
-	}
-	if !seen {
-		return moved(action, "it uses no claim")
-	}
-	return nil
+	return p.remove(ctx, &child)
 }
 
 func (p *pass) remove(

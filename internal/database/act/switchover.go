@@ -1,22 +1,18 @@
 package act
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -47,8 +43,7 @@ func (p *pass) writeRequest(ctx context.Context, action database.Action) (databa
 	})
 }
 
-// switchOver asks the agent of the holder to hand over. Asking twice for the same request is asking once. When the
-// agent says no for good, a user's request is taken away: asking on would not be what the user saw.
+// switchOver asks the agent of the holder to hand over. Asking twice for the same request is asking once.
 func (p *pass) switchOver(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.live(ctx, database.PodName(action.Name), &pod); err != nil {
@@ -67,20 +62,17 @@ func (p *pass) switchOver(ctx context.Context, action database.Action) (database
 	if action.Target != database.AnyInstance {
 		request.Target = action.Target
 	}
-	agent := Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
+	agent := children.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
 	err = p.Tell(ctx, agent, request)
 	var refused *RefusedError
 	if !errors.As(err, &refused) {
 		return database.Result{Done: err == nil}, err
 	}
-	result := database.Result{}
-	if strings.Contains(p.object.Annotations[database.AnnotationRequest], action.Request) {
-		result, err = p.writeRequest(ctx, database.Action{Verb: database.EndRequest, Name: p.object.Name})
-	} else {
-		err = nil
+	// What follows from a no is for the plan to say, in the next pass.
+	if p.Refused != nil {
+		p.Refused(client.ObjectKeyFromObject(p.object), action.Request, refused.Why, p.Now())
 	}
-	result.Wrote, result.Refused = false, refused.Why
-	return result, err
+	return database.Result{Refused: refused.Why}, nil
 }
 
 // material is what the operator presents to agents.
@@ -99,29 +91,13 @@ func (p *pass) material(ctx context.Context) (pki.Material, error) {
 	return state.Material(render.OperatorProfile)
 }
 
-// TellAgent posts a request for another primary over mutual TLS.
-func TellAgent(ctx context.Context, agent Agent, request wire.Switchover) error {
-	config := pki.ClientConfig(&tls.Config{ServerName: agent.Host, MinVersion: tls.VersionTLS13},
-		func() (pki.Material, error) { return agent.Material, nil })
-	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	body, err := json.Marshal(request)
+// TellAgent asks an agent for another primary.
+func TellAgent(ctx context.Context, agent children.Agent, request wire.Switchover) error {
+	answer, err := agent.Post(ctx, wire.PathSwitchover, request)
 	if err != nil {
 		return err
 	}
-	address := "https://" + net.JoinHostPort(agent.Address, strconv.Itoa(wire.PortAgent)) + wire.PathSwitchover
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	post.Header.Set("Content-Type", "application/json")
-	response, err := (&http.Client{Transport: transport}).Do(post)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close() //nolint:errcheck // Nothing was written, so nothing is lost.
-	answer, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-	return judge(response.StatusCode, strings.TrimSpace(string(answer)))
+	return judge(answer.Status, strings.TrimSpace(string(answer.Body)))
 }
 
 // judge tells a yes from a no and from trouble that may pass.
@@ -130,6 +106,10 @@ func judge(status int, answer string) error {
 	case status >= 200 && status < 300:
 		return nil
 	case status >= 400 && status < 500:
+		var reply struct{ Why string }
+		if json.Unmarshal([]byte(answer), &reply) == nil && reply.Why != "" {
+			answer = reply.Why
+		}
 		return &RefusedError{Why: answer}
 	default:
 		return fmt.Errorf("the agent answers %d: %s", status, answer)

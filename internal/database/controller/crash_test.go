@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,9 +105,40 @@ type town struct {
 	// told is what the agent of the holder was asked, refusal what it says to that.
 	told    []wire.Switchover
 	refusal string
+	// yields has the agents hand over when they are asked; answered counts what they were asked.
+	yields   bool
+	answered int
 	// dead is an instance whose agent does not answer.
 	dead string
+	// agent is the image that the operator brings along, bad are images that cannot be pulled.
+	agent string
+	bad   []string
+	// births counts the pods that each instance has had, moves the changes of the primary, servers what each server was
+	// started with, starts how often.
+	births  map[string]int
+	moves   int
+	servers map[string]started
+	starts  map[string]int
 }
+
+// started is what a server was started with.
+type started struct{ token, connections string }
+
+// databaseKind compiles the schema, which takes longer than most of a story.
+var databaseKind = sync.OnceValues(func() (sim.Kind, error) {
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"))
+	if err != nil {
+		return sim.Kind{}, err
+	}
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(content, &definition); err != nil {
+		return sim.Kind{}, err
+	}
+	return sim.FromDefinition(&definition, "v1alpha1")
+})
+
+// rendered is shared by all towns, which want the same again and again.
+var rendered = apply.NewMemo(4096)
 
 func newTown(t *testing.T, number int, fault sim.Verdict) *town {
 	t.Helper()
@@ -116,19 +148,14 @@ func newTown(t *testing.T, number int, fault sim.Verdict) *town {
 			t.Fatal(err)
 		}
 	}
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"))
+	kind, err := databaseKind()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var definition apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(content, &definition); err != nil {
-		t.Fatal(err)
+	w := &town{
+		t: t, clock: &sim.Clock{}, number: number, fault: fault, agent: "meridian:1", births: map[string]int{},
+		servers: map[string]started{}, starts: map[string]int{},
 	}
-	kind, err := sim.FromDefinition(&definition, "v1alpha1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &town{t: t, clock: &sim.Clock{}, number: number, fault: fault}
 	w.server, err = sim.New(sim.Options{Scheme: kinds, Kinds: append(sim.BuiltIn(), kind), Now: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -165,18 +192,21 @@ func (w *town) start(kinds *runtime.Scheme, at uint64) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	author := apply.Author{Scheme: kinds, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
+	author := apply.Author{
+		Scheme: kinds, Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: rendered,
+	}
+	refusals := &observe.Refusals{}
 	w.operator = process
 	w.loop, err = controller.New(loop.Config{
 		Name: "towns", Client: process.Client(), Live: process.Live(), Now: w.clock.Now,
 		Tracker: expect.New(process.Cache(), kinds, expect.Options{Now: w.clock.Now}),
 	}, observe.Observer{
 		Live: process.Live(), Author: author, Now: w.clock.Now, Ask: w.ask,
-		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
-		Installation: "home/operator", LostAfter: 5 * time.Minute,
+		Images:       database.Images{Agent: w.agent, Server: "postgis"},
+		Installation: "home/operator", LostAfter: 5 * time.Minute, Refusals: refusals,
 	}, act.Actor{
 		Client: process.Client(), Live: process.Live(), Author: author, Random: rand.Reader, Now: w.clock.Now,
-		Tell: w.tell,
+		Tell: w.tell, Refused: refusals.Note,
 	}, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -191,6 +221,9 @@ func (w *town) decide(call sim.Call) sim.Verdict {
 	instance := call.Kind.Kind == "StatefulSet" || call.Kind.Kind == "PersistentVolumeClaim"
 	if instance && call.Verb == sim.Delete && w.database().DeletionTimestamp == nil && w.countsOn(call.Key.Name) {
 		w.t.Fatalf("%s: it is counted on", call)
+	}
+	if call.Kind.Kind == "Pod" && call.Verb == sim.Delete && w.database().DeletionTimestamp == nil {
+		w.mayEnd(call.Key.Name)
 	}
 	if call.Kind.Kind == "StatefulSet" && call.Verb == sim.Create && !slices.Contains(w.made, call.Key.Name) {
 		w.made = append(w.made, call.Key.Name)
@@ -257,17 +290,31 @@ func (w *town) until(what string, done func() bool) {
 			w.t.Fatalf("write %d met %s: %s: not within 400 passes; made %v; status %+v", w.number, w.fault, what,
 				w.made, w.database().Status)
 		}
-		if w.operator.Crashed() {
-			// Its successor is behind by a few writes.
-			w.start(w.admin.Scheme(), max(w.server.Version(), 6)-5)
-		}
-		_, _ = w.loop.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: towns})
-		if round%3 == 2 {
-			w.operator.Cache().CatchUp()
-		}
-		w.clock.Advance(time.Second)
-		w.play()
+		w.round(round)
 	}
+}
+
+// rounds lets time pass.
+func (w *town) rounds(number int) {
+	w.t.Helper()
+	for round := range number {
+		w.round(round)
+	}
+}
+
+// round is a pass of the operator, and a step of everybody else.
+func (w *town) round(number int) {
+	w.t.Helper()
+	if w.operator.Crashed() {
+		// Its successor is behind by a few writes.
+		w.start(w.admin.Scheme(), max(w.server.Version(), 6)-5)
+	}
+	_, _ = w.loop.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: towns})
+	if number%3 == 2 {
+		w.operator.Cache().CatchUp()
+	}
+	w.clock.Advance(time.Second)
+	w.play()
 }
 
 func (w *town) ready() bool {

@@ -6,6 +6,7 @@ package controller
 
 import (
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
@@ -29,9 +30,14 @@ func New(
 		Decide:  plan.Decide,
 		Check:   check,
 		Act:     actor.Act,
-		Report:  report,
-		Holds:   holds,
-		Gone:    gone,
+		Report: func(object *v1alpha1.GeoDatabase, done pass) []loop.Event {
+			if observer.Fleet != nil && done.Snapshot.Name != "" {
+				observer.Fleet.Note(client.ObjectKeyFromObject(object), done.Plan.Roll)
+			}
+			return report(object, done)
+		},
+		Holds: holds,
+		Gone:  gone,
 	})
 }
 

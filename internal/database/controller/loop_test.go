@@ -3,6 +3,7 @@
 package controller_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,8 @@ func TestLife(t *testing.T) {
 	checkScale(w)
 	checkGrowth(w)
 	checkRotation(w)
+	checkPolicy(w)
+	checkResize(w)
 	checkDeletion(w)
 
 	again := &corev1.Secret{}
@@ -116,6 +119,44 @@ func checkSettingsAreTold(w *world) {
 	checkIdle(w)
 	w.lead(1, "cities-1")
 	w.passUntil("it is ready again", w.ready)
+}
+
+// checkPolicy has the network policy removed, and made again.
+func checkPolicy(w *world) {
+	w.t.Helper()
+	for _, mode := range []v1alpha1.NetworkPolicy{v1alpha1.NetworkNone, v1alpha1.NetworkManaged} {
+		change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) { d.Spec.Network.Policy = mode })
+		w.passUntil("the policy is "+string(mode), func() bool {
+			return w.get("cities-pods", &networkingv1.NetworkPolicy{}) == (mode == v1alpha1.NetworkManaged)
+		})
+	}
+}
+
+// checkResize asks for other CPU: the running pod gets it, and stays.
+func checkResize(w *world) {
+	w.t.Helper()
+	var before, after corev1.Pod
+	w.get("cities-1-0", &before)
+	cpu := resource.MustParse("700m")
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("64Gi"),
+	}
+	for serial := range 5 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-of-cities-%d", serial+1)}}
+		w.create(node)
+		node.Status.Capacity, node.Status.Allocatable = room, room
+		if err := w.client.Status().Update(w.t.Context(), node); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) { d.Spec.Resources.CPU = &cpu })
+	w.passUntil("the pod has it", func() bool {
+		w.get("cities-1-0", &after)
+		return after.Spec.Containers[0].Resources.Requests.Cpu().Cmp(cpu) == 0
+	})
+	if after.UID != before.UID {
+		w.t.Error("the pod is another one")
+	}
 }
 
 func checkDrift(w *world) {

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
-	"meridian.dev/meridian/internal/database/observe"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -37,8 +37,10 @@ func (w *town) play() {
 	}
 	for _, name := range w.instances() {
 		w.boot(name)
+		w.startServer(name)
 	}
 	w.endPods()
+	w.handOver()
 	w.agree()
 }
 
@@ -62,26 +64,33 @@ func (w *town) boot(name string) {
 	w.t.Helper()
 	var set appsv1.StatefulSet
 	var claim corev1.PersistentVolumeClaim
+	w.seeSet(name)
 	mounted := w.get(database.SettingsName(towns.Name), &corev1.ConfigMap{}) &&
 		w.get(database.BindingName(towns.Name), &corev1.Secret{})
 	if !mounted || !w.get(name, &set) || !w.get(name, &claim) || claim.DeletionTimestamp != nil ||
-		w.get(database.PodName(name), &corev1.Pod{}) {
+		w.get(database.PodName(name), &corev1.Pod{}) || *set.Spec.Replicas == 0 {
 		return
 	}
-	set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, "r1"
-	w.must(w.admin.Status().Update(w.t.Context(), &set))
 	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: set.Spec.Template.Spec}
 	pod.Namespace, pod.Name = towns.Namespace, database.PodName(name)
-	pod.Labels[appsv1.StatefulSetRevisionLabel] = "r1"
+	pod.Labels[appsv1.StatefulSetRevisionLabel] = set.Status.UpdateRevision
 	pod.Spec.NodeName = "node" + strings.TrimPrefix(name, towns.Name+"-")
 	yes := true
 	pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID, Controller: &yes,
 	}}
 	w.create(pod)
+	w.births[name]++
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: place(name),
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
+	if slices.Contains(w.bad, pod.Spec.Containers[0].Image) {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: database.ContainerDatabase, State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
+			},
+		}}}
 	}
 	w.must(w.admin.Status().Update(w.t.Context(), pod))
 	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
@@ -175,7 +184,89 @@ func (w *town) hand(term int32, to string) {
 	w.update(&slice)
 }
 
-func (w *town) tell(_ context.Context, _ act.Agent, request wire.Switchover) error {
+// seeSet is the controller of StatefulSets: it has seen the latest template.
+func (w *town) seeSet(name string) {
+	w.t.Helper()
+	var set appsv1.StatefulSet
+	if !w.get(name, &set) || set.Status.ObservedGeneration == set.Generation {
+		return
+	}
+	set.Status.ObservedGeneration = set.Generation
+	set.Status.UpdateRevision = "of-" + strconv.FormatInt(set.Generation, 10)
+	w.must(w.admin.Status().Update(w.t.Context(), &set))
+	var pod corev1.Pod
+	if w.get(database.PodName(name), &pod) && *set.Spec.Replicas == 0 && pod.DeletionTimestamp == nil {
+		w.must(w.admin.Delete(w.t.Context(), &pod))
+	}
+}
+
+// startServer is what an agent does about its server: it starts with the settings of now, and starts anew when a token
+// says so. A primary hands over before.
+func (w *town) startServer(name string) {
+	w.t.Helper()
+	var pod corev1.Pod
+	settings := w.settings()
+	if !w.get(database.PodName(name), &pod) || pod.Status.PodIP == "" {
+		delete(w.servers, name)
+		return
+	}
+	server, runs := w.servers[name]
+	token := settings.RestartOf(name)
+	if runs && (token == "" || token == server.token) {
+		return
+	}
+	if runs && w.holder() == name {
+		w.told = append(w.told, wire.Switchover{ID: "own"})
+		w.handOver()
+	}
+	w.starts[name]++
+	w.servers[name] = started{token: token, connections: parameter(settings, "max_connections")}
+}
+
+func parameter(settings wire.Settings, name string) string {
+	for _, one := range settings.Parameters {
+		if one.Name == name {
+			return one.Value
+		}
+	}
+	return ""
+}
+
+func (w *town) holder() string {
+	var lease coordinationv1.Lease
+	if !w.get(database.LeaseName(towns.Name), &lease) || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return wire.ParseMember(*lease.Spec.HolderIdentity).Name
+}
+
+// handOver is what the agents do when the holder was asked to, and when its pod has ended: the first other member that
+// runs leads.
+func (w *town) handOver() {
+	w.t.Helper()
+	record, known := w.record()
+	holder := w.holder()
+	asked := len(w.told) > w.answered && w.refusal == "" && w.yields
+	w.answered = len(w.told)
+	if !known || holder == "" || !asked && (!w.yields || w.up(holder)) {
+		return
+	}
+	for _, member := range record.Members {
+		if member.Name != holder && w.up(member.Name) {
+			w.moves++
+			w.hand(int32(record.Term)+1, member.Name)
+			return
+		}
+	}
+}
+
+// up says that PostgreSQL runs in the pod of an instance.
+func (w *town) up(name string) bool {
+	var pod corev1.Pod
+	return w.get(database.PodName(name), &pod) && pod.Status.PodIP != "" && pod.DeletionTimestamp == nil
+}
+
+func (w *town) tell(_ context.Context, _ children.Agent, request wire.Switchover) error {
 	w.told = append(w.told, request)
 	if w.refusal != "" {
 		return &act.RefusedError{Why: w.refusal}
@@ -208,7 +299,7 @@ func (w *town) settings() wire.Settings {
 }
 
 // ask answers for the agents. They have every setting at once.
-func (w *town) ask(_ context.Context, agent observe.Agent) (wire.Report, error) {
+func (w *town) ask(_ context.Context, agent children.Agent) (wire.Report, error) {
 	serial, err := strconv.Atoi(strings.TrimPrefix(agent.Address, "10.1.0."))
 	if err != nil {
 		return wire.Report{}, errors.New("nobody is there")
@@ -227,6 +318,11 @@ func (w *town) ask(_ context.Context, agent observe.Agent) (wire.Report, error) 
 	report.Term = record.Term
 	member := record.Has(wire.Member{Name: name, Incarnation: "of-" + name})
 	report.Serving, report.Streams = member, member
+	server := w.servers[name]
+	report.Restart = server.token
+	if server.connections != parameter(w.settings(), "max_connections") {
+		report.PendingRestart = []string{"max_connections"}
+	}
 	if holder := lease.Spec.HolderIdentity; holder != nil && wire.ParseMember(*holder).Name == name {
 		report.Role, report.Streams = wire.RolePrimary, false
 	}

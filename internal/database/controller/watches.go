@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,7 +11,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -26,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/observe"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -63,7 +61,7 @@ func Selected() map[client.Object]cache.ByObject {
 func Live() []client.Object { return []client.Object{&corev1.Secret{}} }
 
 // Watch has the controller run a pass when a database or one of its children changes in the given cache.
-func Watch(watcher controller.Controller, from cache.Cache, pulse *observe.Pulse) error {
+func Watch(watcher controller.Controller, from cache.Cache, pulse *children.Pulse) error {
 	// The status is written by this loop itself; only what others write is news.
 	news := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	sources := []source.Source{
@@ -86,7 +84,7 @@ func Watch(watcher controller.Controller, from cache.Cache, pulse *observe.Pulse
 }
 
 // leases tells renewals, which only keep the pulse, from changes, which are news.
-func leases(pulse *observe.Pulse) handler.TypedEventHandler[*coordinationv1.Lease, reconcile.Request] {
+func leases(pulse *children.Pulse) handler.TypedEventHandler[*coordinationv1.Lease, reconcile.Request] {
 	add := func(lease *coordinationv1.Lease, into queue) {
 		for _, request := range databaseOf(context.Background(), lease) {
 			into.Add(request)
@@ -99,7 +97,7 @@ func leases(pulse *observe.Pulse) handler.TypedEventHandler[*coordinationv1.Leas
 			add(e.Object, into)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[lease], into queue) {
-			if revived := pulse.Beat(e.ObjectNew, time.Now()); revived || changed(e.ObjectOld, e.ObjectNew) {
+			if revived := pulse.Beat(e.ObjectNew, time.Now()); revived || children.LeaseChanged(e.ObjectOld, e.ObjectNew) {
 				add(e.ObjectNew, into)
 			}
 		},
@@ -110,27 +108,17 @@ func leases(pulse *observe.Pulse) handler.TypedEventHandler[*coordinationv1.Leas
 	}
 }
 
-// changed says that more is new than the time of the last renewal.
-func changed(before, after *coordinationv1.Lease) bool {
-	was, is := before.DeepCopy(), after.DeepCopy()
-	for _, lease := range []*coordinationv1.Lease{was, is} {
-		lease.Spec.RenewTime, lease.ResourceVersion, lease.ManagedFields = nil, "", nil
-	}
-	return !equality.Semantic.DeepEqual(was, is)
-}
-
-// listen has a pass run when a lease ends, which is no event.
-func listen(ctx context.Context, pulse *observe.Pulse, into queue) {
-	tick := time.NewTicker(time.Second)
+// listen has a pass run when a lease is late or ends, which is no event.
+func listen(ctx context.Context, pulse *children.Pulse, into queue) {
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			for _, ended := range pulse.Silent(now) {
-				name, _ := strings.CutSuffix(ended.Name, database.LeaseName(""))
-				into.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ended.Namespace, Name: name}})
+			for _, silent := range pulse.Silent(now) {
+				into.Add(reconcile.Request{NamespacedName: silent})
 			}
 		}
 	}

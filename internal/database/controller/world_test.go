@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
 	"meridian.dev/meridian/internal/database/controller"
@@ -205,6 +206,7 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 	if err := caches.ReadLive(controller.Live()...); err != nil {
 		w.t.Fatal(err)
 	}
+	refusals := &observe.Refusals{}
 	author := apply.Author{Scheme: kinds, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
 	made, err := controller.New(loop.Config{
 		Name: "test", Client: part.GetClient(), Live: part.GetAPIReader(),
@@ -212,10 +214,14 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Now: w.now,
 		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
-		Installation: home + "/" + account, LostAfter: 5 * time.Minute, Pulse: &observe.Pulse{},
-		Ask: w.ask,
+		Installation: home + "/" + account, LostAfter: 5 * time.Minute, Pulse: &children.Pulse{Label: database.LabelDatabase},
+		Ask: w.ask, Refusals: refusals,
+		Try: func(ctx context.Context, pod *corev1.Pod) error {
+			return part.GetClient().Create(ctx, pod, client.DryRunAll)
+		},
 	}, act.Actor{
 		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: w.now, Tell: w.tell,
+		Refused: refusals.Note,
 	}, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -341,7 +347,7 @@ func (w *world) boot(instance, revision string, state corev1.PodStatus) {
 // addressOf is where the pod of an instance of cities is.
 func addressOf(instance string) string { return "10.0.0." + strings.TrimPrefix(instance, "cities-") }
 
-func (w *world) ask(_ context.Context, agent observe.Agent) (wire.Report, error) {
+func (w *world) ask(_ context.Context, agent children.Agent) (wire.Report, error) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	report, found := w.reports[agent.Address]
@@ -351,7 +357,7 @@ func (w *world) ask(_ context.Context, agent observe.Agent) (wire.Report, error)
 	return report, nil
 }
 
-func (w *world) tell(_ context.Context, _ act.Agent, request wire.Switchover) error {
+func (w *world) tell(_ context.Context, _ children.Agent, request wire.Switchover) error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	w.told = append(w.told, request)

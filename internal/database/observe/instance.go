@@ -122,6 +122,9 @@ func setFacts(set *appsv1.StatefulSet) *database.Set {
 		Observed: set.Status.ObservedGeneration == set.Generation,
 		Revision: set.Status.UpdateRevision,
 		Wish:     set.Spec.Template.Annotations[database.AnnotationWish],
+		Template: set.Spec.Template.Annotations[database.AnnotationTemplate],
+		Restart:  set.Spec.Template.Annotations[database.AnnotationRestart],
+		Stopped:  set.Spec.Replicas != nil && *set.Spec.Replicas == 0,
 	}
 }
 
@@ -172,11 +175,21 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 	facts := &database.Pod{
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
 		Revision: pod.Labels[appsv1.StatefulSetRevisionLabel], Wish: pod.Annotations[database.AnnotationWish],
+		Template: pod.Annotations[database.AnnotationTemplate], Restart: pod.Annotations[database.AnnotationRestart],
+		Metadata: pod.Annotations[database.AnnotationMetadata],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
 	}
+	for _, container := range pod.Spec.Containers {
+		if container.Name == database.ContainerDatabase {
+			facts.CPU = container.Resources.Requests[corev1.ResourceCPU]
+			facts.Memory = container.Resources.Requests[corev1.ResourceMemory]
+		}
+	}
 	for _, condition := range pod.Status.Conditions {
 		switch {
+		case resizing(condition) != "":
+			facts.Resize, facts.ResizeMessage = resizing(condition), condition.Message
 		case condition.Type == corev1.PodReady:
 			facts.Ready = condition.Status == corev1.ConditionTrue
 		case unschedulable(condition):
@@ -184,6 +197,21 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 		}
 	}
 	return facts
+}
+
+// resizing says how far the kubelet has come with another size.
+func resizing(condition corev1.PodCondition) database.PodResize {
+	switch {
+	case condition.Status != corev1.ConditionTrue:
+		return ""
+	case condition.Type == corev1.PodResizePending && condition.Reason == corev1.PodReasonInfeasible:
+		return database.PodResizeInfeasible
+	case condition.Type == corev1.PodResizePending:
+		return database.PodResizeDeferred
+	case condition.Type == corev1.PodResizeInProgress:
+		return database.PodResizeRunning
+	}
+	return ""
 }
 
 func unschedulable(condition corev1.PodCondition) bool {

@@ -44,6 +44,7 @@ func (p *pass) leaseFacts(lease *coordinationv1.Lease) database.Lease {
 		facts.Foreign = "the Lease " + lease.Name + " belongs to somebody else"
 		return facts
 	}
+	facts.Succeeds = lease.Annotations[wire.AnnotationSucceeds]
 	if lease.Spec.HolderIdentity != nil {
 		holder := wire.ParseMember(*lease.Spec.HolderIdentity)
 		facts.Holder, facts.HolderIncarnation = holder.Name, holder.Incarnation
@@ -66,7 +67,7 @@ func (p *pass) leaseFacts(lease *coordinationv1.Lease) database.Lease {
 		return facts
 	}
 	facts.Copy = database.Record{Initialised: record.Initialised, SystemIdentifier: record.SystemIdentifier}
-	facts.W = record.W
+	facts.W, facts.Before = record.W, record.Succeeds
 	for _, member := range record.Members {
 		facts.Members = append(facts.Members, database.Member(member))
 	}
@@ -205,15 +206,19 @@ func (p *pass) readOrphans(ctx context.Context) error {
 
 // owned says that a child of the database is still bound to it. Without one nobody can tell how it was deleted.
 func owned(ctx context.Context, live client.Reader, object *v1alpha1.GeoDatabase) (bool, error) {
-	for name, child := range map[string]client.Object{
-		database.SettingsName(object.Name): &corev1.ConfigMap{}, database.WriteName(object.Name): &corev1.Service{},
-		database.LeaseName(object.Name): &coordinationv1.Lease{},
+	for _, child := range []struct {
+		name   string
+		object client.Object
+	}{
+		{database.SettingsName(object.Name), &corev1.ConfigMap{}}, {database.WriteName(object.Name), &corev1.Service{}},
+		{database.LeaseName(object.Name), &coordinationv1.Lease{}},
 	} {
-		found, err := get(ctx, live, client.ObjectKey{Namespace: object.Namespace, Name: name}, child)
+		found, err := get(ctx, live, client.ObjectKey{Namespace: object.Namespace, Name: child.name}, child.object)
 		if err != nil {
 			return false, err
 		}
-		if controller := metav1.GetControllerOfNoCopy(child); found && controller != nil && controller.UID == object.UID {
+		controller := metav1.GetControllerOfNoCopy(child.object)
+		if found && controller != nil && controller.UID == object.UID {
 			return true, nil
 		}
 	}

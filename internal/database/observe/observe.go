@@ -17,11 +17,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -42,16 +44,15 @@ type Observer struct {
 	// LostAfter is how long a node may be away before its instances are replaced.
 	LostAfter time.Duration
 	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
-	Pulse *Pulse
+	Pulse *children.Pulse
+	// Try asks the API server whether it would take a pod, and makes none. Without it nothing is tried.
+	Try func(ctx context.Context, pod *corev1.Pod) error
+	// Fleet knows what the other databases allow; without one, everything.
+	Fleet *Fleet
+	// Refusals are what agents have refused.
+	Refusals *Refusals
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
-	Ask func(ctx context.Context, agent Agent) (wire.Report, error)
-}
-
-// Agent is where an agent is reached, and as whom.
-type Agent struct {
-	// Address is that of the pod, Host the name that its certificate must have.
-	Address, Host string
-	Material      pki.Material
+	Ask func(ctx context.Context, agent children.Agent) (wire.Report, error)
 }
 
 // pass is one observation under way.
@@ -78,6 +79,8 @@ func (o Observer) Observe(
 		Guarded:      controllerutil.ContainsFinalizer(object, database.Finalizer),
 		Installation: o.Installation, StampedBy: object.Annotations[database.AnnotationInstallation],
 		LostAfter: o.LostAfter,
+		Refusals:  o.Refusals.Lately(client.ObjectKeyFromObject(object), o.Now()),
+		Fleet:     database.Fleet{Held: o.Fleet.Held(client.ObjectKeyFromObject(object))},
 	}
 	for _, step := range []struct {
 		what string
@@ -95,6 +98,8 @@ func (o Observer) Observe(
 		{"storage classes", p.readClasses},
 		{"storage classes to choose from", p.listClasses},
 		{"children", p.compareChildren},
+		{"what is left over", p.readSurplus},
+		{"the trial of the template", p.tryTemplate},
 	} {
 		if err := step.read(ctx); err != nil {
 			return database.Snapshot{}, fmt.Errorf("read %s: %w", step.what, err)
@@ -153,6 +158,9 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 	}
 	facts.Copy = database.Record{Initialised: stored.Initialised, SystemIdentifier: stored.SystemIdentifier}
 	facts.Hash, facts.LeaseUID, facts.Instances = stored.Hash(), stored.LeaseUID, stored.Instances
+	for _, restart := range stored.Restarts {
+		facts.Restarts = append(facts.Restarts, database.Restart(restart))
+	}
 	return facts
 }
 
@@ -215,12 +223,45 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	for _, change := range difference.Changes {
 		// Values are left out: a plan is shown in events, and a page of settings is no sentence.
 		text := change.Path
+		if child.Kind == database.KindSet {
+			// What waits for a restart is shown with what it changes.
+			text = change.Path + " from " + brevity(change.From) + " to " + brevity(change.To)
+		}
 		if len(change.By) > 0 {
 			text += " by " + strings.Join(change.By, ", ")
 		}
 		fact.Changes = append(fact.Changes, text)
 	}
 	return fact, nil
+}
+
+// brevity keeps a value within a sentence.
+func brevity(value string) string {
+	const most = 60
+	switch {
+	case value == "":
+		return "nothing"
+	case len(value) > most:
+		return strings.ToValidUTF8(value[:most], "") + "…"
+	}
+	return value
+}
+
+// readSurplus finds objects of ours that the spec does not ask for any more.
+func (p *pass) readSurplus(ctx context.Context) error {
+	if render.HasPolicy(p.object.Spec) {
+		return nil
+	}
+	var policy networkingv1.NetworkPolicy
+	found, err := p.find(ctx, database.PodsName(p.object.Name), &policy)
+	if err != nil || !found || !p.ours(&policy) || policy.DeletionTimestamp != nil {
+		return err
+	}
+	p.facts.Surplus = append(p.facts.Surplus, database.Child{
+		Kind: database.KindPolicy, Name: policy.Name, State: database.Changed,
+		UID: string(policy.UID), ResourceVersion: policy.ResourceVersion,
+	})
+	return nil
 }
 
 // labelled are the kinds of children that a cache knows by a label, which somebody may have taken away.

@@ -91,7 +91,23 @@ func writeAddresses(d *draft) {
 	}
 }
 
-func writeSets(d *draft) { writeKind(d, database.KindSet, d.change) }
+// removeSurplus takes away what the spec has asked for once.
+func removeSurplus(d *draft) {
+	for _, child := range d.Surplus {
+		d.change(database.Action{
+			Verb: database.Remove, Kind: child.Kind, Name: child.Name, UID: child.UID,
+			ResourceVersion: child.ResourceVersion, Why: "the spec does not ask for it any more",
+		})
+	}
+}
+
+func writeSets(d *draft) {
+	for _, child := range d.Children {
+		if child.Kind == database.KindSet && (child.State != database.Changed || !d.withheld(child.Name)) {
+			writeChild(d, child, d.change)
+		}
+	}
+}
 
 func writeKind(d *draft, kind string, add func(database.Action)) {
 	for _, child := range d.Children {
@@ -130,6 +146,9 @@ func writeChild(d *draft, child database.Child, add func(database.Action)) {
 // summary names some changes: a message is read by people.
 func summary(changes []string) string {
 	const most = 3
+	changes = slices.DeleteFunc(slices.Clone(changes), func(change string) bool {
+		return strings.Contains(change, database.AnnotationTemplate) || strings.Contains(change, database.AnnotationWish)
+	})
 	if len(changes) == 0 {
 		return "a mark of ours"
 	}
@@ -145,7 +164,8 @@ func summary(changes []string) string {
 func replaceStuckPods(d *draft) {
 	for _, instance := range d.Instances {
 		pod := instance.Pod
-		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) || !claimStays(instance) {
+		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) || !claimStays(instance) ||
+			d.writes(database.KindPod, database.PodName(instance.Name)) {
 			continue
 		}
 		d.change(database.Action{

@@ -32,14 +32,23 @@ var invariants = []struct {
 	{"DB11", keepsDataOfDeletedClaims, "no pod is deleted while its claim is gone, unseen or being deleted"},
 	{"DB8", isConditional, "a write names the version that it was decided on, a create names none"},
 	{"DB9", respectsPause, "while the database is paused nothing but safety is written"},
-	{"DB13", makesLeaseOnce, "a lease is made only for a database that has never had one or any data"},
+	{"DB13", makesLeaseOnce, "a lease is made for a database that has never had one, or in the place of a lost one"},
 	{"DB13", freesNoLivingLease, "the finalizer of the lease stays as long as the database is wanted"},
 	{"DB13", keepsToItsLease, "the settings name the lease that was made, and never another"},
+	{"DB13", adoptsSuccessors, "another lease is named only when the agents have taken it over"},
 	{"DB14", changesRosterSafely, "who has a copy changes by new names or one that leaves, never the primary or too few"},
 	{"DB15", removesNoCopy, "an instance whose copy is counted on, or that is wanted, is not removed"},
 	{"DB16", asksTheHolder, "only the holder of the lease is asked to hand over, once in a plan"},
 	{"DB17", forcesOnlyTheLost, "a pod is removed without its node's word only if that node is gone or out of service"},
 	{"DB18", leavesOthersAlone, "a database of another installation is left alone"},
+	{"DB19", removesOnlySurplus, "nothing is removed but a network policy that the spec does not ask for"},
+	{"DB20", restartsOneAtATime, "a server that works is stopped only while all the others work, one at a time"},
+	{"DB21", restartsPrimaryLast, "a primary that others can take over from is not stopped"},
+	{"DB22", spreadsNoHarm, "a template reaches one working instance at a time, and none after it has done harm"},
+	{"DB23", restartsForTheUser, "nothing is restarted that no user has asked for"},
+	{"DB24", stopsPrimaryLast, "nobody is stopped but for hibernation, and then the primary last"},
+	{"DB25", triesFirst, "no pod is replaced by one that the API server would not take"},
+	{"DB26", shrinksNoBuffers, "the memory of a container is not taken away while its server has buffers for more"},
 	{"DB10", buildsNothingForTheDead, "nothing is made or changed for a database that is being deleted"},
 }
 
@@ -102,6 +111,9 @@ func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action
 	if action.Verb != database.CreateLease {
 		return true
 	}
+	if action.Succeeds != "" {
+		return s.Lease.UID == "" && action.Succeeds == s.Settings.LeaseUID
+	}
 	return s.Lease.UID == "" && s.Settings.LeaseUID == "" && !s.Lease.Copy.Initialised && !s.Settings.Copy.Initialised &&
 		!slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
 			return instance.Claim != nil && instance.Claim.Copy.Initialised
@@ -110,6 +122,11 @@ func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action
 
 func freesNoLivingLease(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	return action.Verb != database.FreeLease || s.Deleting && s.Lease.Foreign == "" && action.UID == s.Lease.UID
+}
+
+func adoptsSuccessors(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	return action.Verb != database.AdoptLease || action.Lease == s.Lease.UID && s.Lease.Problem == "" &&
+		s.Lease.Foreign == "" && s.Lease.Copy.Initialised && slices.Contains(s.Lease.Before, s.Settings.LeaseUID)
 }
 
 func keepsToItsLease(s database.Snapshot, plan database.Plan, action database.Action) bool {
@@ -137,6 +154,10 @@ func changesRosterSafely(s database.Snapshot, _ database.Plan, action database.A
 		if !slices.Contains(after, name) {
 			left = append(left, name)
 		}
+	}
+	// Whatever is lost, the number of instances is bounded: nothing is ever made without end.
+	if len(come) > 0 && len(after) > 2*int(max(s.Spec.Instances, 1))+1 {
+		return false
 	}
 	if len(after) == 0 || len(before) == 0 || len(left) > 1 || len(left) > 0 && len(come) > 0 {
 		return false
@@ -211,6 +232,11 @@ func forcesOnlyTheLost(s database.Snapshot, _ database.Plan, action database.Act
 	})
 }
 
+func removesOnlySurplus(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	return action.Verb != database.Remove ||
+		action.Kind == database.KindPolicy && s.Spec.Network.Policy == v1alpha1.NetworkNone
+}
+
 func leavesOthersAlone(s database.Snapshot, _ database.Plan, _ database.Action) bool {
 	return s.StampedBy == "" || s.Installation == "" || s.StampedBy == s.Installation
 }
@@ -221,8 +247,10 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 		return true
 	}
 	switch action.Verb {
-	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest:
+	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest, database.AdoptLease:
 		return true
+	case database.CreateLease:
+		return action.Succeeds != ""
 	case database.Grow:
 		return SizeCounts(s)
 	case database.StoreCertificates:
@@ -278,10 +306,14 @@ func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Act
 		(instance.Claim == nil || plan.Design.Instances[wanted].Size.Cmp(instance.Claim.Requested) >= 0)
 }
 
-// replacesNoVolume lets a volume be made for a new copy of data that others have, and for a new database.
+// replacesNoVolume lets a volume be made for a new copy of data that others have, and for a new database that bears the
+// finalizer: nobody else would take it away again.
 func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.Create || action.Kind != database.KindClaim || !s.Record.Initialised {
+	if action.Verb != database.Create || action.Kind != database.KindClaim {
 		return true
+	}
+	if !s.Guarded || !s.Record.Initialised {
+		return s.Guarded
 	}
 	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
 		return member.Name == action.Name
@@ -319,7 +351,7 @@ func deletesOnlyStuckPods(s database.Snapshot, _ database.Plan, action database.
 
 // keepsDataOfDeletedClaims looks for the claim by what mounts it, so that an unknown pod counts as one without.
 func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.DeletePod {
+	if action.Verb != database.DeletePod && action.Verb != database.ReplacePod {
 		return true
 	}
 	for _, instance := range s.Instances {
@@ -333,9 +365,10 @@ func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action datab
 func isConditional(_ database.Snapshot, _ database.Plan, action database.Action) bool {
 	conditional := action.UID != "" && action.ResourceVersion != ""
 	switch action.Verb {
-	case database.Update, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
+	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
-		database.SwitchOver:
+		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
+		database.LabelPod:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -352,8 +385,10 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 		return true
 	}
 	switch action.Verb {
-	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest:
+	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest, database.AdoptLease:
 		return true
+	case database.CreateLease:
+		return action.Succeeds != ""
 	case database.SwitchOver:
 		// What was begun is brought to its end.
 		return s.Request != nil && !s.Request.Since.IsZero()

@@ -12,6 +12,15 @@ import (
 	"meridian.dev/meridian/internal/database/render"
 )
 
+// wished gives a database so many instances, all well, and another image to be rolled through.
+func wished(s *database.Snapshot, instances int) {
+	s.Spec.Instances, s.Instances, s.Lease, s.Settings = int32(instances), nil, database.Lease{}, database.Settings{}
+	before := *s
+	run(s, before)
+	label(s, before)
+	s.Spec.Image = "mine:2"
+}
+
 // TestInvariantsBite shows for each invariant a plan that it refuses.
 func TestInvariantsBite(t *testing.T) {
 	create := database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw"}
@@ -27,6 +36,13 @@ func TestInvariantsBite(t *testing.T) {
 	}
 	deletePod := database.Action{
 		Verb: database.DeletePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
+	}
+	replace := func(serial int) database.Action {
+		name := database.InstanceName("cities", serial)
+		return database.Action{
+			Verb: database.ReplacePod, Kind: database.KindPod, Name: name + "-0", UID: "uid-pod" + suffix(serial),
+			ResourceVersion: "6",
+		}
 	}
 	tests := map[string]struct {
 		world  func(*database.Snapshot)
@@ -152,6 +168,120 @@ func TestInvariantsBite(t *testing.T) {
 		"a change while paused": {
 			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: update, want: "DB9",
 		},
+		"a working pod is replaced for nothing": {action: replace(1), want: "DB23"},
+		"a pod is replaced while another is not well": {
+			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[1].Report.Streams = false },
+			action: replace(3), want: "DB20",
+		},
+		"a pod is replaced while the primary does not serve": {
+			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[0].Report.Serving = false },
+			action: replace(3), want: "DB20",
+		},
+		"an unknown pod is replaced": {
+			action: database.Action{Verb: database.ReplacePod, Name: "x", UID: "x", ResourceVersion: "1"}, want: "DB20",
+		},
+		"the primary is replaced although others could take over": {
+			world: func(s *database.Snapshot) { wished(s, 3) }, action: replace(1), want: "DB21",
+		},
+		"a replaced pod loses its claim": {
+			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[2].Claim.Deleting = true },
+			action: replace(3), want: "DB11",
+		},
+		"a template spreads after it did harm": {
+			world: func(s *database.Snapshot) {
+				wished(s, 3)
+				s.Instances[2].Pod.Template = render.Template(render.DesignOf(*s), "cities-3")
+				s.Instances[2].Pod.Stuck, s.Instances[2].Pod.Ready = "ErrImagePull", false
+			},
+			action: database.Action{
+				Verb: database.Update, Kind: database.KindSet, Name: "cities-2", UID: "uid-set-2", ResourceVersion: "9",
+			},
+			want: "DB22",
+		},
+		"a server is started anew for nothing": {
+			action: database.Action{
+				Verb: database.RestartServer, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
+				ResourceVersion: "1", Target: "cities-1", Token: "t",
+			},
+			want: "DB23",
+		},
+		"the primary moves for a new version of Meridian": {
+			world: func(s *database.Snapshot) { s.Instances[0].Pod.Template = "older" },
+			action: database.Action{
+				Verb: database.SwitchOver, Name: "cities-1", UID: "uid-pod", ResourceVersion: "6", Request: "roll-cities-1-1",
+				Target: database.AnyInstance, Term: 1,
+			},
+			want: "DB23",
+		},
+		"the primary stops before the others": {
+			world:  func(s *database.Snapshot) { wished(s, 3); s.Spec.Hibernated = true },
+			design: func(d *database.Design) { d.Instances[0].Stopped = true },
+			action: database.Action{
+				Verb: database.Update, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
+			},
+			want: "DB24",
+		},
+		"an instance stops that nobody wants to sleep": {
+			design: func(d *database.Design) { d.Instances[0].Stopped = true },
+			action: database.Action{
+				Verb: database.Update, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
+			},
+			want: "DB24",
+		},
+		"a pod is replaced by one that is refused": {
+			world:  func(s *database.Snapshot) { wished(s, 3); s.Trial = &database.Trial{Refusal: "no"} },
+			action: replace(3), want: "DB25",
+		},
+		"memory is taken from under the buffers": {
+			world: func(s *database.Snapshot) {
+				s.Instances[0].Pod.Memory = resource.MustParse("2Gi")
+				s.Instances[0].Report.PendingRestart = []string{"shared_buffers"}
+			},
+			action: database.Action{
+				Verb: database.ResizePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
+				Size: &database.Size{Memory: resource.MustParse("1Gi")},
+			},
+			want: "DB26",
+		},
+		"a second lease is made": {
+			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"}, want: "DB13",
+		},
+		"a lease succeeds another than the lost one": {
+			world: func(s *database.Snapshot) { s.Lease = database.Lease{} },
+			action: database.Action{
+				Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary", Succeeds: "another",
+			},
+			want: "DB13",
+		},
+		"a lease is adopted that the agents have not taken over": {
+			world: func(s *database.Snapshot) { s.Settings.LeaseUID = "uid-lost" },
+			action: database.Action{
+				Verb: database.AdoptLease, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
+				ResourceVersion: "1", Lease: "uid-lease",
+			},
+			want: "DB13",
+		},
+		"instances are made without end": {
+			world: func(s *database.Snapshot) { s.Settings.Instances = []string{"cities-1", "cities-2", "cities-3"} },
+			action: database.Action{
+				Verb: database.SetInstances, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
+				ResourceVersion: "1", Instances: []string{"cities-1", "cities-2", "cities-3", "cities-4"},
+			},
+			want: "DB14",
+		},
+		"a network policy is removed that is wanted": {
+			action: database.Action{
+				Verb: database.Remove, Kind: database.KindPolicy, Name: "cities-pods", UID: "u", ResourceVersion: "1",
+			},
+			want: "DB19",
+		},
+		"a Service is removed": {
+			world: func(s *database.Snapshot) { s.Spec.Network.Policy = v1alpha1.NetworkNone },
+			action: database.Action{
+				Verb: database.Remove, Kind: database.KindService, Name: "cities-rw", UID: "u", ResourceVersion: "1",
+			},
+			want: "DB19",
+		},
 		"a child of a deleted database": {
 			world: func(s *database.Snapshot) { s.Deleting = true }, action: create, want: "DB10",
 		},
@@ -160,6 +290,7 @@ func TestInvariantsBite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			snapshot := base()
 			run(&snapshot, snapshot)
+			label(&snapshot, snapshot)
 			if test.world != nil {
 				test.world(&snapshot)
 			}

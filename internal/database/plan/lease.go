@@ -2,23 +2,23 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 )
 
-// makeLease makes the lease of a new database. A lease that is lost is not made again: it held what the agents had
-// agreed on, and an empty one in its place would let two of them believe that nobody leads.
+// makeLease makes the lease of a new database. In the place of one that is lost it makes an empty one that says which
+// it succeeds: what the old one held is known to the agents alone, and only they decide what is written into the new
+// one. A lease that is there, whichever it is, is never touched.
 func makeLease(d *draft) {
 	lease, name := d.Lease, database.LeaseName(d.Name)
 	switch {
 	case lease.Foreign != "":
 		// stopAtForeign has spoken.
 	case d.LeaseLost():
-		d.hold(database.Stalled, 0, "LeaseLost", fmt.Sprintf(
-			"the Lease %s by which the agents agree on the primary is not the one that was made; nobody is elected "+
-				"without it, and it is not made again by itself", name))
+		replaceLease(d)
 	case lease.UID == "":
 		d.change(database.Action{
 			Verb: database.CreateLease, Kind: database.KindLease, Name: name, Why: "the agents agree on the primary by it",
@@ -33,22 +33,55 @@ func makeLease(d *draft) {
 	}
 }
 
+// replaceLease goes on while changes are stopped: without a lease nobody can become the primary.
+func replaceLease(d *draft) {
+	lease, lost, name := d.Lease, d.Settings.LeaseUID, database.LeaseName(d.Name)
+	adopted := slices.Contains(lease.Before, lost) && lease.Copy.Initialised && lease.Problem == ""
+	switch {
+	case lost == "":
+		d.hold(database.Stalled, 0, "LeaseLost", fmt.Sprintf(
+			"there is data, and neither the Lease %s nor the settings that name it are there; bring the ConfigMap %s back",
+			name, database.SettingsName(d.Name)))
+	case lease.UID == "":
+		d.hold(database.Stalled, soon, "LeaseLost", "the Lease "+name+" is gone, and a new one is made for the agents")
+		d.do(database.Action{
+			Verb: database.CreateLease, Kind: database.KindLease, Name: name, Succeeds: lost,
+			Why: "the one by which the agents agree is gone, and they need a new one",
+		})
+	case adopted && d.Settings.UID != "" && !d.Settings.Deleting &&
+		!d.writes(database.KindSettings, database.SettingsName(d.Name)):
+		d.do(database.Action{
+			Verb: database.AdoptLease, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
+			UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Lease: lease.UID,
+			Why: "the agents have taken the new lease over",
+		})
+	case lease.Succeeds == lost || adopted:
+		d.hold(database.Stalled, soon, "LeaseLost", fmt.Sprintf(
+			"the agents have not agreed on the new Lease %s yet; without a primary every copy has to answer", name))
+	default:
+		d.hold(database.Stalled, soon, "LeaseLost", fmt.Sprintf(
+			"the Lease %s is not the one that was made, and the agents do not trust it; delete it, with its finalizers, to "+
+				"have a new one made for them", name))
+	}
+}
+
 // waitForPrimary names what stands between the lease and an accepted write.
 func waitForPrimary(d *draft) {
 	lease := d.Lease
 	holder, _ := d.Instance(lease.Holder)
 	switch {
+	case d.Spec.Hibernated:
 	case !lease.Copy.Initialised || d.LeaseLost() || lease.Problem != "":
 		// The instances, or a human, are waited for.
 	case lease.Holder == "":
-		d.hold(database.Progressing, soon, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
+		d.hold(database.Progressing, atOnce, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
 	case lease.Expired:
-		d.hold(database.Progressing, soon, "LeaseExpired",
+		d.hold(database.Progressing, atOnce, "LeaseExpired",
 			lease.Holder+" has not renewed its lease, and the agents agree on another primary")
 	case !d.serves(holder):
-		d.hold(database.Progressing, soon, "NotOpenYet", lease.Holder+" holds the lease and does not accept writes yet")
+		d.hold(database.Progressing, atOnce, "NotOpenYet", lease.Holder+" holds the lease and does not accept writes yet")
 	case d.Route.Target != lease.Holder || d.Route.Term != lease.Term:
-		d.hold(database.Progressing, soon, "NotRoutedYet", "the write address does not lead to "+lease.Holder+" yet")
+		d.hold(database.Progressing, atOnce, "NotRoutedYet", "the write address does not lead to "+lease.Holder+" yet")
 	}
 }
 
@@ -75,7 +108,7 @@ func tellPods(d *draft) {
 
 // tellShortage says what a database that has data lacks: copies, or the durability that was asked for.
 func tellShortage(d *draft) {
-	if !d.Lease.Copy.Initialised {
+	if !d.Lease.Copy.Initialised || d.Spec.Hibernated {
 		return
 	}
 	wanted := int(max(d.Spec.Instances, 1))

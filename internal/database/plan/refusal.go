@@ -88,8 +88,8 @@ func stopAtForeign(d *draft) {
 	for _, child := range d.Children {
 		if child.Kind == database.KindClaim && taken(child) {
 			d.hold(database.Stalled, 0, "ForeignClaim", fmt.Sprintf(
-				"%s; if its data is that of this database, hand it over: %s; otherwise keep it, and make the database "+
-					"under another name", child.Problem, d.handOver(child.Name)))
+				"%s; if it is a copy of a volume of this database, hand it over: %s; the volume of an earlier database is "+
+					"not taken over, so keep it, and make the database under another name", child.Problem, d.handOver(child.Name)))
 			d.stopped = true
 		}
 	}

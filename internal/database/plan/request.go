@@ -18,6 +18,7 @@ func carryOutRequest(d *draft) {
 		return
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
+	refusal := d.Refusal(request.ID)
 	switch {
 	case request.Since.IsZero():
 		d.beginRequest(*request)
@@ -26,6 +27,8 @@ func carryOutRequest(d *draft) {
 	case d.Lease.Term > request.Term && d.Lease.Holder != "":
 		d.endRequest("SwitchoverRefused", fmt.Sprintf("%s has become the primary instead of %s", d.Lease.Holder,
 			request.Target))
+	case refusal != nil && !refusal.At.Before(request.Since):
+		d.endRequest("SwitchoverRefused", refusal.Why)
 	case d.Now.Sub(request.Since) > requestPatience:
 		d.endRequest("SwitchoverRefused", "it was not carried out within "+requestPatience.String())
 	default:
@@ -77,10 +80,22 @@ func (d *draft) endRequest(event, why string) {
 	d.do(database.Action{Verb: database.EndRequest, Name: d.Name, Request: d.Request.ID, Event: event, Why: why})
 }
 
-// askToYield has a holder that shall leave hand over. The id holds for one term: whoever leads after is asked anew.
-func (d *draft) askToYield(holder database.Instance, why string) {
-	d.hold(database.Progressing, soon, "PrimaryLeaving", holder.Name+" is the primary and has to hand over: "+why)
-	id := fmt.Sprintf("leave-%s-%d", holder.Name, d.Lease.Term)
+// askToYield has a holder that shall leave hand over.
+func (d *draft) askToYield(holder database.Instance, why string) { d.askFor("leave", holder, why) }
+
+// askFor has a holder hand over. The id holds for one term: whoever leads after is asked anew. A holder that has
+// refused is asked again after a while.
+func (d *draft) askFor(purpose string, holder database.Instance, why string) {
+	id := fmt.Sprintf("%s-%s-%d", purpose, holder.Name, d.Lease.Term)
+	if refusal := d.Refusal(id); refusal != nil {
+		d.hold(database.Progressing, soon, "SwitchoverRefused", fmt.Sprintf(
+			"%s is the primary and has to hand over: %s; its agent does not yet: %s", holder.Name, why, refusal.Why))
+		if d.Now.Sub(refusal.At) < later {
+			return
+		}
+	} else {
+		d.hold(database.Progressing, soon, "PrimaryLeaving", holder.Name+" is the primary and has to hand over: "+why)
+	}
 	if !d.stopped && !d.invalid && d.Lease.Switchover != id {
 		d.switchOver(holder, id, database.AnyInstance, why)
 	}

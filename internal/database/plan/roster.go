@@ -17,7 +17,8 @@ import (
 func changeRoster(d *draft) {
 	settings := d.Settings
 	if settings.UID == "" || settings.Deleting || settings.Problem != "" || len(settings.Instances) == 0 ||
-		d.LeaseLost() || d.Lease.Problem != "" || d.writes(database.KindSettings, database.SettingsName(d.Name)) {
+		d.LeaseLost() || d.Lease.Problem != "" || d.Spec.Hibernated ||
+		d.writes(database.KindSettings, database.SettingsName(d.Name)) {
 		return
 	}
 	roster, wanted := settings.Instances, int(max(d.Spec.Instances, 1))
@@ -106,12 +107,18 @@ func (d *draft) tooLong(since time.Time) bool {
 // replaceLost takes new instances in. They are cloned while the lost ones are still there, and those leave when the new
 // ones have a copy.
 func replaceLost(d *draft, roster, gone []string, count int) {
+	wanted := int(max(d.Spec.Instances, 1))
 	var reasons []string
 	for _, name := range gone {
 		instance, _ := d.Instance(name)
 		reasons = append(reasons, name+": "+d.lost(instance, name))
 	}
 	why := strings.Join(reasons, "; ")
+	if len(gone) > wanted {
+		d.hold(database.Stalled, later, "ReplacementsLost", "as many instances are lost as are wanted, so no more are made: "+
+			why)
+		return
+	}
 	holder, _ := d.Instance(d.Lease.Holder)
 	if !d.serves(holder) {
 		d.hold(database.Progressing, later, "NoCopyToCloneFrom", "no primary serves from which a new instance could be "+

@@ -28,14 +28,21 @@ var rules = []func(*draft){
 	carryOutRequest,     // DB16: another primary is asked for once, and only of the holder
 	tellPods,            // what makes the kubelets look for new settings
 	writeAddresses,      // the account of the agents, the addresses that never change, the budget
+	removeSurplus,       // DB19: only what the spec can ask for or not is removed: the network policy
 	writeClaims,         // DB6: a claim is made for new data only, never in place of a lost one
-	writeSets,           // the pods, one StatefulSet each
+	resizePods,          // DB26: CPU and memory change in place, memory shrinks only after the buffers have
+	labelPods,           // labels and annotations of the user, in place
+	rollInstances,       // DB20, DB21, DB23, DB25: the user's wish restarts one at a time, the primary last
+	writeSets,           // DB22: the pods, one StatefulSet each; a template reaches an instance when its turn has come
+	replaceBroken,       // DB20: an instance in which PostgreSQL cannot run waits for nobody
 	removeLeaving,       // DB15: an instance goes when nothing counts on its copy
 	removeLostPods,      // DB17: a pod is removed without its node's word only if that node is gone or vouched for
 	replaceStuckPods,    // DB7, DB11: a pod that never started is replaced once its template is corrected
 	waitForVolumes,      // what a growth is waiting for
 	waitForInstances,    // what the instances are waiting for
+	tellHibernation,     // DB24: who is still to stop
 	waitForPrimary,      // what stands between the lease and an accepted write
+	tellLibraries,       // what a new image has changed under the data
 	tellLostNodes,       // how long a node is waited for
 	tellShortage,        // what a database with data lacks
 	tellPendingRestarts, // what takes effect at the next restart
@@ -47,6 +54,7 @@ const steady = 10 * time.Minute
 // Decide says what is to be done now.
 func Decide(snapshot database.Snapshot) database.Plan {
 	draft := &draft{Snapshot: snapshot, plan: database.Plan{Again: steady, Design: render.DesignOf(snapshot)}}
+	draft.inForce = settingsInForce(draft.plan.Design)
 	for _, rule := range rules {
 		rule(draft)
 		if draft.ended {
@@ -68,6 +76,10 @@ type draft struct {
 	invalid bool
 	// ended leaves the rest of the rules out.
 	ended bool
+	// turn is the instance that is restarted next, empty if none is.
+	turn string
+	// inForce are the settings that count as the wanted ones.
+	inForce []string
 }
 
 // do adds an action that is a matter of safety.

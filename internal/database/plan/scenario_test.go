@@ -35,7 +35,8 @@ var author = apply.Author{Scheme: scheme.Scheme, Prefix: database.AnnotationPref
 //   - snapshot.yaml is laid over it: what is different in this story.
 //   - before.yaml, if it is there, says that the database runs already; it is a merge patch to the snapshot, with what
 //     was different when the children were last written. Without it nothing exists but what snapshot.yaml names.
-//   - instances.yaml, if it is there, says what is different of the instances that run, as merge patches by name.
+//   - instances.yaml, if it is there, says what is different of the instances that run, as merge patches by name. The
+//     template of a set or pod is that of before, or, with the word "wanted", that of now.
 //   - want/plan.yaml is the decision, want/status.txt what a user sees of it after the plan was carried out.
 func TestStories(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
@@ -50,6 +51,7 @@ func TestStories(t *testing.T) {
 			if err := adjust(in, &snapshot); err != nil {
 				in.Fail(err)
 			}
+			label(&snapshot, before)
 			if err := compare(&snapshot, &before); err != nil {
 				in.Fail(err)
 			}
@@ -130,15 +132,6 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 			report.Term, report.Serving = snapshot.Lease.Term, true
 		}
 	}
-	for _, instance := range snapshot.Instances {
-		// A story that says so has templates that were written for the same spec.
-		if instance.Set != nil && instance.Set.Wish == "same" {
-			instance.Set.Wish = render.Wish(snapshot.Spec)
-		}
-		if instance.Pod != nil && instance.Pod.Wish == "same" {
-			instance.Pod.Wish = render.Wish(snapshot.Spec)
-		}
-	}
 	if !learnt {
 		storeRecord(snapshot)
 	}
@@ -164,6 +157,42 @@ func settle(snapshot *database.Snapshot, before database.Snapshot) {
 			snapshot.Instances[i].Report.SettingsHash = hash
 		}
 	}
+}
+
+// label fills in which template StatefulSets and pods have: the one of before, or that of now if a story says "wanted".
+func label(snapshot *database.Snapshot, before database.Snapshot) {
+	if snapshot.Lease.UID == "none" {
+		snapshot.Lease = database.Lease{}
+	}
+	keep(&before, *snapshot)
+	was, is := render.DesignOf(before), render.DesignOf(*snapshot)
+	for _, instance := range snapshot.Instances {
+		if pod := instance.Pod; pod != nil && pod.Memory.IsZero() {
+			size := render.SizeOf(was, instance.Name)
+			pod.CPU, pod.Memory = size.CPU, size.Memory
+			pod.Metadata = render.Metadata(before.Spec)
+		}
+		for _, has := range templates(instance) {
+			switch *has[0] {
+			case "wanted":
+				*has[0], *has[1], *has[2] = render.Template(is, instance.Name), render.Wish(is.Spec), is.Spec.Restart
+			case "":
+				*has[0], *has[1], *has[2] = render.Template(was, instance.Name), render.Wish(was.Spec), was.Spec.Restart
+			}
+		}
+	}
+}
+
+// templates are the template, wish and restart that an instance has.
+func templates(instance database.Instance) [][3]*string {
+	var found [][3]*string
+	if set := instance.Set; set != nil {
+		found = append(found, [3]*string{&set.Template, &set.Wish, &set.Restart})
+	}
+	if pod := instance.Pod; pod != nil {
+		found = append(found, [3]*string{&pod.Template, &pod.Wish, &pod.Restart})
+	}
+	return found
 }
 
 // adjust lays what a story says of single instances over them, and adds those that are new.
@@ -291,6 +320,9 @@ func compare(snapshot, before *database.Snapshot) error {
 				return err
 			}
 		}
+		if before != nil {
+			correct(&fact, *snapshot, *before)
+		}
 		for _, own := range told {
 			if own.Kind == child.Kind && own.Name == child.Name {
 				fact = own
@@ -299,6 +331,27 @@ func compare(snapshot, before *database.Snapshot) error {
 		snapshot.Children = append(snapshot.Children, fact)
 	}
 	return nil
+}
+
+// correct has the facts of a StatefulSet agree with the template that a story gives it.
+func correct(fact *database.Child, snapshot, before database.Snapshot) {
+	keep(&before, snapshot)
+	design := render.DesignOf(snapshot)
+	instance, _ := snapshot.Instance(fact.Name)
+	at := slices.IndexFunc(design.Instances, func(one database.InstanceDesign) bool { return one.Name == fact.Name })
+	if fact.Kind != database.KindSet || instance.Set == nil || at < 0 {
+		return
+	}
+	has, is := instance.Set.Template, render.Template(design, fact.Name)
+	was := render.Template(render.DesignOf(before), fact.Name)
+	switch {
+	case has != is && has != was:
+		fact.State, fact.Changes = database.Changed, []string{"spec.template.spec.containers[name=database].image"}
+	case instance.Set.Stopped != design.Instances[at].Stopped:
+		fact.State, fact.Changes = database.Changed, []string{"spec.replicas"}
+	case has == is && (has != was || instance.Set.Stopped):
+		fact.State, fact.Changes = database.Same, nil
+	}
 }
 
 func difference(child render.Child, snapshot, before database.Snapshot) (database.Child, error) {

@@ -64,6 +64,8 @@ func writeClaims(d *draft) {
 		instance, _ := d.Instance(wanted.Name)
 		switch {
 		case !found:
+		case child.State == database.Absent && !d.Guarded:
+			// Nobody collects a claim. It is made for a database that cannot go without our hand, and for no other.
 		case child.State == database.Absent && d.Record.Initialised && !fresh(d.Snapshot, wanted.Name):
 			// An empty volume in its place would look like a database that has lost everything.
 			if d.lastCopy(wanted.Name) {

@@ -12,6 +12,8 @@ import (
 )
 
 const (
+	// atOnce is for what applications wait for.
+	atOnce = 500 * time.Millisecond
 	// soon is for what an agent can say and no event tells.
 	soon = 3 * time.Second
 	// later is for what an event should tell, in case it is something that has none.
@@ -20,13 +22,15 @@ const (
 
 // waitForInstances names, for each instance, the first thing that it waits for.
 func waitForInstances(d *draft) {
-	hashes := settingsInForce(d.plan.Design)
 	for _, wanted := range d.plan.Design.Instances {
 		instance, found := d.Instance(wanted.Name)
+		if wanted.Stopped && instance.Pod == nil {
+			continue
+		}
 		if !found {
 			instance = database.Instance{Serial: wanted.Serial, Name: wanted.Name}
 		}
-		waitForInstance(d, instance, hashes)
+		waitForInstance(d, instance)
 	}
 }
 
@@ -43,10 +47,10 @@ func settingsInForce(design database.Design) []string {
 var passing = []wire.Reason{
 	wire.ReasonWaitingForRecord, wire.ReasonServerRecovering, wire.ReasonWaitingForStanding, wire.ReasonCopying,
 	wire.ReasonPromoting, wire.ReasonElection, wire.ReasonGateClosed, wire.ReasonMembership, wire.ReasonSwitchover,
-	wire.ReasonFenced, wire.ReasonWaitingForLease,
+	wire.ReasonFenced, wire.ReasonWaitingForLease, wire.ReasonRestarting,
 }
 
-func waitForInstance(d *draft, instance database.Instance, hashes []string) {
+func waitForInstance(d *draft, instance database.Instance) {
 	pod, report := instance.Pod, instance.Report
 	switch {
 	case report.Reachable && report.State == string(wire.StateFailed):
@@ -70,15 +74,15 @@ func waitForInstance(d *draft, instance database.Instance, hashes []string) {
 		d.hold(database.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))
 	default:
-		waitForReport(d, instance, hashes)
+		waitForReport(d, instance)
 	}
 }
 
 // waitForReport names what an instance that is up waits for by its own word.
-func waitForReport(d *draft, instance database.Instance, hashes []string) {
+func waitForReport(d *draft, instance database.Instance) {
 	report, initialised := instance.Report, d.Lease.Copy.Initialised
 	switch {
-	case !slices.Contains(hashes, report.SettingsHash) && !d.stopped && !d.invalid:
+	case !slices.Contains(d.inForce, report.SettingsHash) && !d.stopped && !d.invalid:
 		d.hold(database.Progressing, soon, "SettingsNotInForce",
 			instance.Name+" has not taken over the latest settings yet")
 	case slices.Contains(passing, wire.Reason(report.Reason)):
@@ -92,31 +96,62 @@ func waitForReport(d *draft, instance database.Instance, hashes []string) {
 	}
 }
 
-// tellPendingRestarts lists what is written and takes effect when the pod starts again. Restarting a running instance
-// is not carried out yet, and saying that all is well would not be true.
+// tellLibraries says which libraries have changed under data that depends on them.
+func tellLibraries(d *draft) {
+	holder, _ := d.Instance(d.Lease.Holder)
+	for _, library := range holder.Report.Libraries {
+		indexes := strings.Join(library.Indexes, ", ")
+		if library.More > 0 {
+			indexes += fmt.Sprintf(" and %d more", library.More)
+		}
+		d.hold(database.Degraded, later, "LibraryChanged", fmt.Sprintf(
+			"%s went from %s to %s, and these indexes were built before: %s; rebuild them with REINDEX CONCURRENTLY",
+			library.Name, library.Before, library.Now, indexes))
+	}
+}
+
+// tellHibernation says who is still to stop.
+func tellHibernation(d *draft) {
+	for _, wanted := range d.plan.Design.Instances {
+		instance, _ := d.Instance(wanted.Name)
+		switch {
+		case !d.Spec.Hibernated || instance.Pod == nil || instance.Pod.Deleting:
+		case wanted.Stopped:
+			d.hold(database.Progressing, later, "Hibernating", wanted.Name+" stops")
+		default:
+			d.hold(database.Progressing, later, "Hibernating", wanted.Name+" stops when all others have")
+		}
+	}
+}
+
+// tellPendingRestarts lists what takes effect when an instance starts again and is no reason to start it: what only a
+// new version of Meridian brings. It also says when a restart has not helped.
 func tellPendingRestarts(d *draft) {
-	for _, instance := range d.Instances {
-		if !claimStays(instance) {
-			// A restart would be the end of the data.
+	for _, wanted := range d.plan.Design.Instances {
+		instance, _ := d.Instance(wanted.Name)
+		if instance.Pod == nil || broken(instance) != "" || !claimStays(instance) {
 			continue
 		}
-		var pending []string
-		outdated := outdated(instance) && instance.Pod.Stuck == ""
-		if outdated && instance.Pod.Wish == render.Wish(d.Spec) {
-			message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
+		one := d.dueOf(instance)
+		if !one.pod && !d.atTarget(instance) && instance.Pod.Template != "" && !instance.Pod.Deleting {
+			message := fmt.Sprintf("%s takes over from this version of Meridian at its next restart: %s", instance.Name,
+				d.difference(instance.Name))
 			d.plan.Pending = append(d.plan.Pending, message)
 			d.plan.Restarts = append(d.plan.Restarts, message)
-		} else if outdated {
-			pending = append(pending, "its new pod template")
 		}
-		pending = append(pending, instance.Report.PendingRestart...)
-		if len(pending) == 0 {
-			continue
+		if pending := instance.Report.PendingRestart; len(pending) > 0 && !one.pod && !one.server &&
+			instance.Report.Restart == d.tokenOf(instance.Name) {
+			d.hold(database.Degraded, 0, "RestartPending", fmt.Sprintf(
+				"%s has started anew, and %s still waits for a restart", instance.Name, strings.Join(pending, ", ")))
 		}
-		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, strings.Join(pending, ", "))
-		d.plan.Pending = append(d.plan.Pending, message)
-		d.hold(database.Degraded, 0, "RestartPending", fmt.Sprintf(
-			"%s; restarts are not carried out yet: delete the pod %s when it suits you",
-			message, database.PodName(instance.Name)))
 	}
+}
+
+// difference is what the wanted template changes, in short.
+func (d *draft) difference(instance string) string {
+	child, _ := d.Child(database.KindSet, instance)
+	if child.State != database.Changed {
+		return "its template is newer"
+	}
+	return summary(child.Changes)
 }

@@ -44,7 +44,9 @@ func Children(design database.Design) ([]Child, error) {
 	if design.Family != "" {
 		add(database.KindSlice, slice(design))
 	}
-	add(database.KindPolicy, policy(design))
+	if HasPolicy(design.Spec) {
+		add(database.KindPolicy, policy(design))
+	}
 	for _, instance := range design.Instances {
 		add(database.KindClaim, Claim(design, instance))
 	}

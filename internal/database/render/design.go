@@ -14,21 +14,44 @@ func DesignOf(snapshot database.Snapshot) database.Design {
 	design := database.Design{
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
+		Restarts: slices.Clone(snapshot.Settings.Restarts),
 	}
 	for _, name := range rosterOf(snapshot) {
 		serial, _ := database.SerialOf(snapshot.Name, name)
 		instance, _ := snapshot.Instance(name)
 		design.Instances = append(design.Instances, database.InstanceDesign{
 			Serial: serial, Name: name, Size: sizeOf(snapshot.Spec.Storage.Size, instance.Claim),
+			Restart: restartOf(snapshot.Spec.Restart, instance.Set), Stopped: stops(snapshot, name),
 		})
 	}
 	slices.SortFunc(design.Instances, func(a, b database.InstanceDesign) int { return a.Serial - b.Serial })
+	for i := range design.Instances {
+		design.Instances[i].Template = templateOf(design, design.Instances[i])
+	}
 	for _, instance := range snapshot.Instances {
 		if instance.Set != nil && !design.Wants(instance.Name) {
 			design.Leaving = append(design.Leaving, instance.Name)
 		}
 	}
 	return design
+}
+
+// restartOf is the wish for a restart that an instance is made for: one that is taken back leaves it as it is.
+func restartOf(wanted string, set *database.Set) string {
+	if wanted == "" && set != nil {
+		return set.Restart
+	}
+	return wanted
+}
+
+// stops says that an instance shall have no pod: the primary of a hibernated database stops when all others have.
+func stops(snapshot database.Snapshot, name string) bool {
+	if !snapshot.Spec.Hibernated || name != snapshot.Lease.Holder {
+		return snapshot.Spec.Hibernated
+	}
+	return !slices.ContainsFunc(snapshot.Instances, func(instance database.Instance) bool {
+		return instance.Name != name && instance.Pod != nil
+	})
 }
 
 // leaseOf is the lease that the settings name, for good; before that, the one that was made.

@@ -1,16 +1,11 @@
 package render
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -19,29 +14,27 @@ import (
 const user int64 = 65532
 
 // podTemplate renders the pod of one instance, with the user's changes laid over it.
-func podTemplate(design database.Design, instance string) (corev1.PodTemplateSpec, error) {
+func podTemplate(design database.Design, instance database.InstanceDesign) (corev1.PodTemplateSpec, error) {
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels(design, "instance")},
-		Spec:       podSpec(design, instance),
+		Spec:       podSpec(design, instance.Name),
 	}
-	template.Labels[database.LabelInstance] = instance
+	template.Labels[database.LabelInstance] = instance.Name
 	template, err := overlay(template, design.Spec.PodTemplate)
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}
+	if metadata := Metadata(design.Spec); metadata != "" {
+		template.Annotations[database.AnnotationMetadata] = metadata
+	}
+	if instance.Restart != "" {
+		template.Annotations[database.AnnotationRestart] = instance.Restart
+	}
 	template.Annotations[database.AnnotationWish] = Wish(design.Spec)
+	template.Annotations[database.AnnotationTemplate] = nameOf(template.Spec, Wish(design.Spec), instance.Restart)
 	// A pod may outlive its StatefulSet, and must still be known as ours.
 	template.Annotations[database.AnnotationOwner] = design.UID
 	return template, err
-}
-
-// Wish is a short name for everything that a spec asks of a pod. Two templates that differ although it is the same come
-// from different versions of Meridian.
-func Wish(spec v1alpha1.GeoDatabaseSpec) string {
-	// All of these can be written as JSON: they came as such.
-	document, _ := json.Marshal([]any{spec.Version, spec.Image, spec.Resources, spec.PodTemplate})
-	sum := sha256.Sum256(document)
-	return hex.EncodeToString(sum[:8])
 }
 
 func podSpec(design database.Design, instance string) corev1.PodSpec {
@@ -125,7 +118,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 		},
 		// The agent is alive as long as it answers at all: what PostgreSQL does is not the kubelet's to judge.
 		LivenessProbe:  probe(wire.PathLive, 10, 6),
-		ReadinessProbe: probe(wire.PathReady, 2, 2),
+		ReadinessProbe: probe(wire.PathReady, 1, 2),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "data", MountPath: wire.FolderVolume},

@@ -59,6 +59,9 @@ func TestWhatAChangeTouches(t *testing.T) {
 			change: `{"settings":{"instances":["cities-2"]}}`,
 			want:   []string{"ConfigMap", "PersistentVolumeClaim", "Role", "StatefulSet"},
 		},
+		"the clients": {
+			change: `{"spec":{"network":{"clients":[{"cidr":"10.0.0.0/8"}]}}}`, want: []string{"NetworkPolicy"},
+		},
 		"the pause":      {change: `{"spec":{"paused":true}}`},
 		"a new operator": {change: `{"images":{"agent":"m:2"}}`, want: []string{"StatefulSet"}},
 		"the recorded system": {
@@ -83,8 +86,51 @@ func TestWhatAChangeTouches(t *testing.T) {
 	}
 }
 
-// TestWishIsTheUsers tells what a user asks of a pod from what Meridian brings: every field of the spec that reaches
-// the template changes the wish, and nothing else does.
+// TestTemplates tells templates from which another pod would be made from those that differ in what is changed in
+// place.
+func TestTemplates(t *testing.T) {
+	name := func(documents ...string) string {
+		const start = `{"name":"cities","namespace":"gis","uid":"db-1","images":{"agent":"m:1","server":"postgis"},
+			"settings":{"instances":["cities-1"]},"spec":{"version":"17","storage":{"size":"1Gi"}}}`
+		var snapshot database.Snapshot
+		for _, document := range append([]string{start}, documents...) {
+			if err := yaml.Unmarshal([]byte(document), &snapshot); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return render.Template(render.DesignOf(snapshot), "cities-1")
+	}
+	for change, want := range map[string]bool{
+		`{"images":{"agent":"m:2"}}`:                                       true,
+		`{"spec":{"image":"mine:1"}}`:                                      true,
+		`{"spec":{"restart":"now"}}`:                                       true,
+		`{"spec":{"podTemplate":{"spec":{"priorityClassName":"high"}}}}`:   true,
+		`{"spec":{"resources":{"memory":"4Gi","cpu":"3"}}}`:                false,
+		`{"spec":{"podTemplate":{"metadata":{"labels":{"team":"maps"}}}}}`: false,
+		`{"spec":{"parameters":{"work_mem":"64MB"}}}`:                      false,
+		`{"spec":{"hibernated":true}}`:                                     false,
+		`{"spec":{"podTemplate":{"spec":{"nodeSelector":{}}}}}`:            false,
+	} {
+		if got := name() != name(change); got != want || name() == "" {
+			t.Errorf("%s: another template: %t, want %t", change, got, want)
+		}
+	}
+	var first database.Snapshot
+	if err := yaml.Unmarshal([]byte(`{"spec":{"version":"17","image":"a:1"}}`), &first); err != nil {
+		t.Fatal(err)
+	}
+	// What the version before this one has written down counts as long as nothing has changed since.
+	const written = "e4aa28c5650471df"
+	if !render.SameWish(first.Spec, written) {
+		t.Errorf("the wish of an older version is not known any more")
+	}
+	if first.Spec.Image = "a:2"; render.SameWish(first.Spec, written) {
+		t.Errorf("another image is the same wish")
+	}
+}
+
+// TestWishIsTheUsers tells what a user asks of a pod from what Meridian brings: every field of the spec that takes a
+// new pod changes the wish, and nothing else does.
 func TestWishIsTheUsers(t *testing.T) {
 	wish := func(documents ...string) string {
 		snapshot := database.Snapshot{}
@@ -97,14 +143,17 @@ func TestWishIsTheUsers(t *testing.T) {
 	}
 	const start = `{"spec":{"version":"17"}}`
 	for change, want := range map[string]bool{
-		`{"spec":{"version":"18"}}`:                                            true,
-		`{"spec":{"image":"mine:1"}}`:                                          true,
-		`{"spec":{"resources":{"memory":"4Gi"}}}`:                              true,
-		`{"spec":{"resources":{"cpu":"2"}}}`:                                   true,
-		`{"spec":{"podTemplate":{"spec":{"priorityClassName":"high"}}}}`:       true,
-		`{"spec":{"podTemplate":{"metadata":{"labels":{"team":"maps"}}}}}`:     true,
-		`{"spec":{"parameters":{"work_mem":"64MB"},"storage":{"size":"2Gi"}}}`: false,
-		`{"images":{"agent":"m:2","server":"other"}}`:                          false,
+		`{"spec":{"version":"18"}}`:                                                  true,
+		`{"spec":{"image":"mine:1"}}`:                                                true,
+		`{"spec":{"resources":{"memory":"4Gi"}}}`:                                    false,
+		`{"spec":{"resources":{"cpu":"2"}}}`:                                         false,
+		`{"spec":{"podTemplate":{"spec":{"priorityClassName":"high"}}}}`:             true,
+		`{"spec":{"podTemplate":{"metadata":{"labels":{"team":"maps"}}}}}`:           false,
+		`{"spec":{"parameters":{"work_mem":"64MB"},"storage":{"size":"2Gi"}}}`:       false,
+		`{"images":{"agent":"m:2","server":"other"}}`:                                false,
+		`{"spec":{"podTemplate":{"spec":{}}}}`:                                       false,
+		`{"spec":{"podTemplate":{"spec":{"nodeSelector":{}}}}}`:                      false,
+		`{"spec":{"podTemplate":{"spec":{"volumes":[{"name":"x","emptyDir":{}}]}}}}`: true,
 	} {
 		if got := wish(start) != wish(start, change); got != want {
 			t.Errorf("%s: another wish: %t, want %t", change, got, want)

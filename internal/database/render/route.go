@@ -4,7 +4,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -66,48 +65,27 @@ func slice(design database.Design) *discoveryv1.EndpointSlice {
 	return made
 }
 
-// Lease renders the lease as it is made, once. From then on it belongs to the agents.
-func Lease(design database.Design) *coordinationv1.Lease {
+// Lease renders the lease as it is made, once, or in the place of one that is lost. From then on it belongs to the
+// agents: they alone decide what is written into it.
+func Lease(design database.Design, succeeds string) *coordinationv1.Lease {
 	made := &coordinationv1.Lease{ObjectMeta: meta(design, database.LeaseName(design.Name), "lease")}
 	made.Finalizers = []string{database.LeaseFinalizer}
+	if succeeds != "" {
+		made.Annotations = map[string]string{wire.AnnotationSucceeds: succeeds}
+	}
 	return made
 }
 
 // budget lets one instance at a time be disrupted: a drain goes on, and finds the next one only when the last is back.
+// The primary hands over before its pod ends, so that a drain needs no other protection. A pod that is not ready may go
+// at any time: it would hold up the drain for nothing.
 func budget(design database.Design) *policyv1.PodDisruptionBudget {
-	one := intstr.FromInt32(1)
+	one, always := intstr.FromInt32(1), policyv1.AlwaysAllow
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta(design, database.PodsName(design.Name), "instance"),
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: &one,
-			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelDatabase: design.Name}},
-		},
-	}
-}
-
-// policy lets anybody reach PostgreSQL, which asks for a password, and only agents and operators reach the agents,
-// which ask for a certificate anyway. The kubelet needs no word for its probes.
-func policy(design database.Design) *networkingv1.NetworkPolicy {
-	own := map[string]string{database.LabelDatabase: design.Name}
-	open := func(number int) []networkingv1.NetworkPolicyPort {
-		protocol, at := corev1.ProtocolTCP, intstr.FromInt(number)
-		return []networkingv1.NetworkPolicyPort{{Protocol: &protocol, Port: &at}}
-	}
-	return &networkingv1.NetworkPolicy{
-		ObjectMeta: meta(design, database.PodsName(design.Name), "route"),
-		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: own},
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{
-				{Ports: open(wire.PortPostgres)},
-				{Ports: open(wire.PortAgent), From: []networkingv1.NetworkPolicyPeer{
-					{PodSelector: &metav1.LabelSelector{MatchLabels: own}},
-					{
-						NamespaceSelector: &metav1.LabelSelector{},
-						PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelName: "meridian"}},
-					},
-				}},
-			},
+			MaxUnavailable: &one, UnhealthyPodEvictionPolicy: &always,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{database.LabelDatabase: design.Name}},
 		},
 	}
 }

@@ -10,11 +10,14 @@ import (
 // setOf renders the StatefulSet of one instance. It replaces no pod by itself (OnDelete): when a running pod is
 // replaced is a decision of the plan.
 func setOf(design database.Design, instance database.InstanceDesign) (*appsv1.StatefulSet, error) {
-	template, err := podTemplate(design, instance.Name)
+	template, err := podTemplate(design, instance)
 	if err != nil {
 		return nil, err
 	}
 	replicas := int32(1)
+	if instance.Stopped {
+		replicas = 0
+	}
 	set := &appsv1.StatefulSet{
 		ObjectMeta: meta(design, instance.Name, "instance"),
 		Spec: appsv1.StatefulSetSpec{

@@ -17,6 +17,10 @@ import (
 func Settings(design database.Design) wire.Settings {
 	// A version that is no number is refused by the schema, and by the check of the settings.
 	major, _ := strconv.Atoi(design.Spec.Version)
+	var restarts []wire.Restart
+	for _, restart := range design.Restarts {
+		restarts = append(restarts, wire.Restart(restart))
+	}
 	return wire.Settings{
 		DatabaseUID: design.UID,
 		Database:    design.Name,
@@ -25,7 +29,7 @@ func Settings(design database.Design) wire.Settings {
 			Database: design.Spec.Bootstrap.Database, Owner: design.Spec.Bootstrap.Owner,
 		},
 		Extensions:             withDependencies(design.Spec.Extensions),
-		Parameters:             parameters(design),
+		Parameters:             wireParameters(design.Spec),
 		LeaseUID:               design.LeaseUID,
 		Instances:              design.Names(),
 		Durability:             string(Durability(design.Spec)),
@@ -34,6 +38,7 @@ func Settings(design database.Design) wire.Settings {
 		MaxFailoverLagBytes:    failoverLag(design.Spec),
 		Initialised:            design.Record.Initialised,
 		SystemIdentifier:       design.Record.SystemIdentifier,
+		Restarts:               restarts,
 	}.Canonical()
 }
 
@@ -106,12 +111,17 @@ func withDependencies(wanted []string) []string {
 	return ordered
 }
 
-// parameters lays what the user wrote over what the profile sets.
-func parameters(design database.Design) []wire.Parameter {
-	merged := profile(design.Spec)
-	for _, name := range slices.Sorted(maps.Keys(design.Spec.Parameters)) {
-		merged[name] = string(design.Spec.Parameters[name])
+// Parameters lays what the user wrote over what the profile sets.
+func Parameters(spec v1alpha1.GeoDatabaseSpec) map[string]string {
+	merged := profile(spec)
+	for _, name := range slices.Sorted(maps.Keys(spec.Parameters)) {
+		merged[name] = string(spec.Parameters[name])
 	}
+	return merged
+}
+
+func wireParameters(spec v1alpha1.GeoDatabaseSpec) []wire.Parameter {
+	merged := Parameters(spec)
 	list := make([]wire.Parameter, 0, len(merged))
 	for _, name := range slices.Sorted(maps.Keys(merged)) {
 		list = append(list, wire.Parameter{Name: name, Value: merged[name]})

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -34,37 +36,112 @@ func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) c
 	if hold, found := first(pass.Plan, database.Paused); found && len(pass.Plan.Pending) > 0 {
 		return condition.False(v1alpha1.ConditionReady, condition.Reason(hold.Name), hold.Message)
 	}
+	if serving.Status == "False" && serving.Reason == reasonHibernated {
+		return condition.True(v1alpha1.ConditionReady, reasonHibernated, "the database sleeps, as the spec asks for")
+	}
 	if serving.Status != "True" {
 		return condition.False(v1alpha1.ConditionReady, serving.Reason, serving.Message)
 	}
 	return condition.True(v1alpha1.ConditionReady, reasonAsWished, "everything that the spec asks for is there and well")
 }
 
-// servingClaim rests on three witnesses that must agree: the lease names the holder, the write address leads to it at
-// the same term, and it says itself that it lets applications in. No answer means that nobody knows.
+// servingClaim rests on witnesses that must agree: the lease names the holder, the write address leads to it at the
+// same term, it says itself that it lets applications in, and enough members follow it for a write to be acknowledged.
+// No answer means that nobody knows.
 func servingClaim(snapshot database.Snapshot) condition.Claim {
 	const typ = v1alpha1.ConditionServing
 	lease, route := snapshot.Lease, snapshot.Route
 	holder, found := snapshot.Instance(lease.Holder)
 	switch {
+	case snapshot.Spec.Hibernated && !anyPod(snapshot):
+		return condition.False(typ, reasonHibernated, "the database sleeps; set spec.hibernated to false to wake it")
 	case snapshot.LeaseLost():
-		return condition.Unknown(typ, "LeaseLost", "the lease is not the one that the agents agree by")
+		return servingWithoutLease(snapshot)
 	case lease.Holder == "":
 		return condition.False(typ, reasonNoPrimary, "no instance holds the lease")
-	case lease.Expired && found && serves(snapshot, holder):
-		return condition.Unknown(typ, reasonLeaseExpired, holder.Name+" says that it accepts writes, but its lease has ended")
-	case lease.Expired:
-		return condition.False(typ, reasonLeaseExpired, "the lease of "+lease.Holder+" has ended, and nobody has it yet")
 	case !found || holder.Pod == nil || holder.Pod.Stuck != "":
 		return condition.False(typ, reasonNoPrimary, lease.Holder+" holds the lease, and no PostgreSQL runs there")
 	case !holder.Report.Reachable:
-		return condition.Unknown(typ, "AgentUnreachable", "the agent of "+lease.Holder+" gives no report")
+		return servingUnheard(snapshot)
+	case !serves(snapshot, holder) && lease.Expired:
+		return condition.False(typ, reasonLeaseExpired, "the lease of "+lease.Holder+" has ended, and nobody has it yet")
 	case !serves(snapshot, holder):
 		return condition.False(typ, reasonNotOpen, holder.Name+" holds the lease and does not accept writes yet")
+	case holder.Report.Full:
+		return condition.False(typ, "VolumeFull", "the volume of "+holder.Name+" is full, and writes are refused; "+
+			"raise spec.storage.size")
 	case route.Target != holder.Name || route.Term != lease.Term:
 		return condition.False(typ, reasonNotRouted, "the write address does not lead to "+holder.Name+" yet")
 	}
-	return condition.True(typ, reasonAccepting, holder.Name+" accepts writes")
+	return servingQuorum(snapshot)
+}
+
+// servingQuorum says whether a write that reaches the primary is acknowledged: that takes W members.
+func servingQuorum(snapshot database.Snapshot) condition.Claim {
+	const typ = v1alpha1.ConditionServing
+	lease := snapshot.Lease
+	following, unheard := 1, 0
+	for _, instance := range snapshot.Instances {
+		switch {
+		case instance.Name == lease.Holder || !lease.HasMember(instance.Name) || instance.Pod == nil:
+		case !instance.Report.Reachable:
+			unheard++
+		case instance.Report.Streams:
+			following++
+		}
+	}
+	switch {
+	case following >= lease.W:
+		return condition.True(typ, reasonAccepting, lease.Holder+" accepts writes")
+	case following+unheard >= lease.W:
+		return condition.Unknown(typ, reasonWritesWait, fmt.Sprintf(
+			"%s accepts writes, and each needs %d copies; the agents that could tell give no report", lease.Holder, lease.W))
+	}
+	return condition.False(typ, reasonWritesWait, fmt.Sprintf(
+		"writes wait: each needs %d copies, and only %d members are there", lease.W, following))
+}
+
+// servingUnheard judges by others when the holder's own agent gives no report. A lease that is renewed, or a replica
+// that still gets its log, shows that the holder is there, and not what it does.
+func servingUnheard(snapshot database.Snapshot) condition.Claim {
+	const typ = v1alpha1.ConditionServing
+	lease := snapshot.Lease
+	followed := slices.ContainsFunc(snapshot.Instances, func(instance database.Instance) bool {
+		return instance.Report.Reachable && instance.Report.Streams && instance.Report.Term == lease.Term
+	})
+	if lease.Expired && !followed {
+		return condition.False(typ, reasonLeaseExpired, "the lease of "+lease.Holder+" has ended, and nobody has it yet")
+	}
+	return condition.Unknown(typ, "AgentUnreachable", "the agent of "+lease.Holder+" gives no report")
+}
+
+// servingWithoutLease believes the agents alone: a holder goes on by the promises of the others.
+func servingWithoutLease(snapshot database.Snapshot) condition.Claim {
+	const typ = v1alpha1.ConditionServing
+	if name := soleServer(snapshot); name != "" && snapshot.Route.Target == name {
+		return condition.True(typ, reasonAccepting, name+" accepts writes, by the promises of the others")
+	}
+	return condition.Unknown(typ, "LeaseLost", "the lease is not the one that the agents agree by")
+}
+
+// soleServer is the one instance that says that it takes writes, empty if there is none or more than one.
+func soleServer(snapshot database.Snapshot) string {
+	var found []string
+	for _, instance := range snapshot.Instances {
+		report := instance.Report
+		if report.Reachable && report.State == string(wire.StateRunning) && report.Role == string(wire.RolePrimary) &&
+			report.Serving {
+			found = append(found, instance.Name)
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
+}
+
+func anyPod(snapshot database.Snapshot) bool {
+	return slices.ContainsFunc(snapshot.Instances, func(instance database.Instance) bool { return instance.Pod != nil })
 }
 
 // serves says that an instance is the primary at the term of the lease, by its own word.
@@ -113,11 +190,12 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 // does a template that only a new version of Meridian has changed.
 func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Verb {
-	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.EndRequest:
+	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.EndRequest,
+		database.AdoptLease:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)
-		return action.Kind != database.KindSet || instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)
+		return action.Kind != database.KindSet || instance.Set == nil || !render.SameWish(snapshot.Spec, instance.Set.Wish)
 	case database.StoreCertificates:
 		return !snapshot.Certificates.Leaf.Exists
 	default:

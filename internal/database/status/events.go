@@ -16,7 +16,7 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 		if result.Wrote {
 			told = tell(told, doneEvent(result.Action))
 		}
-		if result.Refused != "" {
+		if result.Refused != "" && result.Action.Verb == database.SwitchOver && !asked(pass.Snapshot, result.Action) {
 			told = tell(told, Event{Warning: true, Reason: "SwitchoverRefused", Action: string(result.Action.Verb),
 				Note: result.Action.Name + ": " + result.Refused})
 		}
@@ -38,6 +38,11 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 		told[i].Note = cut(told[i].Note)
 	}
 	return told
+}
+
+// asked says that a switchover is that of a user's request: how that ends is told when it does.
+func asked(snapshot database.Snapshot, action database.Action) bool {
+	return snapshot.Request != nil && snapshot.Request.ID == action.Request
 }
 
 // cut keeps a note within what the API server accepts; a longer one would be lost as a whole.
@@ -62,11 +67,13 @@ func tell(told []Event, event Event) []Event {
 }
 
 var doneReasons = map[database.Verb]string{
-	database.Create: "Created", database.Update: "Updated", database.Grow: "Grown",
+	database.Create: "Created", database.Remove: "Removed", database.Update: "Updated", database.Grow: "Grown",
 	database.StoreRecord:   "RecordStored",
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
 	database.Guard: "Guarded", database.Release: "Released",
 	database.CreateLease: "LeaseCreated", database.FreeLease: "LeaseFreed",
+	database.ResizePod: "PodResized", database.LabelPod: "PodLabelled",
+	database.RestartServer: "ServerRestarted", database.ReplacePod: "PodReplaced", database.AdoptLease: "LeaseAdopted",
 	database.SetInstances: "InstancesChanged", database.TellPod: "SettingsTold",
 	database.NoteRequest: "SwitchoverRequested", database.EndRequest: "SwitchoverDone",
 	database.SwitchOver: "SwitchoverAsked",

@@ -19,6 +19,8 @@ const (
 	reasonChanging       condition.Reason = "Changing"
 	reasonDeleting       condition.Reason = "Deleting"
 	reasonPlanRefused    condition.Reason = "PlanRefused"
+	reasonHibernated     condition.Reason = "Hibernated"
+	reasonWritesWait     condition.Reason = "WritesWait"
 	reasonWriteFailed    condition.Reason = "WriteFailed"
 	reasonWriteRefused   condition.Reason = "WriteRefused"
 )
@@ -69,12 +71,25 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "DurabilityReduced", Means: "an acknowledged write is worth less than was asked for"},
 	condition.Entry{Reason: "NodeAway", Means: "the node of an instance is not ready"},
 	condition.Entry{Reason: "NoCopyToCloneFrom", Means: "an instance is lost, and no primary serves to clone from"},
+	condition.Entry{Reason: "ReplacementsLost", Means: "instances that took the place of lost ones are lost too"},
 	condition.Entry{Reason: "ReplacementJoining", Means: "a lost instance stays until another one has its copy"},
 	condition.Entry{Reason: "TooFewCopies", Means: "an instance is not taken away because the others would be too few"},
 	condition.Entry{Reason: "PrimaryUnclear", Means: "no primary serves, so nothing is taken away"},
 	condition.Entry{Reason: "PrimaryLeaving", Means: "the primary is to leave and has to hand over first"},
 	condition.Entry{Reason: "MemberLeaving", Means: "writes are counted on the copy of an instance that is to leave"},
 	condition.Entry{Reason: "InstanceLeaving", Means: "an instance that is no longer wanted is being deleted"},
+	condition.Entry{Reason: "ResizeDeferred", Means: "the node of an instance has no room for the wanted size now"},
+	condition.Entry{Reason: "ContainerResizing", Means: "the kubelet gives a container another size"},
+	condition.Entry{Reason: "MemoryShrinking", Means: "a container shrinks when its server has smaller buffers"},
+	condition.Entry{Reason: "Hibernating", Means: "the instances of a database that is to sleep are being stopped"},
+	condition.Entry{Reason: reasonHibernated, Means: "the database sleeps: no instance runs, and its volumes are kept"},
+	condition.Entry{Reason: reasonWritesWait, Means: "too few members follow the primary, so that writes wait"},
+	condition.Entry{Reason: "LibraryChanged", Means: "a library has another version than when indexes were built with it"},
+	condition.Entry{Reason: "Rolling", Means: "an instance is restarted for a change that was asked for"},
+	condition.Entry{Reason: "RollWaiting", Means: "the next restart of a change waits until the other instances are well"},
+	condition.Entry{Reason: "RollStopped", Means: "a change has done harm to one instance and goes no further"},
+	condition.Entry{Reason: "TemplateRefused", Means: "the API server does not take a pod from the wanted template"},
+	condition.Entry{Reason: "SwitchoverRefused", Means: "the agent of the primary does not hand over yet"},
 	condition.Entry{Reason: "SwitchingOver", Means: "another primary was asked for"},
 	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
 	agentEntry(wire.ReasonVolumeEmpty, "the database has had data once, and this volume has none"),
@@ -110,6 +125,11 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonCopying, "the data of the primary is being copied to the instance"),
 	agentEntry(wire.ReasonUpstreamMissing, "the primary that the instance shall follow does not answer"),
 	agentEntry(wire.ReasonPromoting, "the instance is about to become the primary"),
+	agentEntry(wire.ReasonVolumeFull, "there is hardly room on a volume, so that writes are refused or the server waits"),
+	agentEntry(wire.ReasonRestarting, "the server is started anew, or waits for a switchover before"),
+	agentEntry(wire.ReasonRouteMissing, "the endpoints of the write address are gone"),
+	agentEntry(wire.ReasonFactsOld, "what the agent knows of its server is too old to act on"),
+	agentEntry(wire.ReasonCutOff, "the primary reaches the API server and none of the other members"),
 	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
 )
 

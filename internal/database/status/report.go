@@ -88,13 +88,20 @@ func replicas(snapshot database.Snapshot) string {
 	return fmt.Sprintf("%d/%d", ready, max(snapshot.Spec.Instances, 1)-1)
 }
 
-// primary is the instance that takes writes now: by the lease, and by its own word.
+// primary is the instance that takes writes now: by the lease, and by its own word. One whose agent gives no report is
+// still the primary as long as it renews its lease and the write address leads to it.
 func primary(snapshot database.Snapshot) string {
-	holder, _ := snapshot.Instance(snapshot.Lease.Holder)
-	if snapshot.Lease.Expired || !serves(snapshot, holder) {
-		return ""
+	lease := snapshot.Lease
+	holder, _ := snapshot.Instance(lease.Holder)
+	unheard := holder.Pod != nil && holder.Pod.Ready && !holder.Report.Reachable && !lease.Expired &&
+		snapshot.Route.Target == holder.Name && snapshot.Route.Term == lease.Term
+	switch {
+	case snapshot.LeaseLost():
+		return soleServer(snapshot)
+	case serves(snapshot, holder) || unheard:
+		return holder.Name
 	}
-	return holder.Name
+	return ""
 }
 
 // durability is what an acknowledged write is worth now, by the record that the agents keep.

@@ -26,6 +26,8 @@ type Actor struct {
 	Turn func(serial uint64, act func() error) error
 	// Fenced says that by this standing nothing is taken from another server any more.
 	Fenced func(serial uint64) bool
+	// Yield asks the loop of the lease to give the place away, for the restart with this token.
+	Yield func(token string)
 	// Asked gets what an upstream said of itself.
 	Asked func(postgres.Upstream)
 	// Rewinding gets what the marker of a rewind was written for.
@@ -68,7 +70,8 @@ func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan postgres.
 
 func standsAlone(action postgres.Action) bool {
 	switch action.(type) {
-	case postgres.CreateExtension, postgres.UpdateExtension, postgres.SetPassword, postgres.KeepPlaces:
+	case postgres.CreateExtension, postgres.UpdateExtension, postgres.SetPassword, postgres.KeepPlaces,
+		postgres.KeepReserve, postgres.NoteLibraries:
 		return true
 	}
 	return false
@@ -141,9 +144,6 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 		return a.Ports.Runner.Reload()
 	case postgres.FollowNobody:
 		return a.followNobody(action)
-	case postgres.GiveUp:
-		a.Jobs.GiveUp(action.Kind)
-		return nil
 	case postgres.RecordRewound:
 		// From now on it is a replica's copy.
 		if err := a.Ports.Disk.Standby(true); err != nil {
@@ -155,6 +155,26 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 	case postgres.Discard, postgres.Clone, postgres.Rewind, postgres.AskUpstream:
 		return a.copying(standing, action)
 	default:
+		return a.aside(ctx, action)
+	}
+}
+
+// aside carries out what touches neither the server nor its files.
+func (a *Actor) aside(ctx context.Context, action postgres.Action) error {
+	switch action := action.(type) {
+	case postgres.GiveUp:
+		a.Jobs.GiveUp(action.Kind)
+		return nil
+	case postgres.SpendReserve:
+		return a.Ports.Disk.SpendReserve()
+	case postgres.KeepReserve:
+		return a.Ports.Disk.KeepReserve()
+	case postgres.AskToYield:
+		if a.Yield != nil {
+			a.Yield(action.Token)
+		}
+		return nil
+	default:
 		return a.inside(ctx, action)
 	}
 }
@@ -165,7 +185,7 @@ func (a *Actor) note(ctx context.Context, action postgres.Action) error {
 		case postgres.RecordInitialised:
 			record.SystemIdentifier, record.InProgress = action.SystemIdentifier, ""
 		case postgres.RecordSettings:
-			record.Settings = &action.Settings
+			record.Settings, record.Kept = &action.Settings, action.Kept
 		case postgres.RecordRefused:
 			record.Refused = &action.Refused
 		case postgres.RecordApplication:
@@ -196,6 +216,8 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 			return sql.UpdateExtension(ctx, action.Database, action.Name, action.To)
 		})
 		return nil
+	case postgres.NoteLibraries:
+		return sql.NoteLibraries(ctx, action.Database, action.Versions)
 	case postgres.CreateAgents:
 		return sql.CreateAgents(ctx)
 	case postgres.KeepPlaces:

@@ -62,6 +62,7 @@ func (j *Jobs) enter(kind postgres.JobKind, purpose string, cancel context.Cance
 	}
 	j.jobs[kind] = current
 	current.Running, current.cancel = true, cancel
+	current.Began, current.Done, current.Total = j.Clock.Now(), 0, 0
 	j.done.Add(1)
 	return current
 }
@@ -78,6 +79,15 @@ func (j *Jobs) end(ended *job, err error) {
 	j.mutex.Unlock()
 	if j.Ended != nil {
 		j.Ended()
+	}
+}
+
+// Progress notes how far a job has come that goes on.
+func (j *Jobs) Progress(kind postgres.JobKind, done, total int64) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if current := j.jobs[kind]; current != nil && current.Running {
+		current.Done, current.Total = done, total
 	}
 }
 

@@ -140,7 +140,7 @@ func (a *Actor) startReplica(action postgres.StartServer) error {
 	if err := a.Ports.Disk.Standby(true); err != nil {
 		return err
 	}
-	return a.Ports.Runner.Start(action.Mark)
+	return a.Ports.Runner.Start(action.Mark, action.Restart)
 }
 
 // startPrimary demands the whole configuration: without it, nobody knows which quorum the files name (Q2).
@@ -152,7 +152,7 @@ func (a *Actor) startPrimary(standing tenure.Standing, action postgres.StartServ
 		if err := a.Ports.Disk.Standby(false); err != nil {
 			return err
 		}
-		return a.Ports.Runner.Start(action.Mark)
+		return a.Ports.Runner.Start(action.Mark, action.Restart)
 	})
 }
 
@@ -210,7 +210,9 @@ func (a *Actor) copying(standing tenure.Standing, action postgres.Action) error 
 		a.Jobs.Begin(postgres.JobDiscard, essence, copies.Discard)
 	case postgres.Clone:
 		a.Jobs.Begin(postgres.JobClone, essence, func(ctx context.Context) error {
-			return copies.Clone(ctx, action.Source)
+			return copies.Clone(ctx, action.Source, func(done, total int64) {
+				a.Jobs.Progress(postgres.JobClone, done, total)
+			})
 		})
 	case postgres.Rewind:
 		a.Jobs.Begin(postgres.JobRewind, essence, func(ctx context.Context) error {

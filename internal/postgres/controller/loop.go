@@ -46,6 +46,11 @@ type Loop struct {
 	// Authority is asked before what cannot be taken back. It is set before Run.
 	Authority tenure.Authority
 	Log       logr.Logger
+	// Instant reads the clock of the loop of the lease, for how old the facts are. It may be nil. It is set before Run.
+	Instant func() tenure.Instant
+	// Yield asks for another primary, so that the server here can be started anew with this token. It may be nil, and
+	// must not wait. It is set before Run.
+	Yield func(token string)
 
 	observer *observe.Observer
 	actor    *act.Actor
@@ -56,9 +61,10 @@ type Loop struct {
 
 	state    atomic.Pointer[State]
 	engine   atomic.Pointer[tenure.Engine]
-	replayed atomic.Uint64 // How far the log was replayed, which saves time when its end is looked for.
-	last     string        // What was told last.
-	plan     string        // The last plan, and how often it was the same before.
+	replayed atomic.Uint64  // How far the log was replayed, which saves time when its end is looked for.
+	last     string         // What was told last.
+	looked   tenure.Instant // When the present pass began to look.
+	plan     string         // The last plan, and how often it was the same before.
 	repeated int
 	vain     vain
 	answered string // The start of the server that answered last, and when.
@@ -121,6 +127,12 @@ func New(ports postgres.Ports, who Identity, log logr.Logger) *Loop {
 			log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
 		},
 	}
+	l.actor.Yield = func(token string) {
+		l.observer.Asking(token)
+		if l.Yield != nil {
+			l.Yield(token)
+		}
+	}
 	if ports.Subscribe != nil {
 		ports.Subscribe(l.Wake)
 	}
@@ -148,18 +160,34 @@ const (
 	longest = 10 * time.Second
 	// leading is between two passes of a primary, or of an instance that is becoming another: others wait for its facts.
 	leading = 150 * time.Millisecond
-	// patient is how long a server may be slow.
-	patient = 5 * time.Second
+	// patient is how long a server may be slow, and doubtful how long it may be so and be said to serve.
+	patient  = 5 * time.Second
+	doubtful = 1500 * time.Millisecond
+	// stale is how old a report may be and still say that applications are served.
+	stale = 2500 * time.Millisecond
 	// passLimit bounds a pass. Making a data directory takes its time.
 	passLimit = 5 * time.Minute
 )
 
-// State returns what the last pass has shown; ok is false before the first.
+// State returns what the last pass has shown; ok is false before the first. A pass that a server holds up for long
+// shows nothing new, so what it showed last is in doubt.
 func (l *Loop) State() (state State, ok bool) {
-	if shown := l.state.Load(); shown != nil {
-		return *shown, true
+	shown := l.state.Load()
+	if shown == nil {
+		return State{}, false
 	}
-	return State{}, false
+	if l.ports.Clock.Now().Sub(shown.At) >= stale {
+		return shown.inDoubt(), true
+	}
+	return *shown, true
+}
+
+// inDoubt is the state of a server that has not answered for a while. That a primary is not ready takes nothing from
+// it, and is how others come to know that they had better ask.
+func (s State) inDoubt() State {
+	s.Report.Serving = false
+	s.Ready = s.Ready && s.Report.Role != wire.RolePrimary
+	return s
 }
 
 // Wake asks for a pass before the next is due. It may be called from any goroutine.
@@ -217,6 +245,9 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 	look := ctx
 	ctx, told := l.begin(ctx)
 	told.Stopping = stopping
+	if l.Instant != nil {
+		l.looked = l.Instant()
+	}
 	snapshot := l.observer.Look(look, told)
 	decided := plan.Decide(snapshot)
 	l.replayed.Store(snapshot.Server.Replication.Replayed)
@@ -310,13 +341,17 @@ func (l *Loop) show(snapshot postgres.Snapshot, decided postgres.Plan, outcome p
 	slow := l.slow(snapshot)
 	if before := l.state.Load(); before != nil && before.Ready && slow {
 		state.Report, state.Ready = before.Report, true
+		if snapshot.Now.Sub(l.answer) >= doubtful {
+			state = state.inDoubt()
+		}
 	}
 	l.state.Store(&state)
 	engine := status.Engine(snapshot, l.vain.text())
+	engine.At = l.looked
 	if before := l.engine.Load(); before != nil && engine.Leading == nil && snapshot.KnownStart() != "" &&
 		before.Leading != nil && before.Leading.Start == snapshot.KnownStart() {
 		// A primary that does not answer for a moment still is one. When it hangs, the probe tells.
-		engine.Leading = before.Leading
+		engine.Leading, engine.At = before.Leading, before.At
 	}
 	if before := l.engine.Load(); before != nil && snapshot.Volume.Problem != "" && engine.Incarnation == "" {
 		// A look that failed does not make it another copy.

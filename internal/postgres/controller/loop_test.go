@@ -200,6 +200,62 @@ func TestAFullVolume(t *testing.T) {
 	}
 }
 
+// With a little room a primary takes no writes; without any it ends, starts once more with the reserve, and then waits.
+// Room alone brings everything back.
+func TestAFullVolumeHasAReserve(t *testing.T) {
+	const mib = 1 << 20
+	w := newWorld(t)
+	w.size, w.free = 1024*mib, 512*mib
+	loop := w.settle(w.loop())
+	if w.reserve != postgres.ReserveSize {
+		t.Fatalf("the reserve has %d bytes: %v", w.reserve, w.trace)
+	}
+	w.free = w.reserve + 20*mib
+	w.settle(loop)
+	state, _ := loop.State()
+	if !w.readOnly || !state.Ready || state.Report.Reason != wire.ReasonVolumeFull || w.starts != 1 {
+		t.Errorf("read-only %t after %d starts, state %+v", w.readOnly, w.starts, state)
+	}
+	w.running, w.free = false, w.reserve
+	w.settle(loop)
+	state, _ = loop.State()
+	if !w.running || !w.readOnly || !state.Ready || w.reserve > 0 || w.starts != 2 {
+		t.Errorf("running %t, read-only %t, reserve %d, starts %d, state %+v", w.running, w.readOnly, w.reserve, w.starts,
+			state)
+	}
+	w.running, w.free = false, 0
+	for range 10 {
+		w.pass(loop)
+	}
+	state, _ = loop.State()
+	if w.running || w.starts != 2 || state.Report.Reason != wire.ReasonVolumeFull ||
+		state.Report.State != wire.StateStarting || loop.Facts().CannotLead == "" {
+		t.Errorf("%d starts, state %+v, facts %+v", w.starts, state, loop.Facts())
+	}
+	w.free = 512 * mib
+	w.settle(loop)
+	if state, _ := loop.State(); !well(state) || w.readOnly || w.starts != 3 || w.reserve == 0 {
+		t.Errorf("read-only %t after %d starts, reserve %d, state %+v", w.readOnly, w.starts, w.reserve, state)
+	}
+}
+
+// A token is one new start, whatever else goes on, and a start that comes for another reason counts.
+func TestATokenIsOneStart(t *testing.T) {
+	w := newWorld(t)
+	loop := w.settle(w.loop())
+	w.settings.Restarts = []wire.Restart{{Instance: "cities-1", Token: "t1"}, {Instance: "cities-2", Token: "t9"}}
+	w.settle(loop)
+	if state, _ := loop.State(); !well(state) || w.starts != 2 || state.Report.Restart != "t1" {
+		t.Errorf("%d starts, state %+v", w.starts, state)
+	}
+	w.running = false
+	w.settings.Restarts[0].Token = "t2"
+	w.settle(loop)
+	if state, _ := loop.State(); !well(state) || w.starts != 3 || state.Report.Restart != "t2" {
+		t.Errorf("%d starts, state %+v", w.starts, state)
+	}
+}
+
 // A first start without files of our own does not happen: initdb's let nobody in, and know nothing of TLS.
 func TestAFullVolumeDoesNotStartWithForeignFiles(t *testing.T) {
 	w := newWorld(t)
@@ -214,6 +270,46 @@ func TestAFullVolumeDoesNotStartWithForeignFiles(t *testing.T) {
 	}
 	if state, _ := loop.State(); w.running || state.Report.Reason != wire.ReasonActionFailed {
 		t.Errorf("running %t, state %+v", w.running, state)
+	}
+}
+
+// A look at the volume that fails does not make it another copy, and does not end a server that runs.
+func TestAnUnreadableVolumeIsTheSameCopy(t *testing.T) {
+	w := newWorld(t)
+	loop := w.settle(w.loop())
+	before := loop.Facts()
+	w.unreadable = true
+	w.pass(loop)
+	facts := loop.Facts()
+	if facts.Incarnation != before.Incarnation || facts.Incarnation == "" ||
+		facts.SystemIdentifier != before.SystemIdentifier || facts.Data != tenure.DataUnknown || !w.running {
+		t.Errorf("before %+v, then %+v, running %t", before, facts, w.running)
+	}
+}
+
+// A disk that stands still gives no answer, and does not hold up the loop of the lease either (F1).
+func TestAFenceIsBounded(t *testing.T) {
+	w := newWorld(t)
+	loop := w.settle(w.loop())
+	w.running, w.volume.data.Standby = false, true
+	w.standstill = make(chan struct{})
+	defer close(w.standstill)
+	begin := time.Now()
+	if position, err := loop.Fence(context.Background()); err == nil || time.Since(begin) > 3*time.Second {
+		t.Errorf("position %s, error %v after %s", position, err, time.Since(begin))
+	}
+}
+
+// A plan whose effect does not show is tried with growing pauses, but not by a primary: others wait for its facts.
+func TestAPrimaryIsNotPatient(t *testing.T) {
+	w := newWorld(t)
+	loop := w.settle(w.loop())
+	w.full = true
+	w.settings.Parameters = []wire.Parameter{{Name: "work_mem", Value: "9MB"}}
+	for range 12 {
+		if _, next := loop.Pass(context.Background(), false); next > 500*time.Millisecond {
+			t.Errorf("the next pass is in %s", next)
+		}
 	}
 }
 

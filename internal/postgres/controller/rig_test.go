@@ -126,6 +126,9 @@ func programs() string {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	// Once there is a supervisor, it reaps every child.
+	output, err := exec.Command(filepath.Join(programs(), "postgres"), "--version").Output()
+	must(t, err)
 	supervisor, err := supervise.New()
 	must(t, err)
 	folder, err := os.MkdirTemp("", "rig-")
@@ -138,8 +141,6 @@ func newRig(t *testing.T) *rig {
 		supervisor.Close()
 		_ = os.RemoveAll(folder)
 	})
-	output, err := exec.Command(filepath.Join(programs(), "postgres"), "--version").Output()
-	must(t, err)
 	var major int
 	_, err = fmt.Sscanf(string(output), "postgres (PostgreSQL) %d", &major)
 	must(t, err)
@@ -176,18 +177,22 @@ func (r *rig) add(number int) *instance {
 	for _, name := range []string{"volume", "run", "settings", "app", "tls"} {
 		must(r.t, os.MkdirAll(filepath.Join(i.folder, name), 0o755))
 	}
-	leaf, _ := r.state.Leaf("instance")
-	certificate, key, err := leaf.Encode()
-	must(r.t, err)
-	i.write("tls", wire.KeyCertificate, certificate)
-	i.write("tls", wire.KeyPrivateKey, key)
-	i.write("tls", wire.KeyAuthority, r.state.Bundle())
+	i.mountCertificate()
 	i.write("app", wire.KeyPassword, []byte("secret"))
 	i.configure()
 	r.all[i.name] = i
 	i.start()
 	r.t.Cleanup(i.stop)
 	return i
+}
+
+func (i *instance) mountCertificate() {
+	leaf, _ := i.state.Leaf("instance")
+	certificate, key, err := leaf.Encode()
+	must(i.t, err)
+	i.write("tls", wire.KeyCertificate, certificate)
+	i.write("tls", wire.KeyPrivateKey, key)
+	i.write("tls", wire.KeyAuthority, i.state.Bundle())
 }
 
 func (i *instance) configure() {

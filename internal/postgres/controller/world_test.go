@@ -31,7 +31,12 @@ type world struct {
 	databases int
 	// full says that nothing can be written to the volume.
 	full bool
-	news int // Incarnations that were ever drawn.
+	// size and free are those of the volume, with what is held back; size is 0 for a volume without bounds.
+	size, free, reserve uint64
+	news                int // Incarnations that were ever drawn.
+	// unreadable says that the volume cannot be read; standstill is closed when the disk moves again, nil if it does.
+	unreadable bool
+	standstill chan struct{}
 
 	volume struct {
 		record *postgres.Record
@@ -48,8 +53,15 @@ type world struct {
 
 	locked  bool
 	running bool
-	starts  int
-	loaded  map[string]string // The files as the server has loaded them.
+	// mute says that the server does not answer; passed is how much time has.
+	mute   bool
+	passed time.Duration
+	starts int
+	// restarted is the token that the server was started by.
+	restarted string
+	loaded    map[string]string // The files as the server has loaded them.
+	// readOnly says that these let nobody write.
+	readOnly bool
 
 	// standing is what the instance is told to be, facts what it said last.
 	standing tenure.Standing
@@ -202,7 +214,7 @@ func (w *world) pass(loop *controller.Loop) (died bool) {
 	return false
 }
 
-func (w *world) Now() time.Time { return time.Unix(1_800_000_000, 0) }
+func (w *world) Now() time.Time { return time.Unix(1_800_000_000, 0).Add(w.passed) }
 
 func (w *world) Settings() (wire.Settings, error) { return w.settings, nil }
 
@@ -217,7 +229,11 @@ func (w *world) InstallCertificate(identity string) error {
 func (w *world) Password() (string, error) { return w.password, nil }
 
 func (w *world) Look(context.Context) (postgres.Volume, postgres.Data) {
+	if w.unreadable {
+		return postgres.Volume{Problem: "input/output error"}, postgres.Data{Presence: postgres.DataAbsent}
+	}
 	volume := postgres.Volume{Lock: postgres.LockFree}
+	volume.Room = postgres.Room{Size: w.size, Free: w.free - min(w.free, w.reserve), Reserve: w.reserve}
 	if w.locked {
 		volume.Lock = postgres.LockOurs
 	}
@@ -244,7 +260,7 @@ func (w *world) WriteRecord(record postgres.Record) error {
 	if _, err := record.Encode(); err != nil {
 		return err
 	}
-	if w.full {
+	if w.noRoom() {
 		return errNoRoom
 	}
 	return w.effect("record", func() { w.volume.record = &record })
@@ -265,11 +281,13 @@ func (w *world) Initialise(_ context.Context, how postgres.Initialise) error {
 }
 
 func (w *world) WriteFile(file postgres.Content) error {
-	if w.full {
+	if w.noRoom() {
 		return errNoRoom
 	}
 	return w.effect("write "+file.Name, func() { w.volume.files[file.Name] = file.Text })
 }
+
+func (w *world) noRoom() bool { return w.full || w.size > 0 && w.free <= w.reserve }
 
 func (w *world) TightenMode() error {
 	return w.effect("chmod", func() { w.volume.data.Private = true })
@@ -288,6 +306,9 @@ func (w *world) LendKey(string) error { return nil }
 func (w *world) TakeKeysBack() error { return nil }
 
 func (w *world) Position(uint64) (tenure.Position, error) {
+	if w.standstill != nil {
+		<-w.standstill
+	}
 	return tenure.Position{Timeline: 1, LSN: 1}, nil
 }
 
@@ -301,6 +322,12 @@ func (w *world) Standby(replica bool) error {
 }
 
 func (w *world) Reserve(int) error { return errors.New("nobody asked for it") }
+
+func (w *world) SpendReserve() error { return w.effect("spend", func() { w.reserve = 0 }) }
+
+func (w *world) KeepReserve() error {
+	return w.effect("reserve", func() { w.reserve = postgres.ReserveSize })
+}
 
 func (w *world) Withdraw(int) error { return nil }
 
@@ -324,7 +351,7 @@ func (probe) Hung() bool { return false }
 type process struct{ *world }
 
 func (w process) Look() postgres.Process {
-	return postgres.Process{Running: w.running, Start: fmt.Sprintf("s%d", w.starts)}
+	return postgres.Process{Running: w.running, Start: fmt.Sprintf("s%d", w.starts), Restart: w.restarted}
 }
 
 func (w process) Promote() error { return errors.New("nobody asked for it") }
@@ -338,13 +365,14 @@ func (w process) Kill() error {
 	return nil
 }
 
-func (w process) Start(string) error {
+func (w process) Start(_, restart string) error {
 	if w.volume.record == nil || w.volume.record.InProgress != "" || w.volume.data.PIDFile || w.installed == "" {
 		w.t.Errorf("a start with record %+v, data %+v, certificate %q", w.volume.record, w.volume.data, w.installed)
 	}
 	return w.effect("start", func() {
 		w.world.running, w.volume.data.PIDFile, w.volume.data.State = true, true, "in production"
 		w.world.starts++
+		w.world.restarted = restart
 		w.load()
 	})
 }
@@ -356,7 +384,9 @@ func (w process) load() {
 	}
 }
 
-func (w process) Stop(context.Context) error { return errors.New("nobody asked for it") }
+func (w process) Stop(context.Context) error {
+	return w.effect("stop", func() { w.world.running, w.volume.data.PIDFile = false, false })
+}
 
 func (w process) KillLeftover() error { return nil }
 
@@ -366,7 +396,11 @@ func (w process) Reload() error { return w.effect("reload", w.load) }
 type inside struct{ *world }
 
 func (w inside) Server(context.Context) postgres.Server {
+	if w.mute {
+		return postgres.Server{}
+	}
 	server := postgres.Server{Reachable: true, Version: "17.6", Timeline: 1}
+	w.readOnly = false
 	server.Replication.Roles = w.content.agents
 	for _, text := range w.loaded {
 		for _, line := range lines(text) {
@@ -377,6 +411,10 @@ func (w inside) Server(context.Context) postgres.Server {
 				server.Settings = strings.Trim(value, "'")
 			case render.GateParameter:
 				server.Open = value == "'open'"
+			case render.RoomParameter:
+				server.Full = true
+			case "default_transaction_read_only":
+				w.readOnly = value == "'on'"
 			}
 		}
 	}
@@ -439,6 +477,8 @@ func (w inside) CreateExtension(_ context.Context, _, name string) error {
 
 func (w inside) UpdateExtension(context.Context, string, string, string) error { return nil }
 
+func (w inside) NoteLibraries(context.Context, string, string) error { return nil }
+
 func (w inside) CreateAgents(context.Context) error {
 	return w.effect("agents", func() { w.content.agents = true })
 }
@@ -449,4 +489,4 @@ func (w inside) EndSessions(context.Context) error { return nil }
 
 func (w inside) EndSenders(context.Context, []int) error { return nil }
 
-func (w inside) Checkpoint(context.Context) error { return nil }
+func (w inside) Checkpoint(context.Context) error { return w.effect("checkpoint", func() {}) }

@@ -7,3 +7,12 @@ type Barrier struct{ barrier }
 
 // Look takes the snapshot of a pass.
 func (b *Barrier) Look(s postgres.Snapshot) postgres.Quorum { return b.look(s) }
+
+// Ran is the memory of which copy a server ran on, for the tests.
+type Ran struct{ ran }
+
+// Look takes the snapshot of a pass.
+func (r *Ran) Look(s *postgres.Snapshot) { r.look(s) }
+
+// RememberAhead is a look at a replica.
+func (o *Observer) RememberAhead(server *postgres.Server) { o.rememberAhead(server) }

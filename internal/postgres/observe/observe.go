@@ -35,6 +35,9 @@ type Observer struct {
 	barrier  barrier
 	leading  leading
 	end      end
+	places   places
+	ran      ran
+	place    end
 
 	mutex     sync.Mutex
 	upstream  postgres.Upstream
@@ -42,6 +45,16 @@ type Observer struct {
 	trouble   trouble
 	rewinding string
 	ahead     ahead
+	asking    asking
+}
+
+// ran is the copy that a start of the server was seen to run on.
+type ran struct{ start, incarnation string }
+
+// asking is since when which start has asked to give its place away, and for what.
+type asking struct {
+	start, token string
+	since, last  time.Time
 }
 
 // ahead is where the sender was when it last told, by timeline.

@@ -32,6 +32,17 @@ func (o *Observer) Rewinding(essence string) {
 	o.rewinding = essence
 }
 
+// Asking takes that this start of the server has asked to give its place away for a restart, from any goroutine.
+func (o *Observer) Asking(token string) {
+	start, now := o.Ports.Runner.Look().Start, o.Ports.Clock.Now()
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.asking.start != start || o.asking.token != token {
+		o.asking = asking{start: start, token: token, since: now}
+	}
+	o.asking.last = now
+}
+
 // rememberAhead keeps where the sender was: once it is dead, the server does not know any more.
 func (o *Observer) rememberAhead(server *postgres.Server) {
 	if o.ahead.timeline != server.Timeline {
@@ -47,13 +58,18 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	s.Upstream = o.upstream
 	s.Rewinding = o.rewinding
 	promoted := o.promotion
+	if o.asking.start == s.Process.Start && s.Process.Running {
+		s.Asked, s.AskedLast = o.asking.since, o.asking.last
+	}
 	o.mutex.Unlock()
 	s.Promoting = s.Process.Running && promoted.start == s.Process.Start && promoted.start != ""
 	s.Data.End = o.endOf(*s)
 	if s.Server.Reachable && s.Server.Replica {
-		s.Server.Replication.Place = o.placeOf(s.Server)
+		s.Server.Replication.Place = o.placeOf(*s)
 		o.rememberAhead(&s.Server)
 	}
+	o.places.look(s)
+	o.ran.look(s)
 	start := s.LeadingStart()
 	if start != "" {
 		if o.leading.start != start {
@@ -72,6 +88,56 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	}
 	o.Ports.Probe.Watch(watched)
 	s.Hung = o.Ports.Probe.Hung()
+}
+
+// look forgets what a server has said of a copy that was replaced since: it would be replaced again and again.
+func (r *ran) look(s *postgres.Snapshot) {
+	if s.Volume.Record == nil {
+		s.Process.Lost = false
+		return
+	}
+	now := ran{start: s.Process.Start, incarnation: s.Volume.Record.Incarnation}
+	if s.Process.Running {
+		*r = now
+	}
+	s.Process.Lost = s.Process.Lost && *r == now
+}
+
+// places remembers which places in the log were those of members, and since when each was used by nobody.
+type places struct {
+	members map[string]bool
+	idle    map[string]time.Time
+}
+
+func (p *places) look(s *postgres.Snapshot) {
+	if !s.Server.Reachable || s.Standing.Role != tenure.RoleLead {
+		return
+	}
+	if p.members == nil {
+		p.members = map[string]bool{}
+	}
+	present := map[string]bool{}
+	for _, member := range s.Standing.Members {
+		p.members[render.Slot(member)], present[render.Slot(member)] = true, true
+	}
+	idle := map[string]time.Time{}
+	facts := &s.Server.Replication
+	for _, name := range facts.Slots {
+		if p.members[name] && !present[name] {
+			facts.Former = append(facts.Former, name)
+		}
+		if slices.Contains(facts.Busy, name) {
+			continue
+		}
+		if idle[name] = p.idle[name]; idle[name].IsZero() {
+			idle[name] = s.Now
+		}
+		if facts.Idle == nil {
+			facts.Idle = map[string]time.Duration{}
+		}
+		facts.Idle[name] = s.Now.Sub(idle[name])
+	}
+	p.idle = idle
 }
 
 // endOf reads the end of the log once for each end of a server or of a job that changes the copy.
@@ -93,17 +159,33 @@ func (o *Observer) endOf(s postgres.Snapshot) *tenure.Position {
 	return o.end.position
 }
 
-// placeOf is where a replica is, by what it says itself: it may be further.
-func (o *Observer) placeOf(server postgres.Server) *tenure.Position {
+// placeOf is how far a replica has come. While it takes the log it says so itself. One that takes none may have come
+// from another timeline than that of its last checkpoint, which is all that it tells, so its log is read.
+func (o *Observer) placeOf(s postgres.Snapshot) *tenure.Position {
+	server := s.Server
 	lsn := max(server.Replication.Received, server.Replication.Replayed)
 	if lsn == 0 {
 		return nil
+	}
+	if !server.Replication.Receiving {
+		return o.readPlace(fmt.Sprint(s.Process.Start, lsn), server.Replication.Replayed)
 	}
 	history, err := o.Ports.Disk.History(server.Timeline)
 	if err != nil {
 		return nil
 	}
 	return &tenure.Position{Timeline: history.At(lsn), LSN: lsn}
+}
+
+func (o *Observer) readPlace(key string, from uint64) *tenure.Position {
+	if o.place.key != key || o.place.position == nil {
+		position, err := o.Ports.Disk.Position(from)
+		if err != nil {
+			return nil
+		}
+		o.place = end{key: key, position: &position}
+	}
+	return o.place.position
 }
 
 // troubleOf keeps in mind what went wrong in a term.

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -103,7 +105,7 @@ func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 		present[extension.Name] = extension
 	}
 	busy := job.Running
-	for _, name := range settings.Extensions {
+	for _, name := range append(slices.Clone(settings.Extensions), related(s, settings.Extensions)...) {
 		extension := present[name]
 		action := extensionAction(settings.Application.Database, name, extension)
 		resting := job.Problem != "" && job.For == name && s.Now.Sub(job.Ended) < extensionPause
@@ -120,6 +122,34 @@ func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 			plan.do(action)
 			busy = true
 		}
+	}
+	return false
+}
+
+// related are parts of PostGIS that somebody has made and nobody has listed: they do not fit another version of it.
+func related(s postgres.Snapshot, listed []string) []string {
+	var names []string
+	for _, extension := range s.Application.Extensions {
+		part := strings.HasPrefix(extension.Name, "postgis_") && extension.Installed != "" && extension.Available != ""
+		if part && !slices.Contains(listed, extension.Name) {
+			names = append(names, extension.Name)
+		}
+	}
+	return names
+}
+
+// noteLibraries notes with which versions the data is written. When they change, what depends on them is told until
+// somebody has rebuilt it and has taken the note away.
+func noteLibraries(s postgres.Snapshot, plan *draft) bool {
+	application := s.Application
+	depends := slices.ContainsFunc(application.Libraries, func(library wire.Library) bool {
+		return len(library.Indexes) > 0 && strings.Contains(application.Versions, library.Name+"=")
+	})
+	if application.Versions != "" && application.Versions != application.Noted && !depends {
+		settings, _ := wanted(s)
+		plan.do(postgres.NoteLibraries{
+			Why: "nothing depends on other versions", Database: settings.Application.Database, Versions: application.Versions,
+		})
 	}
 	return false
 }

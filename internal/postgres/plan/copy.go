@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -92,6 +93,9 @@ func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 		hold.Detail = "the copy is complete, and the lease does not tell of its database"
 	case job.Problem != "" && job.For == postgres.Essence(s.Standing) && left > 0:
 		hold.Detail, hold.Recheck = "the copy failed and is tried again: "+job.Problem, left
+		if strings.Contains(job.Problem, "No space left on device") {
+			hold.Reason = wire.ReasonVolumeFull
+		}
 	case s.Certificate.Installed == "":
 		return installForCopy(s, plan)
 	default:

@@ -169,7 +169,7 @@ func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 	yields := s.Standing.Role == tenure.RoleYield
 	replaced := s.Standing.Role == tenure.RoleFollow && s.Data.Standby
 	again := s.Standing.Role == tenure.RoleLead && s.Data.Standby && s.Data.Timeline == s.Standing.Timeline
-	if has[postgres.StopServer](actions) && !s.Stopping && !yields && !replaced && !again {
+	if has[postgres.StopServer](actions) && !s.Stopping && !yields && !replaced && !again && !restarts(s) {
 		return "a server would be stopped although nobody asked for it"
 	}
 	leads := s.Standing.Role == tenure.RoleLead && s.Server.Timeline == s.Standing.Timeline && s.Trouble == ""
@@ -177,6 +177,19 @@ func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 		return "a server would be killed that is as told"
 	}
 	return ""
+}
+
+// restarts says that a server that leads or follows is older than the wish for a new one.
+func restarts(s postgres.Snapshot) bool {
+	wish := ""
+	switch {
+	case s.Settings.Mounted != nil:
+		wish = s.Settings.Mounted.RestartOf(s.Instance)
+	case s.Volume.Record != nil && s.Volume.Record.Settings != nil:
+		wish = s.Volume.Record.Settings.RestartOf(s.Instance)
+	}
+	role := s.Standing.Role
+	return wish != "" && s.Process.Restart != wish && (role == tenure.RoleLead || role == tenure.RoleFollow)
 }
 
 func doNothingAfterAStop(s postgres.Snapshot, actions []postgres.Action) string {

@@ -340,7 +340,8 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 		postgres.BeginClone{}, postgres.Clone{}, postgres.BeginDiscard{}, postgres.Discard{}, postgres.BeginRewind{},
 		postgres.Rewind{}, postgres.RecordRewound{}, postgres.AskUpstream{}, postgres.FollowUpstream{},
 		postgres.FollowNobody{}, postgres.Promote{}, postgres.KillServer{}, postgres.CreateAgents{}, postgres.KeepPlaces{},
-		postgres.EndSessions{}, postgres.EndSenders{}, postgres.Checkpoint{}, postgres.GiveUp{},
+		postgres.EndSessions{}, postgres.EndSenders{}, postgres.Checkpoint{}, postgres.GiveUp{}, postgres.SpendReserve{},
+		postgres.KeepReserve{}, postgres.AskToYield{}, postgres.NoteLibraries{},
 	} {
 		if verb := fmt.Sprintf("%T", action); verbs[verb] == 0 {
 			t.Errorf("no plan had %s", verb)
@@ -408,6 +409,7 @@ func anySnapshot(random *rand.Rand) postgres.Snapshot {
 	}
 	anyStanding(random, &s)
 	anyReplication(random, &s)
+	anyChange(random, &s)
 	return s
 }
 
@@ -475,6 +477,44 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	if random.IntN(2) == 0 {
 		loadWanted(s)
 	}
+}
+
+// anyChange is what a change of a running database is decided on.
+func anyChange(random *rand.Rand, s *postgres.Snapshot) {
+	if random.IntN(2) == 0 {
+		s.Volume.Room = postgres.Room{
+			Size: 1 << 30, Free: pick(random, uint64(512<<20), 60<<20, 30<<20, 0), Reserve: pick(random, uint64(0), 32<<20),
+		}
+	}
+	s.Server.Full = pick(random, false, true)
+	s.Data.Floors = pick(random, nil, []postgres.Floor{{Name: "max_connections", Value: 200}})
+	s.Server.Own = pick(random, nil, []postgres.Floor{{Name: "max_connections", Value: 100}})
+	s.Application.Versions, s.Application.Noted = pick(random, "", "geos=2"), pick(random, "", "geos=1")
+	if s.Settings.Mounted == nil || random.IntN(2) == 0 {
+		return
+	}
+	s.Settings.Mounted.Restarts = []wire.Restart{{Instance: "cities-1", Token: "t1"}}
+	s.Process.Restart = pick(random, "", "t1")
+	s.AskedLast = pick(random, time.Time{}, s.Now)
+	s.Server.Replication.Senders = pick(random, nil, []postgres.Sender{
+		{PID: 7, Member: wire.Member{Name: "cities-2", Incarnation: "i2"}, Stream: true},
+	})
+	if random.IntN(8) == 0 {
+		beWell(s)
+	}
+}
+
+// beWell makes a primary that lacks nothing: no search by chance alone would come to one.
+func beWell(s *postgres.Snapshot) {
+	kept := *s
+	*s = running()
+	s.Settings.Mounted.Restarts, s.Process.Restart = kept.Settings.Mounted.Restarts, kept.Process.Restart
+	s.AskedLast, s.Server.Replication.Senders = kept.AskedLast, kept.Server.Replication.Senders
+	s.Application = postgres.Application{
+		Known: true, Role: true, Login: true, PasswordMatches: true, Database: true, Versions: kept.Application.Versions,
+		Noted: kept.Application.Noted,
+	}
+	loadWanted(s)
 }
 
 // loadWanted makes the server have loaded what it should, as far as a test can tell: without it no search would come to

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -26,7 +27,10 @@ type fileState struct {
 	Refused []string `json:"refused,omitempty"`
 	// Open says that these files let applications in.
 	Open bool `json:"open,omitempty"`
-	// Upstream is what the file of that name says: right, nobody, or nothing because it is not there.
+	// Raised are the floors of a replica that these files have.
+	Raised []postgres.Floor `json:"raised,omitempty"`
+	// Upstream is what the file of that name says: right, right and unlent if the key that it names is not there,
+	// nobody, or nothing because it is not there.
 	Upstream string `json:"upstream,omitempty"`
 }
 
@@ -64,7 +68,7 @@ func (f fileState) apply(snapshot *postgres.Snapshot) error {
 	if role := snapshot.Standing.Role; role == tenure.RoleLead || role == tenure.RoleYield {
 		current.Quorum = &snapshot.Standing.Setting
 	}
-	current.Open = f.Open
+	current.Open, current.Raised = f.Open, f.Raised
 	old := current
 	current.Certificate, old.Certificate = snapshot.Certificate.Mounted, snapshot.Certificate.Installed
 	if record := snapshot.Volume.Record; record != nil && record.Settings != nil {
@@ -74,7 +78,7 @@ func (f fileState) apply(snapshot *postgres.Snapshot) error {
 		current.Settings = *snapshot.Settings.Mounted
 	}
 	if len(f.Refused) > 0 {
-		current.Refused = f.Refused
+		current.Refused, current.Kept = f.Refused, snapshot.Volume.Record.Kept
 		snapshot.Volume.Record.Refused = &postgres.Refused{Settings: current.Settings.Hash(), Names: f.Refused}
 	}
 	inputs := map[string]render.Input{"current": current, "old": old}
@@ -103,7 +107,7 @@ func (f fileState) apply(snapshot *postgres.Snapshot) error {
 
 func (f fileState) addUpstream(s *postgres.Snapshot) {
 	text := render.Alone()
-	if f.Upstream == "right" {
+	if strings.HasPrefix(f.Upstream, "right") {
 		member := wire.Member{Name: s.Instance, Incarnation: s.Volume.Record.Incarnation}
 		follow := render.Follow{
 			Self: member, Host: render.Host(s.Database, s.Standing.Upstream.Name), Address: s.Standing.UpstreamAddress,
@@ -113,6 +117,9 @@ func (f fileState) addUpstream(s *postgres.Snapshot) {
 			follow.Slot = render.Slot(member)
 		}
 		text = render.Upstream(follow)
+		if f.Upstream == "right" {
+			s.Certificate.Lent = []string{follow.Key}
+		}
 	}
 	if f.Upstream != "" && f.OnDisk != "none" {
 		s.Files = append(s.Files, postgres.File{Name: render.UpstreamFile, Hash: render.Hash(text), Ours: true})

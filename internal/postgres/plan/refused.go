@@ -10,7 +10,8 @@ import (
 )
 
 // A value that PostgreSQL does not accept is harmless while it runs, and keeps it from starting the next time. So it is
-// left out of the files as soon as it is known, and the report tells until the settings are changed.
+// taken out of the files as soon as it is known, in favour of the one before, and the report tells until the settings
+// are changed.
 
 // refusedBefore are the parameters of the wanted settings that are known to be refused.
 func refusedBefore(s postgres.Snapshot) []string {
@@ -22,24 +23,71 @@ func refusedBefore(s postgres.Snapshot) []string {
 	return record.Refused.Names
 }
 
+// inForce are the parameters by the settings of the record: those of them that are refused are as before.
+func inForce(record postgres.Record) []wire.Parameter {
+	if record.Settings == nil {
+		return nil
+	}
+	var all []wire.Parameter
+	refused := record.Refused
+	for _, parameter := range record.Settings.Parameters {
+		if refused == nil || refused.Settings != record.Settings.Hash() || !slices.Contains(refused.Names, parameter.Name) {
+			all = append(all, parameter)
+			continue
+		}
+		for _, kept := range record.Kept {
+			if kept.Name == parameter.Name && !slices.Contains(refused.Bare, kept.Name) {
+				all = append(all, kept)
+			}
+		}
+	}
+	return all
+}
+
+// keptInstead are the values of refused parameters that stay in force.
+func keptInstead(s postgres.Snapshot) []wire.Parameter {
+	refused := refusedBefore(s)
+	var kept []wire.Parameter
+	if len(refused) == 0 {
+		return nil
+	}
+	for _, parameter := range s.Volume.Record.Kept {
+		if slices.Contains(refused, parameter.Name) && !slices.Contains(s.Volume.Record.Refused.Bare, parameter.Name) {
+			kept = append(kept, parameter)
+		}
+	}
+	return kept
+}
+
 // noteRefused records those of the names that are parameters of the user and were not known to be refused. It reports
 // whether there were any. What Meridian itself writes is never left out.
 func noteRefused(s postgres.Snapshot, names []string, plan *draft) bool {
 	settings, _ := wanted(s)
 	before := refusedBefore(s)
 	all := slices.Clone(before)
+	var bare []string
+	if len(before) > 0 {
+		bare = slices.Clone(s.Volume.Record.Refused.Bare)
+	}
+	known := len(all) + len(bare)
 	for _, parameter := range settings.Parameters {
-		if slices.Contains(names, parameter.Name) && !slices.Contains(all, parameter.Name) {
+		switch {
+		case !slices.Contains(names, parameter.Name):
+		case !slices.Contains(all, parameter.Name):
 			all = append(all, parameter.Name)
+		case slices.ContainsFunc(keptInstead(s), func(kept wire.Parameter) bool { return kept.Name == parameter.Name }):
+			// It was not accepted before either, or is not any more.
+			bare = append(bare, parameter.Name)
 		}
 	}
-	if len(all) == len(before) {
+	if len(all)+len(bare) == known {
 		return false
 	}
 	slices.Sort(all)
+	slices.Sort(bare)
 	plan.do(postgres.RecordRefused{
 		Why:     "PostgreSQL does not accept these values, and would not start with them",
-		Refused: postgres.Refused{Settings: settings.Hash(), Names: all},
+		Refused: postgres.Refused{Settings: settings.Hash(), Names: all, Bare: bare},
 	})
 	return true
 }
@@ -71,7 +119,7 @@ func tellOfRefusedParameters(s postgres.Snapshot, plan *draft) bool {
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonParametersRefused,
 			Detail: "PostgreSQL does not accept the value of " + strings.Join(refused, ", ") +
-				": it runs without; change the value, or remove it",
+				": it runs as before; change the value, or remove it",
 		})
 	}
 	if slices.Contains(s.Server.Refused, "") {

@@ -35,6 +35,7 @@ var rules = []rule{
 	rewindTheCopy,    // I2.
 
 	// The files.
+	waitForRoom, // A server that would find no room is not started, and not again and again.
 	closeTheDataDirectory,
 	installTheCertificate,
 	recordNewSettings,
@@ -50,8 +51,12 @@ var rules = []rule{
 	waitForTheServer,
 	checkTheTimeline, // T1: after a promotion, timeline and place of the fork.
 	reloadWhatChanged,
+	tellOfRoom,
 	promoteAReplica, // T1, Q2.
+	restartAStuckReplica,
+	restartWhenAsked,
 	tellOfTheUpstream,
+	keepAReserve,
 
 	// What a primary does for the others.
 	keepPlaces,
@@ -63,6 +68,7 @@ var rules = []rule{
 	makeTheDatabase, // A1: what was made once and is missing is a loss, and not made anew.
 	recordTheApplication,
 	makeExtensions,
+	noteLibraries,
 }
 
 // rule adds actions and holds to the draft. It reports whether the plan ends with it.

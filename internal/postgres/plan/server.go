@@ -45,7 +45,7 @@ func recordNewSettings(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	plan.do(postgres.RecordSettings{
-		Why: "these settings are about to be put in force", Settings: *mounted, Spare: complete(s),
+		Why: "these settings are about to be put in force", Settings: *mounted, Kept: inForce(*record), Spare: complete(s),
 	})
 	return false
 }
@@ -54,18 +54,29 @@ func recordNewSettings(s postgres.Snapshot, plan *draft) bool {
 // PostgreSQL has refused.
 func files(s postgres.Snapshot) ([]postgres.Content, string) {
 	settings, _ := wanted(s)
-	refused := refusedBefore(s)
 	in := render.Input{
-		Settings: settings, Instance: s.Instance, User: s.Programs.User, Runtime: s.Runtime, Refused: refused,
-		Listen: s.Listen, Port: s.Port, Open: open(s),
+		Settings: settings, Instance: s.Instance, User: s.Programs.User, Runtime: s.Runtime, Refused: refusedBefore(s),
+		Kept: keptInstead(s), Listen: s.Listen, Port: s.Port, Open: open(s),
 	}
 	if leads(s) {
 		in.Quorum = &s.Standing.Setting
+		in.Full = s.Volume.Room.Full(s.Server.Full)
+	}
+	if asReplica(s) {
+		in.Raised = postgres.Raised(s.Data.Floors, settings.Parameters)
 	}
 	if in.Certificate = s.Certificate.Mounted; in.Certificate == "" {
 		in.Certificate = s.Certificate.Installed
 	}
 	return render.Files(in)
+}
+
+// asReplica says that the server is a replica, or would start as one, also if only to be promoted.
+func asReplica(s postgres.Snapshot) bool {
+	if s.Process.Running {
+		return !s.Primary()
+	}
+	return s.Standing.Role != tenure.RoleLead || s.Data.Timeline != s.Standing.Timeline
 }
 
 // complete tells whether a server could be started with the files that are on the disk: an agent wrote each of them.
@@ -134,7 +145,7 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 			Why: "postmaster.pid is of a server that is no more: the lock of the volume is ours, and nothing of it is left",
 		})
 	}
-	start := postgres.StartServer{Why: startReason(s), Mark: mark, Primary: primary}
+	start := postgres.StartServer{Why: startReason(s), Mark: mark, Primary: primary, Restart: token(s)}
 	if s.Standing.Role == tenure.RoleLead && !primary {
 		start.Withdraw = s.Standing.Timeline
 	}

@@ -73,7 +73,7 @@ func source(s postgres.Snapshot) postgres.Source {
 	}
 	return postgres.Source{
 		Host: render.Host(s.Database, s.Standing.Upstream.Name), Address: s.Standing.UpstreamAddress, Port: port,
-		Instance: s.Instance,
+		Instance: s.Instance, Slot: render.Slot(self(s)),
 	}
 }
 
@@ -88,8 +88,9 @@ func self(s postgres.Snapshot) wire.Member {
 // chooseTheUpstream writes whom the server follows: nobody, unless it is told otherwise and was not fenced since.
 func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	text, key := upstream(s)
+	lent := key == "" || slices.Contains(s.Certificate.Lent, key)
 	for _, file := range s.Files {
-		if file.Name == render.UpstreamFile && file.Hash == render.Hash(text) {
+		if file.Name == render.UpstreamFile && file.Hash == render.Hash(text) && lent {
 			return false
 		}
 	}
@@ -136,6 +137,12 @@ func startAs(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
 	case tenure.RoleFollow, tenure.RoleCatchUp:
 		return false, mayFollow(s, plan)
 	case tenure.RoleIdle:
+		if s.Standing.Down {
+			plan.wait(postgres.Hold{
+				Reason: wire.ReasonWaitingForStanding, Detail: "the place of the primary is being given back",
+			})
+			return false, false
+		}
 		if wasPrimary(s) && s.Fenced == 0 {
 			plan.wait(postgres.Hold{
 				Reason: wire.ReasonWaitingForStanding,
@@ -207,6 +214,9 @@ func fresh(s postgres.Snapshot) bool {
 
 func missingUpstream(s postgres.Snapshot) postgres.Hold {
 	detail := fmt.Sprintf("%s has not told yet what its history is", s.Standing.Upstream.Name)
+	if fresh(s) {
+		detail = fmt.Sprintf("%s answers, and its log does not arrive yet", s.Standing.Upstream.Name)
+	}
 	if s.Upstream.Problem != "" {
 		detail = fmt.Sprintf("%s does not answer: %s", s.Standing.Upstream.Name, s.Upstream.Problem)
 	}
@@ -282,6 +292,8 @@ func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
 		Why: postgres.Why(fmt.Sprintf("this instance leads in term %d", s.Standing.Term)), Timeline: s.Standing.Timeline,
 		From: s.Server.Replication.Replayed,
 	})
+	// The others follow within the same moment, and one that finds no place of its own tries again only later.
+	keepPlaces(s, plan)
 	return true
 }
 
@@ -293,30 +305,6 @@ func promoting(detail string) postgres.Hold {
 func tellOfTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	if follows(s) && s.Server.Replica && !s.Server.Replication.Receiving {
 		plan.wait(missingUpstream(s))
-	}
-	return false
-}
-
-func keepPlaces(s postgres.Snapshot, plan *draft) bool {
-	var wanted, missing []string
-	if s.Standing.Role == tenure.RoleLead && !s.Server.Replica {
-		for _, member := range s.Standing.Members {
-			if member.Name != s.Instance {
-				wanted = append(wanted, render.Slot(member))
-			}
-		}
-	}
-	have := s.Server.Replication
-	for _, name := range wanted {
-		if !slices.Contains(have.Slots, name) {
-			missing = append(missing, name)
-		}
-	}
-	surplus := slices.ContainsFunc(have.Slots, func(name string) bool {
-		return !slices.Contains(wanted, name) && !slices.Contains(have.Busy, name)
-	})
-	if len(missing) > 0 || surplus {
-		plan.do(postgres.KeepPlaces{Why: "the log is kept for members, and for nobody else", Slots: wanted})
 	}
 	return false
 }

@@ -25,8 +25,13 @@ type Input struct {
 	User string
 	// Runtime is the folder of the socket and of the certificate's copy.
 	Runtime string
-	// Refused names parameters of the settings that are left out.
+	// Refused names parameters of the settings that are left out. Those in Kept have that value instead.
 	Refused []string
+	Kept    []wire.Parameter
+	// Raised are what a replica must have at least, where the settings say less.
+	Raised []postgres.Floor
+	// Full says that the volume is: a primary takes no writes then, unless a session says otherwise.
+	Full bool
 	// Certificate identifies the installed certificate. It is part of the mark, so that a new one causes a reload.
 	Certificate string
 	// Listen and Port are where the server listens; empty and 0 for everywhere and the usual port.
@@ -46,7 +51,11 @@ const (
 	MarkParameter     = "meridian.mark"
 	SettingsParameter = "meridian.settings"
 	GateParameter     = "meridian.gate"
+	RoomParameter     = "meridian.room"
 )
+
+// RoomFull is the value of the parameter of the room in a server that takes no writes.
+const RoomFull = "full"
 
 // GateOpen is the value of the gate's parameter in a server whose rules of access let applications in.
 const GateOpen = "open"
@@ -139,11 +148,17 @@ func parameters(in Input) string {
 	text.WriteString("# From the GeoDatabase.\n")
 	for _, parameter := range in.Settings.Parameters {
 		if slices.Contains(in.Refused, parameter.Name) {
-			text.WriteString("# Refused by PostgreSQL, so left out: " + parameter.Name + "\n")
+			text.WriteString("# Refused by PostgreSQL, so left as it was: " + parameter.Name + "\n")
+			for _, kept := range in.Kept {
+				if kept.Name == parameter.Name {
+					text.WriteString(line(kept.Name, kept.Value))
+				}
+			}
 			continue
 		}
 		text.WriteString(line(parameter.Name, parameter.Value))
 	}
+	text.WriteString(demanded(in))
 	text.WriteString("# Managed by Meridian.\n")
 	for _, parameter := range placed(in) {
 		text.WriteString(line(parameter.Name, parameter.Value))
@@ -164,6 +179,21 @@ func parameters(in Input) string {
 	return text.String()
 }
 
+// demanded are lines that are there only when something demands them.
+func demanded(in Input) string {
+	text := ""
+	if len(in.Raised) > 0 {
+		text += "# A replica has at least what its primary has.\n"
+	}
+	for _, floor := range in.Raised {
+		text += line(floor.Name, fmt.Sprint(floor.Value))
+	}
+	if in.Full {
+		text += "# The volume is full.\n" + line("default_transaction_read_only", "on") + line(RoomParameter, RoomFull)
+	}
+	return text
+}
+
 // defaults replace those that initdb takes from the machine that it happens to run on.
 var defaults = []wire.Parameter{
 	{Name: "timezone", Value: "UTC"},
@@ -181,7 +211,7 @@ var defaults = []wire.Parameter{
 	{Name: "wal_sender_timeout", Value: "5s"},
 	{Name: "wal_receiver_timeout", Value: "5s"},
 	{Name: "wal_receiver_status_interval", Value: "1s"},
-	{Name: "wal_retrieve_retry_interval", Value: "500ms"},
+	{Name: "wal_retrieve_retry_interval", Value: "100ms"},
 	{Name: "tcp_keepalives_idle", Value: "5"},
 	{Name: "tcp_keepalives_interval", Value: "2"},
 	{Name: "tcp_keepalives_count", Value: "3"},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -22,13 +23,21 @@ type input struct {
 	Port        uint16          `json:"port,omitempty"`
 	Open        bool            `json:"open,omitempty"`
 	Quorum      *tenure.Setting `json:"quorum,omitempty"`
+
+	Kept   []wire.Parameter `json:"kept,omitempty"`
+	Raised []postgres.Floor `json:"raised,omitempty"`
+	Full   bool             `json:"full,omitempty"`
 }
 
 func TestFiles(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
 		var given input
 		in.YAML("input.yaml", &given)
-		files, _ := render.Files(render.Input(given))
+		files, _ := render.Files(render.Input{
+			Settings: given.Settings, Instance: given.Instance, User: given.User, Runtime: given.Runtime,
+			Refused: given.Refused, Certificate: given.Certificate, Listen: given.Listen, Port: given.Port, Open: given.Open,
+			Quorum: given.Quorum, Kept: given.Kept, Raised: given.Raised, Full: given.Full,
+		})
 		for index, file := range files {
 			if file.Name != render.Names()[index] {
 				t.Errorf("file %d is %s, announced as %s", index, file.Name, render.Names()[index])

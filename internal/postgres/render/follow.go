@@ -94,18 +94,29 @@ const slotPrefix = "meridian_"
 
 // Slot is the name of the place that is kept for a member: letters, digits and underscores.
 func Slot(member wire.Member) string {
-	clean := func(text string) string {
-		return strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return '_'
-		}, strings.ToLower(text))
-	}
-	name, incarnation := clean(member.Name), clean(member.Incarnation)
+	incarnation := clean(member.Incarnation)
 	sum := sha256.Sum256([]byte(member.String()))
-	return slotPrefix + name[:min(len(name), 16)] + "_" + incarnation[:min(len(incarnation), 24)] + "_" +
-		hex.EncodeToString(sum[:4])
+	return slotStem(member.Name) + incarnation[:min(len(incarnation), 24)] + "_" + hex.EncodeToString(sum[:4])
+}
+
+// slotStem is how the names of all slots of an instance begin.
+func slotStem(instance string) string {
+	name := clean(instance)
+	return slotPrefix + name[:min(len(name), 16)] + "_"
+}
+
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(text))
+}
+
+// SlotOf says whether a slot may be one of an instance, of whichever incarnation: long names look alike.
+func SlotOf(name, instance string) bool {
+	return strings.HasPrefix(name, slotStem(instance))
 }
 
 // OurSlot says whether a slot is one of these.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,8 +11,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -46,9 +49,9 @@ func (c *Copies) conninfo(source postgres.Source, more ...string) string {
 	return strings.Join(append(words, render.TLS(c.Installed)...), " ")
 }
 
-// Clone implements postgres.Copies. It goes by another name than a member's, and by a slot that ends with it: an
-// unfinished copy must not acknowledge anything (B2).
-func (c *Copies) Clone(ctx context.Context, source postgres.Source) error {
+// Clone implements postgres.Copies. It goes by another name than a member's: an unfinished copy must not acknowledge
+// anything (B2). Its place in the log is kept from before it begins until it follows as a member.
+func (c *Copies) Clone(ctx context.Context, source postgres.Source, progress func(done, total int64)) error {
 	draft, place := filepath.Join(c.Folder, draftFolder), filepath.Join(c.Folder, dataFolder)
 	if err := os.RemoveAll(draft); err != nil {
 		return fmt.Errorf("remove an unfinished copy: %w", err)
@@ -56,14 +59,7 @@ func (c *Copies) Clone(ctx context.Context, source postgres.Source) error {
 	if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clone: there is something in the place of the copy: %w", errors.Join(err))
 	}
-	// The program itself waits until everything is on the disk.
-	_, err := c.Supervisor.Run(ctx, supervise.Command{
-		Path: "pg_basebackup", Env: c.Env, Dir: c.Folder, Args: []string{
-			"--dbname=" + c.conninfo(source, "user="+render.RoleReplication, "application_name=clone/"+source.Instance),
-			"--pgdata=" + draft, "--checkpoint=fast", "--wal-method=stream", "--no-password",
-		},
-	})
-	if err != nil {
+	if err := c.backup(ctx, source, draft, progress); err != nil {
 		return fmt.Errorf("clone: %w", err)
 	}
 	for _, name := range []string{render.UpstreamFile, standbySignal} {
@@ -82,6 +78,104 @@ func (c *Copies) Clone(ctx context.Context, source postgres.Source) error {
 		return fmt.Errorf("move the copy to its place: %w", err)
 	}
 	return syncFolder(c.Folder)
+}
+
+// backup runs the program that copies, which itself waits until everything is on the disk.
+func (c *Copies) backup(
+	ctx context.Context, source postgres.Source, draft string, progress func(done, total int64),
+) error {
+	kept, err := c.keepPlace(ctx, source)
+	if err != nil {
+		return err
+	}
+	said := progressLines{told: progress}
+	command := supervise.Command{
+		Path: "pg_basebackup", Env: c.Env, Dir: c.Folder, Lines: said.add, Args: []string{
+			"--dbname=" + c.conninfo(source, "user="+render.RoleReplication, "application_name=clone/"+source.Instance),
+			"--pgdata=" + draft, "--checkpoint=fast", "--wal-method=stream", "--no-password", "--progress",
+		},
+	}
+	if kept {
+		command.Args = append(command.Args, "--slot="+source.Slot)
+	}
+	_, err = c.Supervisor.Run(ctx, command)
+	if text := said.text(); err != nil && ctx.Err() == nil && text != "" {
+		// The output is full of numbers that change with each try.
+		return errors.New(text)
+	}
+	return err
+}
+
+// SQL states of another server's refusal.
+const (
+	stateDuplicate = "42710"
+	stateLimit     = "53400"
+)
+
+// keepPlace makes the slot of the copy, unless an earlier try has. A server that has no room for one more is copied
+// without: the copy may have to be made again then.
+func (c *Copies) keepPlace(ctx context.Context, source postgres.Source) (kept bool, err error) {
+	if source.Slot == "" {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	connection, err := c.connect(ctx, source)
+	if err != nil {
+		return false, fmt.Errorf("keep a place in the log of %s: %w", source.Host, short(err))
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	_, err = connection.Exec(ctx, "CREATE_REPLICATION_SLOT "+source.Slot+" PHYSICAL RESERVE_WAL").ReadAll()
+	refused, _ := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case refused != nil && refused.Code == stateLimit:
+		return false, nil
+	case err != nil && (refused == nil || refused.Code != stateDuplicate):
+		return false, fmt.Errorf("keep a place in the log of %s: %w", source.Host, short(err))
+	}
+	return true, nil
+}
+
+// progressLines reads what the program tells of its progress, and keeps what else it says: the first line that tells of
+// an error, or else the last.
+type progressLines struct {
+	told func(done, total int64)
+
+	mutex       sync.Mutex
+	error, last string
+}
+
+func (p *progressLines) text() string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return cmp.Or(p.error, p.last)
+}
+
+func (p *progressLines) keep(text string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	rest, failed := strings.CutPrefix(strings.TrimPrefix(text, "pg_basebackup: "), "error: ")
+	if p.last = rest; failed && p.error == "" {
+		p.error = rest
+	}
+}
+
+// progressLine is such as " 8192/23456 kB (34%), 0/1 tablespace".
+var progressLine = regexp.MustCompile(`^\s*(\d+)/(\d+) kB \(`)
+
+func (p *progressLines) add(line []byte) {
+	match := progressLine.FindSubmatch(line)
+	if match == nil {
+		if text := strings.TrimSpace(string(line)); text != "" {
+			p.keep(text)
+		}
+		return
+	}
+	done, _ := strconv.ParseInt(string(match[1]), 10, 64)
+	total, _ := strconv.ParseInt(string(match[2]), 10, 64)
+	if p.told != nil {
+		p.told(done<<10, total<<10)
+	}
 }
 
 // Discard implements postgres.Copies. The first step takes the copy out of its place as a whole.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +32,9 @@ const (
 // Disk is the volume of an instance. It is for one goroutine.
 type Disk struct {
 	// Folder is where the volume is mounted.
-	Folder     string
+	Folder string
+	// SocketLock is the lock of the server's socket. It outlives a container, but not a pod.
+	SocketLock string
 	Supervisor *supervise.Supervisor
 	// Env is the environment of PostgreSQL's programs.
 	Env []string
@@ -68,7 +72,7 @@ func (d *Disk) Look(ctx context.Context) (postgres.Volume, postgres.Data) {
 	if err != nil {
 		volume.Problem = err.Error()
 	}
-	volume.Full = d.full()
+	volume.Room = d.room()
 	return volume, data
 }
 
@@ -110,8 +114,10 @@ func (d *Disk) lookAtData(ctx context.Context) (postgres.Data, error) {
 	}
 	data.Presence = postgres.DataPresent
 	data.Private = info.Mode().Perm() == 0o700
-	if _, err := os.Lstat(filepath.Join(d.Data(), "postmaster.pid")); err == nil {
-		data.PIDFile = true
+	for _, file := range d.pidFiles() {
+		if _, err := os.Lstat(file); err == nil {
+			data.PIDFile = true
+		}
 	}
 	version, err := os.ReadFile(filepath.Join(d.Data(), "PG_VERSION"))
 	if err != nil {
@@ -126,6 +132,7 @@ func (d *Disk) lookAtData(ctx context.Context) (postgres.Data, error) {
 		return damaged(data, err)
 	}
 	data.SystemIdentifier, data.Timeline, data.State = control.systemIdentifier, control.timeline, control.state
+	data.Floors = control.floors
 	d.redo.Store(control.redo)
 	d.line.Store(int64(control.timeline))
 	if _, err := os.Lstat(filepath.Join(d.Data(), standbySignal)); err == nil {
@@ -168,7 +175,7 @@ func (d *Disk) WriteRecord(record postgres.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := writeDurably(d.path(recordFile), document, 0o600); err != nil {
+	if err := d.write(d.path(recordFile), document); err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
 	return nil
@@ -176,7 +183,7 @@ func (d *Disk) WriteRecord(record postgres.Record) error {
 
 // WriteFile implements postgres.Disk.
 func (d *Disk) WriteFile(file postgres.Content) error {
-	if err := writeDurably(filepath.Join(d.Data(), file.Name), []byte(file.Text), 0o600); err != nil {
+	if err := d.write(filepath.Join(d.Data(), file.Name), []byte(file.Text)); err != nil {
 		return fmt.Errorf("write %s: %w", file.Name, err)
 	}
 	return nil
@@ -195,10 +202,22 @@ func (d *Disk) RemovePIDFile() error {
 	if d.lock == nil {
 		return errors.New("remove postmaster.pid: the lock of the volume is not ours")
 	}
-	if err := os.Remove(filepath.Join(d.Data(), "postmaster.pid")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove postmaster.pid: %w", err)
+	for _, file := range d.pidFiles() {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove what names a server that is no more: %w", err)
+		}
 	}
 	return nil
+}
+
+// pidFiles are the files by which a server knows that another one runs. They hold the number of a process, which after
+// a restart of the container belongs to any other process, such as the watchdog: a server would not start beside it.
+func (d *Disk) pidFiles() []string {
+	files := []string{filepath.Join(d.Data(), "postmaster.pid")}
+	if d.SocketLock != "" {
+		files = append(files, d.SocketLock)
+	}
+	return files
 }
 
 // Initialise implements postgres.Disk.
@@ -263,4 +282,82 @@ func majorOf(output string) (int, error) {
 		return 0, fmt.Errorf("the version of PostgreSQL cannot be understood: %q", strings.TrimSpace(output))
 	}
 	return strconv.Atoi(rest[:digits])
+}
+
+// errControl is a control file that PostgreSQL's own program does not understand.
+var errControl = errors.New("understand the control file")
+
+// control is what the control file says, and of which file it was read.
+type control struct {
+	file             os.FileInfo
+	systemIdentifier string
+	timeline         int
+	state            string
+	redo             uint64
+	floors           []postgres.Floor
+}
+
+// readControl runs pg_controldata when the file has changed since the last time, which it does at checkpoints only.
+func (d *Disk) readControl(ctx context.Context) (control, error) {
+	info, err := os.Stat(filepath.Join(d.Data(), "global", "pg_control"))
+	if err != nil {
+		return control{}, err
+	}
+	known := d.control.file
+	if known != nil && os.SameFile(known, info) && known.ModTime().Equal(info.ModTime()) {
+		return d.control, nil
+	}
+	output, err := d.Supervisor.Run(ctx, supervise.Command{Path: "pg_controldata", Args: []string{d.Data()}, Env: d.Env})
+	if err != nil {
+		return control{}, err
+	}
+	read, err := parseControl(output)
+	if err != nil {
+		return control{}, err
+	}
+	read.file = info
+	d.control = read
+	return read, nil
+}
+
+func parseControl(output []byte) (control, error) {
+	var read control
+	var err error
+	lines := bufio.NewScanner(bytes.NewReader(output))
+	for lines.Scan() {
+		// The program goes on after this warning, with values that mean nothing.
+		if strings.HasPrefix(lines.Text(), "WARNING:") {
+			return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
+		}
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimSpace(value)
+		if parameter, found := strings.CutSuffix(name, " setting"); found && postgres.Bound(parameter) {
+			number, err := strconv.Atoi(value)
+			if err != nil {
+				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
+			}
+			read.floors = append(read.floors, postgres.Floor{Name: parameter, Value: number})
+		}
+		switch name {
+		case "Database system identifier":
+			read.systemIdentifier = value
+		case "Database cluster state":
+			read.state = value
+		case "Latest checkpoint's REDO location":
+			if read.redo, err = postgres.ParseLSN(value); err != nil {
+				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
+			}
+		case "Latest checkpoint's TimeLineID", "Min recovery ending loc's timeline":
+			// A promotion is noted in the second before the first checkpoint of the new timeline.
+			timeline, err := strconv.Atoi(value)
+			if err != nil {
+				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
+			}
+			read.timeline = max(read.timeline, timeline)
+		}
+	}
+	if read.systemIdentifier == "" || read.state == "" || read.timeline == 0 {
+		return control{}, fmt.Errorf("%w: identifier, state or timeline is missing", errControl)
+	}
+	return read, nil
 }

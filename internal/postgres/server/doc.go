@@ -9,6 +9,7 @@ package server
 
 import (
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -57,10 +58,13 @@ type World struct {
 // New puts it together.
 func New(place Place) *World {
 	installed := filepath.Join(place.Runtime, render.TLSFolder)
-	disk := &Disk{Folder: place.Volume, Supervisor: place.Supervisor, Env: place.Env}
 	port := place.Port
 	if port == 0 {
 		port = wire.PortPostgres
+	}
+	disk := &Disk{
+		Folder: place.Volume, SocketLock: filepath.Join(place.Runtime, ".s.PGSQL."+strconv.Itoa(int(port))+".lock"),
+		Supervisor: place.Supervisor, Env: place.Env,
 	}
 	link := func() *Link { return &Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
 	return &World{

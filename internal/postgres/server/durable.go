@@ -32,6 +32,70 @@ func writeDurably(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(folder)
 }
 
+// ReserveFile holds room back on a volume, for the time when nothing else is left.
+const ReserveFile = "reserve"
+
+// write is writeDurably, with the help of the reserve.
+func (d *Disk) write(path string, content []byte) error {
+	return WithReserve(d.Folder, func() error { return writeDurably(path, content, 0o600) })
+}
+
+// WithReserve writes to a volume. When there is no room for it, the reserve is given up, and it is tried once more.
+func WithReserve(folder string, write func() error) error {
+	err := write()
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	if os.Remove(filepath.Join(folder, ReserveFile)) != nil {
+		return err // There is none, or it does not help.
+	}
+	return write()
+}
+
+// SpendReserve implements postgres.Disk.
+func (d *Disk) SpendReserve() error {
+	if err := os.Remove(d.path(ReserveFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("give up the reserve: %w", err)
+	}
+	return nil
+}
+
+// KeepReserve implements postgres.Disk. A hole would hold nothing back, so the blocks are taken, by writing where the
+// file system cannot do it otherwise.
+func (d *Disk) KeepReserve() error {
+	file, err := os.OpenFile(d.path(ReserveFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep a reserve: %w", err)
+	}
+	err = syscall.Fallocate(int(file.Fd()), 0, 0, postgres.ReserveSize)
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		_, err = file.Write(make([]byte, postgres.ReserveSize))
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(fmt.Errorf("keep a reserve: %w", err), d.SpendReserve())
+	}
+	return nil
+}
+
+// room looks at the volume, and at that of the log if it has its own. What cannot be told is no room of size 0.
+func (d *Disk) room() postgres.Room {
+	var room postgres.Room
+	var data, log syscall.Statfs_t
+	if syscall.Statfs(d.Folder, &data) != nil {
+		return room
+	}
+	room.Size, room.Free = data.Blocks*uint64(data.Bsize), data.Bavail*uint64(data.Bsize)
+	var facts syscall.Stat_t
+	if syscall.Stat(d.path(ReserveFile), &facts) == nil {
+		room.Reserve = uint64(facts.Blocks) * 512
+	}
+	own := syscall.Statfs(filepath.Join(d.Data(), "pg_wal"), &log) == nil && log.Fsid != data.Fsid
+	if own {
+		room.LogSize, room.LogFree = log.Blocks*uint64(log.Bsize), log.Bavail*uint64(log.Bsize)
+	}
+	return room
+}
+
 // bare drops the random name of a draft from an error: it goes into the report, which must not change with each try.
 func bare(err error) error {
 	if found, ok := errors.AsType[*fs.PathError](err); ok {

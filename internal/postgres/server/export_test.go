@@ -17,6 +17,15 @@ func Words(lines ...string) (complaints []string, last string, reached bool) {
 	return kept.before(), kept.text(), kept.wasReached()
 }
 
+// Progress is what is read of the lines of a copy: how far it has come, and what went wrong.
+func Progress(lines ...string) (done, total int64, text string) {
+	said := progressLines{told: func(d, t int64) { done, total = d, t }}
+	for _, line := range lines {
+		said.add([]byte(line))
+	}
+	return done, total, said.text()
+}
+
 // NewVerifier returns the text of a verifier with a new salt.
 func NewVerifier(password string) (string, error) {
 	made, err := newVerifier(password)
@@ -28,3 +37,9 @@ func ParseControl(output []byte) (identifier string, timeline int, state string,
 	read, err := parseControl(output)
 	return read.systemIdentifier, read.timeline, read.state, err
 }
+
+// Receives and Enters say whether a title is that of a receiver, or of a session that is about to be let in.
+func Receives(title string) bool { return receiverTitle.MatchString(title) }
+
+// Enters is as Receives.
+func Enters(title string) bool { return enteringTitle.MatchString(title) }

@@ -51,7 +51,8 @@ func (l *Link) CreateExtension(ctx context.Context, database, name string) error
 	})
 }
 
-// UpdateExtension implements postgres.SQL.
+// UpdateExtension implements postgres.SQL. It does what postgis_extensions_upgrade() does for each extension in turn:
+// that function would also touch those that nobody has asked for.
 func (l *Link) UpdateExtension(ctx context.Context, database, name, to string) error {
 	return l.script(ctx, database, name, func(string, bool) string {
 		return fmt.Sprintf("alter extension %s update to %s", identifier(name), identifier(to))

@@ -28,6 +28,8 @@ type Link struct {
 
 	connection *pgx.Conn
 	proven     proof
+	compared   compared
+	deeper     deeper
 }
 
 const (
@@ -108,7 +110,7 @@ func (l *Link) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = l.connection.Close(ctx)
-	l.connection, l.proven = nil, proof{}
+	l.connection, l.proven, l.compared = nil, proof{}, compared{}
 }
 
 const serverQuery = `
@@ -137,6 +139,9 @@ func (l *Link) Server(ctx context.Context) postgres.Server {
 	}
 	if err == nil {
 		err = l.lookAtStreams(ctx, &server)
+	}
+	if err == nil {
+		err = l.compare(ctx, &server)
 	}
 	if err != nil {
 		l.Close()
@@ -203,24 +208,29 @@ func (l *Link) lookInside(ctx context.Context, wanted wire.Settings, password st
 		return postgres.Application{}, fmt.Errorf("look for the database: %w", short(err))
 	}
 	application.Database = true
-	application.Extensions, err = l.extensions(ctx, wanted)
+	return application, l.lookDeeper(ctx, wanted, &application)
+}
+
+// lookDeeper looks into the application's database.
+func (l *Link) lookDeeper(ctx context.Context, wanted wire.Settings, application *postgres.Application) error {
+	connection, err := l.connect(ctx, wanted.Application.Database)
 	if err != nil {
-		return postgres.Application{}, err
+		return err
 	}
-	return application, nil
+	defer func() { _ = connection.Close(ctx) }()
+	if application.Extensions, err = extensions(ctx, connection, wanted); err != nil {
+		return err
+	}
+	l.lookAtLibraries(ctx, connection, application)
+	return nil
 }
 
 const extensionQuery = `
 select coalesce(e.extname::text, a.name::text), coalesce(e.extversion, ''), coalesce(a.default_version, '')
-from pg_extension e full join (select * from pg_available_extensions where name = any($1)) a on a.name = e.extname
-order by 1`
+from pg_extension e full join pg_available_extensions a on a.name = e.extname
+where e.extname is not null or a.name = any($1) order by 1`
 
-func (l *Link) extensions(ctx context.Context, wanted wire.Settings) ([]postgres.Extension, error) {
-	connection, err := l.connect(ctx, wanted.Application.Database)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = connection.Close(ctx) }()
+func extensions(ctx context.Context, connection *pgx.Conn, wanted wire.Settings) ([]postgres.Extension, error) {
 	rows, err := connection.Query(ctx, extensionQuery, wanted.Extensions)
 	if err != nil {
 		return nil, fmt.Errorf("look for extensions: %w", short(err))

@@ -95,6 +95,12 @@ func (m *Mounts) Certificate() postgres.Certificate {
 	if installed, err := readTLS(m.Installed); err == nil {
 		certificate.Installed = installed.identity()
 	}
+	lent, _ := filepath.Glob(filepath.Join(filepath.Dir(m.Installed), render.KeyPrefix+"*"))
+	for _, folder := range lent {
+		if content, err := readTLS(folder); err == nil && content.identity() == certificate.Installed {
+			certificate.Lent = append(certificate.Lent, filepath.Base(folder))
+		}
+	}
 	return certificate
 }
 

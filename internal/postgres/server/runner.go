@@ -31,8 +31,9 @@ type Runner struct {
 	process  *supervise.Process
 	start    string // Identifies the start.
 	mark     string
-	asked    bool // Whether the end of the process was asked for.
-	counted  bool // Whether the end of the process was looked at.
+	restart  string // The token that it was started by.
+	asked    bool   // Whether the end of the process was asked for.
+	counted  bool   // Whether the end of the process was looked at.
 	failures int
 	told     func()
 	ended    time.Time
@@ -40,7 +41,7 @@ type Runner struct {
 }
 
 // steady is how long a server must have run for its end not to count as a failure to start.
-const steady = time.Minute
+const steady = 10 * time.Second
 
 // Subscribe asks to be told when the server has ended or has spoken of itself.
 func (r *Runner) Subscribe(ended func()) {
@@ -60,7 +61,7 @@ func (r *Runner) Look() postgres.Process {
 	if !ended {
 		return postgres.Process{
 			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.wasReached(),
-			Start: r.start, Lost: r.words.lost(),
+			Start: r.start, Lost: r.words.lost(), Restart: r.restart,
 		}
 	}
 	if !r.counted {
@@ -91,7 +92,7 @@ func (r *Runner) count() {
 }
 
 // Start implements postgres.Runner.
-func (r *Runner) Start(mark string) error {
+func (r *Runner) Start(mark, restart string) error {
 	lock := r.Disk.LockFile()
 	if lock == nil {
 		return errors.New("start the server: the lock of the volume is not ours")
@@ -111,7 +112,7 @@ func (r *Runner) Start(mark string) error {
 	if err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
-	r.process, r.mark, r.asked, r.counted = process, mark, false, false
+	r.process, r.mark, r.restart, r.asked, r.counted = process, mark, restart, false, false
 	r.start = fmt.Sprintf("%x-%d", process.Started().UnixNano(), process.PID())
 	go func() {
 		<-process.Done()

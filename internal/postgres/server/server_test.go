@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,7 +126,11 @@ func TestDisk(t *testing.T) {
 	folder := t.TempDir()
 	disk := &server.Disk{Folder: folder}
 	volume, data := disk.Look(t.Context())
-	empty := postgres.Volume{Lock: postgres.LockFree}
+	empty := postgres.Volume{Lock: postgres.LockFree, Room: volume.Room}
+	room := volume.Room
+	if room.Size == 0 || room.Free == 0 || room.Free > room.Size || room.LogSize > 0 || room.Reserve > 0 {
+		t.Errorf("room %+v", room)
+	}
 	if diff := cmp.Diff(empty, volume); diff != "" || data.Presence != postgres.DataAbsent {
 		t.Errorf("an empty volume: data %s (-want +got):\n%s", data.Presence, diff)
 	}
@@ -149,8 +155,42 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	volume, _ = disk.Look(t.Context())
-	if diff := cmp.Diff(postgres.Volume{Lock: postgres.LockOurs, Record: &record}, volume); diff != "" {
+	want := postgres.Volume{Lock: postgres.LockOurs, Record: &record, Room: volume.Room}
+	if diff := cmp.Diff(want, volume); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+}
+
+// The reserve takes real blocks, and gives them back: by itself, or when a write finds no room.
+func TestReserveOfRoom(t *testing.T) {
+	folder := t.TempDir()
+	disk := &server.Disk{Folder: folder}
+	if err := disk.KeepReserve(); err != nil {
+		t.Fatal(err)
+	}
+	if volume, _ := disk.Look(t.Context()); volume.Room.Reserve < postgres.ReserveSize {
+		t.Errorf("the reserve has %d bytes", volume.Room.Reserve)
+	}
+	tries := 0
+	err := server.WithReserve(folder, func() error {
+		if tries++; tries == 1 {
+			return fmt.Errorf("write: %w", syscall.ENOSPC)
+		}
+		return nil
+	})
+	if volume, _ := disk.Look(t.Context()); err != nil || tries != 2 || volume.Room.Reserve > 0 {
+		t.Errorf("error %v after %d tries, room %+v", err, tries, volume.Room)
+	}
+	// Without a reserve, and for any other error, there is one try.
+	for _, problem := range []error{syscall.ENOSPC, syscall.EIO} {
+		tries = 0
+		err := server.WithReserve(folder, func() error { tries++; return problem })
+		if !errors.Is(err, problem) || tries != 1 {
+			t.Errorf("error %v after %d tries", err, tries)
+		}
+	}
+	if err := disk.SpendReserve(); err != nil {
+		t.Errorf("spending nothing: %v", err)
 	}
 }
 
@@ -166,6 +206,26 @@ func file(name, content string) func(string) error {
 }
 
 func link(volume string) error { return os.Symlink("/tmp", filepath.Join(volume, "pgdata")) }
+
+// A server that was killed with its container leaves two files that name its process. In the next container that number
+// may be anyone's, and PostgreSQL would not start.
+func TestFilesOfAServerThatIsNoMore(t *testing.T) {
+	folder, lock := t.TempDir(), filepath.Join(t.TempDir(), ".s.PGSQL.5432.lock")
+	err := errors.Join(file("pgdata/PG_VERSION", "17\n")(folder), os.WriteFile(lock, []byte("1\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &server.Disk{Folder: folder, SocketLock: lock}
+	if _, data := disk.Look(t.Context()); !data.PIDFile {
+		t.Error("the lock of the socket is not noticed")
+	}
+	if err := errors.Join(disk.Lock(), disk.RemovePIDFile()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(lock); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock of the socket is still there: %v", err)
+	}
+}
 
 // What is in the place of the data directory is told apart, and what cannot be read is not taken for absent.
 func TestDiskTellsDamageFromAbsence(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
@@ -19,14 +18,6 @@ import (
 
 // standbySignal makes a start one of a replica.
 const standbySignal = "standby.signal"
-
-// leastFree is what must be free on a volume that a primary could do with.
-const leastFree = 64 << 20
-
-func (d *Disk) full() bool {
-	var facts syscall.Statfs_t
-	return syscall.Statfs(d.Folder, &facts) == nil && facts.Bavail*uint64(facts.Bsize) < leastFree
-}
 
 // Position implements postgres.Disk.
 func (d *Disk) Position(from uint64) (tenure.Position, error) {
@@ -49,10 +40,10 @@ func (d *Disk) Standby(replica bool) error {
 	}
 	path := filepath.Join(d.Data(), standbySignal)
 	if replica {
-		if err := d.dropPlaceholders(); err != nil {
+		if err := errors.Join(d.dropPlaceholders(), d.dropRepeated()); err != nil {
 			return err
 		}
-		if err := writeDurably(path, nil, 0o600); err != nil {
+		if err := d.write(path, nil); err != nil {
 			return fmt.Errorf("write %s: %w", standbySignal, err)
 		}
 		return nil
@@ -86,7 +77,7 @@ func (d *Disk) Reserve(timeline int) error {
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("reserve a timeline: %w", err)
 		}
-		if err := writeDurably(path, []byte(placeholder), 0o600); err != nil {
+		if err := d.write(path, []byte(placeholder)); err != nil {
 			return fmt.Errorf("reserve a timeline: %w", err)
 		}
 	}
@@ -165,6 +156,24 @@ func (d *Disk) dropPlaceholders() error {
 	for _, name := range idle {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a placeholder: %w", err)
+		}
+	}
+	return nil
+}
+
+// dropRepeated removes a segment that keeps a replica from starting and holds nothing that another does not.
+func (d *Disk) dropRepeated() error {
+	timeline := int(d.line.Load())
+	if timeline == 0 {
+		return nil // Nothing is known of the log yet, so nothing of it is touched.
+	}
+	names, err := wal.Repeated(d.Data(), timeline)
+	if err != nil {
+		return fmt.Errorf("look for a repeated segment: %w", err)
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a repeated segment: %w", err)
 		}
 	}
 	return nil

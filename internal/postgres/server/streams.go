@@ -18,14 +18,16 @@ import (
 // the first process of the server, which makes all new ones, has loaded.
 type proof struct {
 	mark, names string
-	open        bool
+	open, full  bool
 	loaded      time.Time
+	at          time.Time // When it was shown.
 }
 
 const proofQuery = `
 select coalesce(current_setting('` + render.MarkParameter + `', true), ''),
        current_setting('synchronous_standby_names'),
        coalesce(current_setting('` + render.GateParameter + `', true), '') = '` + render.GateOpen + `',
+       coalesce(current_setting('` + render.RoomParameter + `', true), '') = '` + render.RoomFull + `',
        pg_conf_load_time()`
 
 // prove opens a new session when the one that is open tells of another configuration than was proven.
@@ -37,13 +39,14 @@ func (l *Link) prove(ctx context.Context, server *postgres.Server) error {
 		}
 		defer func() { _ = connection.Close(ctx) }()
 		var seen proof
-		err = connection.QueryRow(ctx, proofQuery).Scan(&seen.mark, &seen.names, &seen.open, &seen.loaded)
+		err = connection.QueryRow(ctx, proofQuery).Scan(&seen.mark, &seen.names, &seen.open, &seen.full, &seen.loaded)
 		if err != nil {
 			return fmt.Errorf("ask a new session about its configuration: %w", short(err))
 		}
+		seen.at = time.Now()
 		l.proven = seen
 	}
-	server.Proven, server.Open = l.proven.mark, l.proven.open
+	server.Proven, server.Open, server.Full = l.proven.mark, l.proven.open, l.proven.full
 	server.Replication.Names, server.Replication.Loaded = l.proven.names, l.proven.loaded
 	return nil
 }
@@ -53,8 +56,40 @@ const sessionsQuery = `(select count(*) from pg_stat_activity
   where backend_type = 'client backend' and usename is distinct from '` + render.Superuser + `'
     and pid <> pg_backend_pid())`
 
-const slotsQuery = `array(select slot_name::text from pg_replication_slots where slot_type = 'physical' order by 1),
-       array(select slot_name::text from pg_replication_slots where slot_type = 'physical' and active order by 1)`
+// slotsQuery gives names in parallel with whether they are in use, whether their log is gone, and where it begins.
+const slotsQuery = `s.names, s.busy, s.lost, s.since from (
+  select coalesce(array_agg(slot_name::text order by slot_name), '{}') as names,
+         coalesce(array_agg(active order by slot_name), '{}') as busy,
+         coalesce(array_agg(coalesce(wal_status, '') = 'lost' order by slot_name), '{}') as lost,
+         coalesce(array_agg(coalesce(restart_lsn - '0/0', 0)::bigint order by slot_name), '{}') as since
+  from pg_replication_slots where slot_type = 'physical' and not temporary) s`
+
+// places takes what slotsQuery gives.
+type places struct {
+	names      []string
+	busy, lost []bool
+	since      []int64
+}
+
+// note keeps those that are ours.
+func (p places) note(facts *postgres.Replication) {
+	for index, name := range p.names {
+		if !render.OurSlot(name) {
+			continue
+		}
+		facts.Slots = append(facts.Slots, name)
+		if p.busy[index] {
+			facts.Busy = append(facts.Busy, name)
+		}
+		if p.lost[index] {
+			facts.Lost = append(facts.Lost, name)
+		}
+		if facts.Since == nil {
+			facts.Since = map[string]uint64{}
+		}
+		facts.Since[name] = uint64(p.since[index])
+	}
+}
 
 const replicaQuery = `
 select coalesce((select status = 'streaming' from pg_stat_wal_receiver), false),
@@ -82,6 +117,7 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 		return err
 	}
 	facts := &server.Replication
+	var kept places
 	// The senders come first, so that what is flushed is never older than what they were seen to go by.
 	if facts.Senders, err = senders(ctx, connection); err != nil {
 		return err
@@ -90,20 +126,20 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 		var received, replayed, ahead, age int64
 		var timeline int
 		err = connection.QueryRow(ctx, replicaQuery).Scan(&facts.Receiving, &received, &replayed, &ahead, &age, &timeline,
-			&facts.Sessions, &facts.Slots, &facts.Busy)
+			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.since)
 		facts.Received, facts.Replayed, facts.Ahead = uint64(received), uint64(replayed), uint64(ahead)
 		facts.Age = time.Duration(age) * time.Millisecond
 		server.Timeline = max(server.Timeline, timeline)
 	} else {
 		var flushed int64
 		err = connection.QueryRow(ctx, primaryQuery, len(render.AgentRoles), render.AgentRoles).Scan(&flushed, &facts.Roles,
-			&facts.Sessions, &facts.Slots, &facts.Busy)
+			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.since)
 		facts.Flushed = uint64(flushed)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the server about replication: %w", short(err))
 	}
-	facts.Slots = slices.DeleteFunc(facts.Slots, func(name string) bool { return !render.OurSlot(name) })
+	kept.note(facts)
 	return nil
 }
 
@@ -165,15 +201,23 @@ func (l *Link) short(ctx context.Context, statement string) error {
 
 // KeepPlaces implements postgres.SQL.
 func (l *Link) KeepPlaces(ctx context.Context, wanted []string) error {
+	// No list at all would be an unknown one to the server, of which nothing follows.
+	wanted = append([]string{}, wanted...)
 	ctx, cancel := context.WithTimeout(ctx, shortPatience)
 	defer cancel()
 	connection, err := l.main(ctx)
 	if err != nil {
 		return err
 	}
+	// A slot whose log is gone keeps nothing any more, and a replica is not let in by it.
+	_, err = connection.Exec(ctx, `select pg_drop_replication_slot(slot_name) from pg_replication_slots
+		where slot_type = 'physical' and not active and wal_status = 'lost' and slot_name = any($1)`, wanted)
+	if err != nil {
+		return fmt.Errorf("give up a place in the log: %w", short(err))
+	}
 	_, err = connection.Exec(ctx, `select pg_create_physical_replication_slot(name, true)
-		from unnest($1::text[]) name where not pg_is_in_recovery()
-		  and not exists (select from pg_replication_slots where slot_name = name)`, wanted)
+		from unnest($1::text[]) name
+		where not exists (select from pg_replication_slots where slot_name = name)`, wanted)
 	if err != nil {
 		return fmt.Errorf("keep places in the log: %w", short(err))
 	}

@@ -7,9 +7,6 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 )
 
-// near is how many bytes a replica may lack and still count as near.
-const near = 16 << 20
-
 // Engine makes the facts for the loop of the lease. Failing says why acts that lead fail again and again, empty if they
 // do not.
 func Engine(s postgres.Snapshot, failing string) tenure.Engine {
@@ -81,7 +78,7 @@ func leading(s postgres.Snapshot) *tenure.Leading {
 			continue
 		}
 		found.Replicas = append(found.Replicas, tenure.Replica{
-			Member: sender.Member, Flushed: sender.Flushed, Near: sender.Flushed+near >= replication.Flushed,
+			Member: sender.Member, Flushed: sender.Flushed, Near: sender.Flushed+postgres.Near >= replication.Flushed,
 		})
 	}
 	return found
@@ -96,7 +93,8 @@ func cannotLead(s postgres.Snapshot, failing string) string {
 		return s.Trouble
 	case s.Standing.Role == tenure.RoleLead && s.Data.Standby && !s.Promoting && s.Data.Timeline > s.Standing.Timeline:
 		return fmt.Sprintf("the copy is on timeline %d, and was to lead on %d", s.Data.Timeline, s.Standing.Timeline)
-	case s.Volume.Full:
+	case !s.Volume.Room.Starts() || s.Standing.Role != tenure.RoleLead && s.Volume.Room.Full(false):
+		// Others are asked first. Whoever has the lease goes on as long as its server can.
 		return "the volume is full"
 	case s.Process.Failures >= startsInVain:
 		return "PostgreSQL ends again and again soon after its start"

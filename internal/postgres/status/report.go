@@ -32,12 +32,16 @@ func Report(snapshot postgres.Snapshot, plan postgres.Plan, outcome postgres.Out
 	}
 	for _, extension := range snapshot.Application.Extensions {
 		if extension.Installed != "" {
-			report.Extensions = append(report.Extensions, wire.Extension{Name: extension.Name, Version: extension.Installed})
+			report.Extensions = append(report.Extensions, wire.Extension{
+				Name: extension.Name, Version: extension.Installed, Available: extension.Available,
+			})
 		}
 	}
+	addChanges(&report, snapshot)
 	engine := Engine(snapshot, "")
 	report.Standing, report.Term = string(snapshot.Standing.Role), snapshot.Standing.Term
-	report.Serving = snapshot.Server.Open
+	// A primary that takes no writes because its volume is full does not serve, whoever is let in.
+	report.Serving = snapshot.Server.Open && (snapshot.Server.Replica || !snapshot.Server.Full)
 	report.Streams, report.LagBytes = engine.Streams, engine.Lag
 	if snapshot.Server.Replica {
 		report.LagMilliseconds = lag(snapshot).Milliseconds()

@@ -134,6 +134,39 @@ func Position(data string, timeline int, from uint64) (tenure.Position, error) {
 	return tenure.Position{}, errors.New("find the end of the log: no record was found")
 }
 
+// Repeated returns the segments of the newest timeline if all that they hold is a repetition of the timeline before, of
+// which the copy has at least as much. A replica takes a new timeline from the begin of the segment in which it
+// branches off; one that is ended within that moment does not start again: it reads the newer segment first, finds its
+// end before the branch, and does not go back to the older one.
+func Repeated(data string, timeline int) ([]string, error) {
+	wal, err := openWAL(filepath.Join(data, "pg_wal"))
+	if err != nil {
+		return nil, err
+	}
+	history, err := newestHistory(wal, timeline)
+	if err != nil || len(history) < 2 {
+		return nil, err
+	}
+	branch, before := history[len(history)-1], history[len(history)-2]
+	numbers := wal.segments[branch.Timeline]
+	// It repeats nothing unless it begins with the segment of the branch, and has no other.
+	if len(numbers) != 1 || numbers[0] != branch.Begin/wal.size {
+		return nil, nil
+	}
+	end, err := wal.scan(branch.Timeline, numbers[0])
+	if err != nil && !errors.Is(err, errLogEnds) || end > branch.Begin {
+		return nil, err
+	}
+	older, err := wal.end(before.Timeline, branch.Begin)
+	if errors.Is(err, errLogEnds) || err == nil && older < end {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{wal.segment(branch.Timeline, numbers[0])}, nil
+}
+
 // newestHistory is the history of the highest timeline that has segments and descends from the given one.
 func newestHistory(wal *folder, timeline int) (postgres.History, error) {
 	best, err := ReadHistory(wal.path, timeline)

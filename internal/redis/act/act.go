@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
 )
 
 // Actor carries out actions on one instance.
@@ -14,18 +15,30 @@ type Actor struct {
 	Mounts redis.Mounts
 	Runner redis.Runner
 	Link   redis.Link
+	Names  redis.Names
+	Clock  redis.Clock
+	// Authority is asked before what cannot be taken back.
+	Authority tenure.Authority
+	// Memory is told of what was done with the copy.
+	Memory Memory
 	// Before is told of each action before it begins.
 	Before func(redis.Action)
 }
 
-// Do carries out the plan.
-func (a *Actor) Do(ctx context.Context, plan redis.Plan) redis.Outcome {
+// Memory is what is known of the copy. Change replaces it, under the lock that a fence takes too.
+type Memory interface {
+	Change(change func(redis.Copy) redis.Copy)
+	Flushed(id string)
+}
+
+// Do carries out the plan that was made under a standing.
+func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan redis.Plan) redis.Outcome {
 	var outcome redis.Outcome
 	for _, action := range plan.Actions {
 		if a.Before != nil {
 			a.Before(action)
 		}
-		if err := a.one(ctx, action); err != nil {
+		if err := a.one(ctx, standing, action); err != nil {
 			if outcome.Failed == "" {
 				outcome.Failed, outcome.Problem = action.Verb(), err.Error()
 			}
@@ -49,7 +62,29 @@ func standsAlone(action redis.Action) bool {
 	return false
 }
 
-func (a *Actor) one(ctx context.Context, action redis.Action) error {
+func (a *Actor) one(ctx context.Context, standing tenure.Standing, action redis.Action) error {
+	switch action := action.(type) {
+	case redis.YieldServer:
+		return a.yield(ctx)
+	case redis.Follow:
+		return a.follow(ctx, standing, action)
+	case redis.Detach:
+		return a.Authority.Exclude(standing.Serial, func() error { return a.Link.Detach(ctx) })
+	case redis.Lead:
+		return a.lead(ctx, standing, action)
+	case redis.AdmitReplicas:
+		return a.admit(ctx)
+	case redis.CloseDoor:
+		return a.Link.CloseDoor(ctx)
+	case redis.Flush:
+		return a.flush(ctx, action)
+	default:
+		return a.keep(ctx, action)
+	}
+}
+
+// keep carries out what has nothing to do with who the instance is.
+func (a *Actor) keep(ctx context.Context, action redis.Action) error {
 	switch action := action.(type) {
 	case redis.InstallCertificate:
 		return a.Mounts.InstallCertificate(action.Identity)

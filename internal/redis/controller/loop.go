@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"meridian.dev/meridian/internal/redis/observe"
 	"meridian.dev/meridian/internal/redis/plan"
 	"meridian.dev/meridian/internal/redis/status"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -26,18 +28,32 @@ type State struct {
 	At time.Time
 }
 
-// Loop is the loop of one instance.
+// Loop is the loop of one instance. It is the engine of the loop of the lease: see server.go.
 type Loop struct {
 	Observer *observe.Observer
 	Actor    *act.Actor
 	Log      logr.Logger
-	// Wake asks for a pass before the next is due.
-	Wake <-chan struct{}
 
-	state atomic.Pointer[State]
-	told  string // What was told last.
-	plan  string // The last plan that had actions, and how often it came again.
-	again int
+	wake    chan struct{}
+	changed chan struct{}
+	state   atomic.Pointer[State]
+	engine  atomic.Pointer[tenure.Engine]
+	told    string // What was told last.
+	plan    string // The last plan that had actions, and how often it came again.
+	again   int
+	heard   time.Time // When the server last answered, or started.
+
+	mutex    sync.Mutex
+	standing tenure.Standing
+	fenced   uint64
+	cancel   context.CancelFunc
+}
+
+// New makes the loop. The Authority of the actor is set before it runs.
+func New(observer *observe.Observer, actor *act.Actor, log logr.Logger) *Loop {
+	return &Loop{
+		Observer: observer, Actor: actor, Log: log, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+	}
 }
 
 // Times of the loop.
@@ -48,6 +64,10 @@ const (
 	busy = 10 * time.Millisecond
 	// trying is after a pass that failed, or that came to the same plan as the one before.
 	trying = 500 * time.Millisecond
+	// leading is between two passes of a primary, or of an instance that becomes another: others wait for its facts.
+	leading = 100 * time.Millisecond
+	// following is between two passes of a replica: it must not be long until it knows that its primary has gone.
+	following = 250 * time.Millisecond
 	// longest is between two passes whatever happens.
 	longest = 10 * time.Second
 	// passLimit bounds a pass: a server that hangs must not hang the agent.
@@ -78,7 +98,7 @@ func (l *Loop) Run(ctx context.Context, told <-chan struct{}) error {
 			return ctx.Err()
 		case <-told:
 			stopping, told = true, nil
-		case <-l.Wake:
+		case <-l.wake:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -88,12 +108,19 @@ func (l *Loop) Run(ctx context.Context, told <-chan struct{}) error {
 // Pass is one pass: observe, decide, check, act, report. It returns whether the loop has ended, or else when to pass
 // again.
 func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next time.Duration) {
-	snapshot := l.Observer.Look(ctx, stopping)
+	look := ctx
+	ctx, told := l.begin(ctx)
+	told.Stopping = stopping
+	snapshot := l.Observer.Look(look, told)
 	decided := plan.Decide(snapshot)
 	var outcome redis.Outcome
 	if outcome.Violations = plan.Check(snapshot, decided); len(outcome.Violations) == 0 {
 		l.show(snapshot, decided, outcome)
-		outcome = l.Actor.Do(ctx, decided)
+		outcome = l.Actor.Do(ctx, snapshot.Standing, decided)
+	}
+	if ctx.Err() != nil && look.Err() == nil {
+		// Another standing has come: what failed did so because it was given up.
+		outcome.Failed, outcome.Problem = "", ""
 	}
 	l.show(snapshot, decided, outcome)
 	l.tell(decided, outcome)
@@ -103,7 +130,25 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 	if stopping && len(decided.Actions) == 0 {
 		return true, 0
 	}
-	return false, l.pause(decided, outcome)
+	next = l.pause(decided, outcome)
+	if moving(snapshot) {
+		next = min(next, leading)
+	} else if snapshot.Standing.Role == tenure.RoleFollow {
+		next = min(next, following)
+	}
+	return false, next
+}
+
+// moving says that somebody waits for the facts of this instance: it leads, or is not yet what it is told to be.
+func moving(s redis.Snapshot) bool {
+	switch s.Standing.Role {
+	case tenure.RoleLead, tenure.RoleYield, tenure.RoleBegin:
+		return true
+	case tenure.RoleFollow:
+		return !s.Server.Up
+	case tenure.RoleIdle, tenure.RoleCatchUp:
+	}
+	return false
 }
 
 // pause is longer for a plan that comes again and again: its effect does not show, and the next attempt will hardly
@@ -138,6 +183,23 @@ func (l *Loop) show(snapshot redis.Snapshot, decided redis.Plan, outcome redis.O
 	l.state.Store(&State{
 		Report: status.Report(snapshot, decided, outcome), Ready: status.Ready(snapshot), At: snapshot.Now,
 	})
+	if snapshot.Stopping {
+		return // Nobody asks any more.
+	}
+	if !snapshot.Process.Running || snapshot.Server.Reachable || l.heard.IsZero() {
+		l.heard = snapshot.Now
+	}
+	engine := status.Engine(snapshot, snapshot.Now.Sub(l.heard))
+	if before := l.engine.Load(); before != nil && engine.Leading != nil && before.Leading != nil &&
+		before.Leading.Start == engine.Leading.Start && !snapshot.Server.Reachable {
+		// A primary that does not answer for a moment is what it was.
+		engine.Leading = before.Leading
+	}
+	l.engine.Store(&engine)
+	select {
+	case l.changed <- struct{}{}:
+	default: // Nobody has looked since the last change.
+	}
 }
 
 // tell logs what a pass could not do, once for as long as it stays the same.

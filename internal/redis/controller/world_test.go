@@ -1,8 +1,11 @@
 package controller_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"meridian.dev/meridian/internal/redis/act"
 	"meridian.dev/meridian/internal/redis/controller"
 	"meridian.dev/meridian/internal/redis/observe"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -40,6 +44,9 @@ type world struct {
 	// fail is asked before each effect: its error is that of the effect.
 	fail    func(effect string) error
 	effects []string
+	// standing is what the loop was told last, and admitted what replicas log in with.
+	standing tenure.Standing
+	admitted string
 }
 
 func newWorld(t *testing.T) *world {
@@ -51,13 +58,78 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) loop() *controller.Loop {
-	return &controller.Loop{
-		Observer: &observe.Observer{
-			Instance: "tiles-1", Cache: "tiles", Clock: w, Mounts: w, Room: w, Runner: runner{w}, Link: w,
-		},
-		Actor: &act.Actor{Mounts: w, Runner: runner{w}, Link: w},
-		Log:   logr.Discard(),
+	track := &observe.Track{}
+	return controller.New(&observe.Observer{
+		Instance: "tiles-1", Cache: "tiles", Clock: w, Mounts: w, Room: w, Runner: runner{w}, Link: w, Track: track,
+	}, &act.Actor{
+		Mounts: w, Runner: runner{w}, Link: w, Clock: w, Memory: track, Authority: w, Names: w,
+	}, logr.Discard())
+}
+
+// agree plays the loop of the lease of a cache with one instance. It reports whether it has said something new.
+func (w *world) agree(loop *controller.Loop) bool {
+	next, facts := w.standing, loop.Facts()
+	switch {
+	case !facts.Known:
+		return false
+	case w.standing.Role == "" || facts.Lost != "" && facts.Lost == w.standing.SystemIdentifier:
+		next = tenure.Standing{
+			Role: tenure.RoleBegin, Term: w.standing.Term + 1, Timeline: w.standing.Timeline + 1,
+			Incarnation: fmt.Sprintf("i%d", w.standing.Term+1),
+		}
+	case w.standing.Role == tenure.RoleBegin && facts.SystemIdentifier == w.standing.Incarnation:
+		next.Role, next.Initialised, next.SystemIdentifier = tenure.RoleLead, true, facts.SystemIdentifier
+	case facts.Leading != nil && w.standing.Role == tenure.RoleLead:
+		next.OpenStart = facts.Leading.Start
 	}
+	if reflect.DeepEqual(next, w.standing) {
+		return false
+	}
+	next.Serial++
+	w.standing = next
+	loop.Obey(next)
+	return true
+}
+
+func (w *world) MayLead(uint64) error                     { return nil }
+func (w *world) Confirm(context.Context, uint64) error    { return nil }
+func (w *world) Exclude(_ uint64, act func() error) error { return act() }
+
+func (w *world) Find(context.Context, string) (string, error) { return "10.0.0.1", nil }
+
+func (w *world) Replication(context.Context) (redis.Replication, error) {
+	if !w.server.Reachable {
+		return redis.Replication{}, errOnPurpose
+	}
+	return w.server.Replication, nil
+}
+
+func (w *world) Follow(_ context.Context, upstream wire.Member, address, _ string) error {
+	return w.effect("follow "+upstream.String(), func() {
+		w.server.Replication = redis.Replication{Replica: true, Host: address, Knows: true, Offset: w.server.Offset}
+	})
+}
+
+func (w *world) Detach(context.Context) error {
+	return w.effect("detach", func() { w.server.Replica, w.server.Host, w.server.Up = true, "", false })
+}
+
+func (w *world) Promote(context.Context) error {
+	return w.effect("promote", func() { w.server.Replication = redis.Replication{Offset: w.server.Offset} })
+}
+
+func (w *world) Admit(_ context.Context, _, password string) error {
+	return w.effect("admit", func() { w.admitted = password })
+}
+
+func (w *world) CloseDoor(context.Context) error {
+	return w.effect("close", func() { w.server.Open = false })
+}
+
+func (w *world) Flush(context.Context) error { return w.effect("flush", func() {}) }
+
+func (w *world) End(context.Context) error {
+	return w.effect("end", func() { w.process.Running = false; w.server = redis.Server{} })
 }
 
 // rest runs passes until one does nothing, and returns what it shows.
@@ -66,7 +138,7 @@ func (w *world) rest(loop *controller.Loop) controller.State {
 	for range 50 {
 		before := len(w.effects)
 		loop.Pass(context.Background(), false)
-		if len(w.effects) == before {
+		if told := w.agree(loop); len(w.effects) == before && !told {
 			state, _ := loop.State()
 			return state
 		}
@@ -122,31 +194,39 @@ func (r runner) Start(how redis.StartServer) error {
 		}
 		w.starts++
 		w.values, w.said, w.refused = map[string]string{}, map[string]string{}, map[string]string{}
-		w.process = redis.Process{Running: true, Fixed: how.Fixed, Unfit: w.process.Unfit}
+		w.process = redis.Process{
+			Running: true, Incarnation: cmp.Or(how.Incarnation, fmt.Sprintf("r%d", w.starts)), Fixed: how.Fixed,
+			Unfit: w.process.Unfit,
+		}
 		for _, parameter := range how.Fixed {
 			if slices.Contains(w.deadly, parameter.Name) {
-				w.process = redis.Process{Exit: "exit code 1", Failures: 1, Unfit: append(w.process.Unfit, how.Fixed...)}
+				w.process.Running, w.process.Exit, w.process.Failures = false, "exit code 1", 1
+				w.process.Unfit = append(w.process.Unfit, how.Fixed...)
 				return
 			}
 		}
 		w.server = redis.Server{
-			Reachable: true, Incarnation: "i", MaxMemory: how.Memory, Policy: how.Policy, Loaded: how.Certificate,
+			Reachable: true, MaxMemory: how.Memory, Policy: how.Policy, Loaded: how.Certificate,
 		}
 	})
 }
 
 func (r runner) Stop(context.Context) error {
 	return r.effect("stop", func() {
-		r.process = redis.Process{Exit: "exit code 0", Fixed: r.process.Fixed, Unfit: r.process.Unfit}
+		r.process = redis.Process{
+			Exit: "exit code 0", Incarnation: r.process.Incarnation, Fixed: r.process.Fixed, Unfit: r.process.Unfit,
+		}
 		r.server = redis.Server{}
 	})
 }
+
+func (r runner) Kill() error { return r.Stop(context.Background()) }
 
 func (r runner) KillLeftover() error { return r.effect("kill", func() { r.process.Leftover = 0 }) }
 
 func (w *world) Server(_ context.Context, names []string, password string) redis.Server {
 	facts := w.server
-	facts.Matches = facts.Open && w.said["password"] == password
+	facts.Matches, facts.Admits = facts.Open && w.said["password"] == password, w.admitted == password
 	for name := range w.said {
 		if name != "password" && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -26,6 +27,7 @@ type Observer struct {
 	Room   redis.Room
 	Runner redis.Runner
 	Link   redis.Link
+	Track  *Track
 
 	// wanted are the last settings that could be read.
 	wanted    *wire.CacheSettings
@@ -36,10 +38,20 @@ type Observer struct {
 // Doubt makes the next pass look at the certificate again.
 func (o *Observer) Doubt() { o.looked = time.Time{} }
 
+// Told is what the instance is told, from outside.
+type Told struct {
+	Stopping bool
+	Standing tenure.Standing
+	Fenced   uint64
+}
+
 // Look makes the snapshot of a pass.
-func (o *Observer) Look(ctx context.Context, stopping bool) redis.Snapshot {
-	snapshot := redis.Snapshot{Now: o.Clock.Now(), Instance: o.Instance, Stopping: stopping, Process: o.Runner.Look()}
-	if stopping {
+func (o *Observer) Look(ctx context.Context, told Told) redis.Snapshot {
+	snapshot := redis.Snapshot{
+		Now: o.Clock.Now(), Instance: o.Instance, Stopping: told.Stopping, Standing: told.Standing, Fenced: told.Fenced,
+		Process: o.Runner.Look(),
+	}
+	if told.Stopping {
 		// Nothing may hold up a pod that ends.
 		snapshot.Settings.Wanted = o.wanted
 		return snapshot
@@ -60,6 +72,7 @@ func (o *Observer) Look(ctx context.Context, stopping bool) redis.Snapshot {
 	} else {
 		o.Doubt()
 	}
+	o.Track.look(&snapshot)
 	return snapshot
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -19,6 +20,11 @@ var invariants = []struct {
 	{"R5", stopNobodysCache},
 	{"R6", letNobodyInBefore},
 	{"R7", actOnWhatIsKnown},
+	{"R8", yieldOnlyWhenTold},
+	{"R10", beginOnlyWhatIsTold},
+	{"R11", followOnlyTheHolder},
+	{"R12", leadOnlyWithACopy},
+	{"R13", emptyOnlyAPrimary},
 }
 
 // Check returns the invariants that the plan would break. A plan with a violation is refused as a whole.
@@ -98,10 +104,96 @@ func stayWithinTheContainer(s redis.Snapshot, actions []redis.Action) string {
 	return ""
 }
 
+// stopNobodysCache protects what a server has: a primary that leads, a replica that could lead, and whoever is
+// connected.
 func stopNobodysCache(s redis.Snapshot, actions []redis.Action) string {
+	role, copied := s.Standing.Role, s.Copy
 	for _, action := range actions {
-		if _, stops := action.(redis.StopServer); stops && !s.Stopping && (s.Server.Open || !s.Server.Reachable) {
+		if _, stops := action.(redis.StopServer); !stops || s.Stopping {
+			continue
+		}
+		begins := role == tenure.RoleBegin && s.Process.Incarnation != s.Standing.Incarnation
+		led := copied.Term > 0 && (role != tenure.RoleLead || s.Standing.Term != copied.Term)
+		switch {
+		case begins || led:
+		case copied.Term > 0:
+			return "a primary would be stopped"
+		case copied.Whole:
+			return "a replica that has a copy would be stopped"
+		case s.Server.Open || !s.Server.Reachable && !copied.Begun:
 			return "a server that may have clients would be stopped, and its data with it"
+		}
+	}
+	return ""
+}
+
+func yieldOnlyWhenTold(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		if _, yields := action.(redis.YieldServer); yields && s.Standing.Role != tenure.RoleYield {
+			return "a server would give its place away that nobody has told to"
+		}
+	}
+	return ""
+}
+
+// beginOnlyWhatIsTold keeps an empty server from standing where a copy was: it begins a dataset or follows, and leads
+// nothing.
+func beginOnlyWhatIsTold(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		start, ok := action.(redis.StartServer)
+		switch {
+		case !ok:
+		case s.Standing.Role == tenure.RoleBegin && start.Incarnation != "" && start.Incarnation == s.Standing.Incarnation:
+		case s.Standing.Role == tenure.RoleFollow && start.Incarnation == "":
+		default:
+			return "an empty server would be started in the place of a copy"
+		}
+	}
+	return ""
+}
+
+func followOnlyTheHolder(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		follow, ok := action.(redis.Follow)
+		switch {
+		case !ok:
+		case s.Standing.Role != tenure.RoleFollow || follow.Upstream != s.Standing.Upstream || follow.Upstream.Name == "":
+			return "another one would be followed than the holder of the lease"
+		case s.Standing.Serial <= s.Fenced:
+			return "an election was answered under this standing"
+		case s.Copy.Term > 0 || s.Copy.Begun:
+			return "a server that has led would follow"
+		case s.Copy.Whole && !follow.Whole:
+			return "a copy would be given up without a look at the lease"
+		}
+	}
+	return ""
+}
+
+func leadOnlyWithACopy(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		lead, ok := action.(redis.Lead)
+		if !ok {
+			continue
+		}
+		first := s.Copy.Begun && s.Copy.Incarnation == s.Standing.SystemIdentifier
+		switch {
+		case s.Standing.Role != tenure.RoleLead || lead.Term != s.Standing.Term || lead.Timeline != s.Standing.Timeline:
+			return "a server would lead that nobody has told to"
+		case !s.Copy.Whole && !first:
+			return "an empty server would lead"
+		case s.Copy.Term > 0:
+			return "a server would lead twice"
+		}
+	}
+	return ""
+}
+
+func emptyOnlyAPrimary(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		flush, ok := action.(redis.Flush)
+		if ok && (!s.Leads() || flush.ID == "" || flush.ID != s.Flush || flush.ID == s.Flushed) {
+			return "a cache would be emptied that nobody has asked to, or twice"
 		}
 	}
 	return ""
@@ -120,6 +212,11 @@ func letNobodyInBefore(s redis.Snapshot, actions []redis.Action) string {
 		case wanted == nil || s.Server.MaxMemory <= 0 || s.Server.MaxMemory > wanted.Memory ||
 			s.Server.Policy != wanted.EvictionPolicy:
 			return "the door would be opened before memory and policy are in force"
+		case s.Standing.Role == tenure.RoleLead && (s.Copy.Term != s.Standing.Term ||
+			s.Standing.OpenStart != s.Copy.Start() || s.Standing.OpenStart == ""):
+			return "the door would be opened of a start that was not named for it"
+		case s.Standing.Role != tenure.RoleLead && (!s.Server.Replica || !s.Copy.Whole || !s.Standing.OpenReads):
+			return "the door would be opened of a server that has nothing to tell"
 		}
 	}
 	return ""
@@ -130,7 +227,8 @@ func actOnWhatIsKnown(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		switch action.(type) {
 		case redis.LoadCertificate, redis.SetMemory, redis.SetPolicy, redis.SetParameter, redis.ResetParameter,
-			redis.OpenDoor, redis.ReturnMemory:
+			redis.OpenDoor, redis.CloseDoor, redis.ReturnMemory, redis.Follow, redis.Detach, redis.Lead, redis.AdmitReplicas,
+			redis.Flush:
 			if !s.Process.Running || !s.Server.Reachable {
 				return action.Verb() + " to a server that does not answer"
 			}

@@ -6,6 +6,7 @@ import (
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/redis/plan"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -14,7 +15,18 @@ func TestInvariantsBite(t *testing.T) {
 	start := redis.StartServer{Engine: "redis", Memory: 64 << 20, Policy: "allkeys-lru", Certificate: "c1"}
 	unbounded, bare, other := start, start, start
 	unbounded.Memory, bare.Certificate, other.Engine = 0, "", "valkey"
-	stopped := func(s *redis.Snapshot) { s.Process, s.Server = redis.Process{}, redis.Server{} }
+	start.Incarnation = "i2"
+	stopped := func(s *redis.Snapshot) {
+		s.Process, s.Server, s.Copy = redis.Process{}, redis.Server{}, redis.Copy{}
+		s.Standing = tenure.Standing{Serial: 2, Role: tenure.RoleBegin, Incarnation: "i2"}
+	}
+	promoted := func(s *redis.Snapshot) {
+		follow(s)
+		s.Standing = tenure.Standing{Serial: 6, Role: tenure.RoleLead, Term: 4, Timeline: 4, SystemIdentifier: "i1"}
+	}
+	led, blank := redis.Lead{Term: 4, Timeline: 4}, start
+	blank.Incarnation = ""
+	upstream := wire.Member{Name: "tiles-1", Incarnation: "i1"}
 	closed := func(s *redis.Snapshot) { s.Server.Open, s.Server.Matches = false, false }
 	tests := map[string]struct {
 		world  func(*redis.Snapshot)
@@ -54,6 +66,38 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"the door is opened without a password": {
 			world: func(s *redis.Snapshot) { closed(s); s.NoPassword = "empty" }, action: redis.OpenDoor{}, want: "R6",
+		},
+		"the door is opened of a start that was not named": {
+			world: func(s *redis.Snapshot) { closed(s); s.Standing.OpenStart = "i0-2" }, action: redis.OpenDoor{}, want: "R6",
+		},
+		"the door is opened of a replica without a copy": {
+			world: func(s *redis.Snapshot) { follow(s); closed(s); s.Copy.Whole = false }, action: redis.OpenDoor{}, want: "R6",
+		},
+		"a replica that has a copy is stopped":                {world: follow, action: redis.StopServer{}, want: "R5"},
+		"a primary gives its place away that was not told to": {action: redis.YieldServer{}, want: "R8"},
+		"an empty server is started in the place of a primary": {
+			world:  func(s *redis.Snapshot) { stopped(s); s.Standing = tenure.Standing{Role: tenure.RoleLead, Term: 3} },
+			action: blank, want: "R10",
+		},
+		"the first copy gets another id than it was told": {world: stopped, action: blank, want: "R10"},
+		"another one is followed than the holder": {
+			world: follow, want: "R11",
+			action: redis.Follow{Upstream: wire.Member{Name: "tiles-9", Incarnation: "i9"}, Whole: true},
+		},
+		"the holder is followed behind a fence": {
+			world: func(s *redis.Snapshot) { follow(s); s.Fenced = 5 }, action: redis.Follow{Upstream: upstream, Whole: true},
+			want: "R11",
+		},
+		"a copy is given up without a look": {world: follow, action: redis.Follow{Upstream: upstream}, want: "R11"},
+		"an empty server becomes the primary": {
+			world: func(s *redis.Snapshot) { promoted(s); s.Copy.Whole = false }, action: led, want: "R12",
+		},
+		"a replica becomes the primary that was not told to": {world: follow, action: led, want: "R12"},
+		"a replica is emptied": {
+			world: func(s *redis.Snapshot) { follow(s); s.Flush = "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
+		},
+		"a cache is emptied twice": {
+			world: func(s *redis.Snapshot) { s.Flush, s.Flushed = "f1", "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
 		},
 		"a word to a server that does not answer": {
 			world: func(s *redis.Snapshot) { s.Server.Reachable = false }, action: redis.SetPolicy{}, want: "R7",

@@ -13,19 +13,26 @@ var rules = []rule{
 	stopWhenTold,          // R1: a pod that ends stops its server and does nothing else.
 	killWhatTheServerLeft, // R2: no old process takes memory beside a new server.
 	waitForSettings,       // Without settings nothing begins; what runs goes on with those of before.
+	yieldThePlace,         // R8: a primary that hands over lets nobody in, and ends when it has sent on what it has.
+	stopAStray,            // R9: a server that led or was begun is never anything else afterwards.
 
 	// Running it.
 	installTheCertificate,
-	startTheServer, // R3: it is born closed, and within its memory.
+	startTheServer, // R3: it is born closed, and within its memory; R10: only to begin or to follow.
 	waitForTheServer,
 	loadTheCertificate, // Without a restart; what is presented is looked at.
 	setTheMemory,       // R4: never more than the container can carry.
 	setThePolicy,
 	setParameters,
 	resetParameters,
-	restartAClosedServer, // R5: only a server that never let anybody in is stopped for a parameter.
-	openTheDoor,          // R6: applications come in when all of the above is in force.
-	returnMemory,         // What was evicted goes back to the container, so that it can shrink.
+	restartAClosedServer, // R5: only a server that never let anybody in and has no copy is stopped for a parameter.
+	followTheUpstream,    // R11: exactly the copy that holds the lease, and nobody behind a fence.
+	detachFromAll,        // R11: one that is told to follow nobody takes nothing.
+	leadAsTold,           // R12: a primary by the lease alone, and only with a copy.
+	admitReplicas,
+	openTheDoor,  // R6: applications come in when all of the above is in force.
+	flushOnce,    // A request to empty the cache is carried out once, by the primary.
+	returnMemory, // What was evicted goes back to the container, so that it can shrink.
 
 	// What a user should know.
 	tellOfMissingRoom,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -71,6 +72,13 @@ func startTheServer(s redis.Snapshot, plan *draft) bool {
 	if s.Process.Running {
 		return false
 	}
+	incarnation, needed := serverFor(s)
+	if !needed {
+		plan.wait(redis.Hold{
+			Reason: wire.ReasonWaitingForStanding, Detail: "there is no copy here, and nobody to take one from",
+		})
+		return true
+	}
 	left := pause(s.Process.Failures) - s.Now.Sub(s.Process.Ended)
 	if s.Process.Failures > 1 && left > 0 {
 		words := s.Process.LastWords
@@ -90,8 +98,8 @@ func startTheServer(s redis.Snapshot, plan *draft) bool {
 		why = redis.Why("the server has ended: " + s.Process.Exit)
 	}
 	plan.do(redis.StartServer{
-		Why: why, Engine: wanted.Engine, Memory: s.Allowed(), Policy: wanted.EvictionPolicy, Fixed: s.AtStart(),
-		Certificate: s.Certificate.Installed,
+		Why: why, Incarnation: incarnation, Engine: wanted.Engine, Memory: s.Allowed(), Policy: wanted.EvictionPolicy,
+		Fixed: s.AtStart(), Certificate: s.Certificate.Installed,
 	})
 	return true
 }
@@ -157,7 +165,7 @@ func resetParameters(s redis.Snapshot, plan *draft) bool {
 }
 
 func restartAClosedServer(s redis.Snapshot, plan *draft) bool {
-	if s.Server.Open || !s.Carried() {
+	if s.Server.Open || !s.Carried() || s.Copy.Whole || s.Copy.Term > 0 || s.Server.Syncing {
 		return false
 	}
 	if pending := s.Pending(); len(pending) > 0 {
@@ -176,10 +184,10 @@ func openTheDoor(s redis.Snapshot, plan *draft) bool {
 		})
 		return false
 	}
-	if s.Server.Open && s.Server.Matches {
-		return false
-	}
-	switch {
+	switch wanted := s.LetsIn(); {
+	case s.Server.Open && !wanted && s.Standing.Role != tenure.RoleLead:
+		plan.do(redis.CloseDoor{Why: "applications are not let in to an instance that has nothing to tell them"})
+	case s.Server.Open && s.Server.Matches || !wanted && !s.Server.Open:
 	case s.Server.Open:
 		plan.do(redis.OpenDoor{Why: "the mounted password is not the one in force"})
 	case s.Carried():

@@ -5,6 +5,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -26,11 +27,14 @@ const AgentUser = "meridian"
 type Input struct {
 	// Runtime is the folder of the socket and of the certificate's copy.
 	Runtime string
-	// Port is where applications connect.
-	Port int
+	// Port is where applications connect, and Listen at which address, empty for all.
+	Port   int
+	Listen string
 	// AgentHash is the SHA-256 of the agent's password, in hexadecimal digits. The password itself is in no file.
 	AgentHash string
-	Start     redis.StartServer
+	// Member is what the server announces itself as to whom it follows.
+	Member wire.Member
+	Start  redis.StartServer
 }
 
 // File renders the file. There is no application in it: the server is born closed, and opened later.
@@ -40,7 +44,7 @@ func File(in Input) string {
 		"# Written by the agent at each start of the server.",
 		"daemonize no",
 		"protected-mode no",
-		"bind * -::*",
+		"bind " + cmp.Or(in.Listen, "* -::*"),
 		"port 0",
 		fmt.Sprintf("tls-port %d", in.Port),
 		"tls-cert-file " + tls + wire.KeyCertificate,
@@ -53,6 +57,17 @@ func File(in Input) string {
 		"dir " + in.Runtime,
 		`save ""`,
 		"appendonly no",
+		// A replica says which copy it is, and answers nobody when it has lost its primary: no news is not good news.
+		"tls-replication yes",
+		"replica-announce-ip " + in.Member.String(),
+		"replica-serve-stale-data no",
+		"replica-read-only yes",
+		"repl-ping-replica-period 1",
+		"repl-timeout 10",
+		"repl-diskless-sync yes",
+		"repl-diskless-sync-delay 0",
+		"repl-backlog-size 8mb",
+		"shutdown-timeout 0",
 		fmt.Sprintf("maxmemory %d", in.Start.Memory),
 		"maxmemory-policy " + in.Start.Policy,
 		"user default off",

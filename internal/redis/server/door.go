@@ -17,9 +17,9 @@ import (
 var applicationRules = strings.Fields("~* &* +@all -@admin -@dangerous" +
 	" +flushall +flushdb +info +keys +role +sort +sort_ro")
 
-// door tells whether the application can log in, and whether with this password and no other.
-func (l *Link) door(ctx context.Context, password string) (open, matches bool, err error) {
-	answer, err := l.open().Do(ctx, "acl", "getuser", wire.CacheUser).Slice()
+// door tells whether somebody can log in, and whether the newest password is this one.
+func (l *Link) door(ctx context.Context, user, password string) (open, matches bool, err error) {
+	answer, err := l.open().Do(ctx, "acl", "getuser", user).Slice()
 	switch {
 	case errors.Is(err, client.Nil):
 		return false, false, nil
@@ -35,7 +35,11 @@ func (l *Link) door(ctx context.Context, password string) (open, matches bool, e
 			hashes = texts(answer[i+1])
 		}
 	}
-	return open, slices.Equal(hashes, []string{hashOf(password)}), nil
+	if user == wire.CacheUser {
+		return open, slices.Equal(hashes, []string{hashOf(password)}), nil
+	}
+	// Replicas that have not seen a new password yet go on with the one before.
+	return open, open && slices.Contains(hashes, hashOf(password)), nil
 }
 
 func texts(list any) []string {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	client "github.com/redis/go-redis/v9"
@@ -31,6 +33,8 @@ type Link struct {
 	Secret  *Secret
 	Runner  *Runner
 
+	// knows is what the server was last told to log in with to whom it follows.
+	knows  atomic.Pointer[string]
 	once   sync.Once
 	client *client.Client
 	life   life
@@ -81,14 +85,9 @@ func (l *Link) Server(ctx context.Context, parameters []string, password string)
 }
 
 func (l *Link) read(ctx context.Context, parameters []string, password string) (redis.Server, error) {
-	// The sections are asked for by name one by one: several at once are news to older servers.
-	figures := map[string]string{}
-	for _, section := range []string{"server", "memory", "stats", "clients", "replication"} {
-		text, err := l.open().Info(ctx, section).Result()
-		if err != nil {
-			return redis.Server{}, err
-		}
-		readFigures(text, figures)
+	figures, err := l.figures(ctx)
+	if err != nil {
+		return redis.Server{}, err
 	}
 	number := func(name string) int64 {
 		value, _ := strconv.ParseInt(figures[name], 10, 64)
@@ -100,17 +99,20 @@ func (l *Link) read(ctx context.Context, parameters []string, password string) (
 		}
 	}
 	facts := redis.Server{
-		Reachable: true, Incarnation: l.life.incarnation, Loaded: l.life.loaded, Version: version(figures),
-		Replica: figures["role"] == "slave", Offset: number("master_repl_offset"),
+		Reachable: true, Loaded: l.life.loaded, Version: version(figures), Replication: replication(figures),
 		MaxMemory: number("maxmemory"), Policy: figures["maxmemory_policy"],
 		Used: number("used_memory"), Resident: number("used_memory_rss"),
 		Loose: number("allocator_resident") - number("allocator_active"), Clients: number("connected_clients"),
 		Hits: number("keyspace_hits"), Misses: number("keyspace_misses"), Evicted: number("evicted_keys"),
 	}
-	var err error
-	if facts.Open, facts.Matches, err = l.door(ctx, password); err != nil {
+	if facts.Open, facts.Matches, err = l.door(ctx, wire.CacheUser, password); err != nil {
 		return redis.Server{}, err
 	}
+	secret := wire.ReplicationPassword(password)
+	if _, facts.Admits, err = l.door(ctx, replicaUser(l.Runner.Look().Incarnation), secret); err != nil {
+		return redis.Server{}, err
+	}
+	facts.Knows = l.knows.Load() != nil && *l.knows.Load() == secret
 	facts.Parameters, err = l.parameters(ctx, parameters)
 	return facts, err
 }
@@ -121,6 +123,17 @@ func version(figures map[string]string) string {
 		return own
 	}
 	return figures["redis_version"]
+}
+
+// figures are what the server tells of itself, by name.
+func (l *Link) figures(ctx context.Context) (map[string]string, error) {
+	text, err := l.open().Info(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	figures := map[string]string{}
+	readFigures(text, figures)
+	return figures, nil
 }
 
 // readFigures reads lines of the form name:value.
@@ -173,7 +186,8 @@ func (l *Link) Presented(ctx context.Context) (string, error) {
 		// The certificate itself is what is asked for, and nothing is said over this connection.
 		Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // See above.
 	}
-	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("localhost", strconv.Itoa(l.Port)))
+	host := cmp.Or(l.Runner.Listen, "localhost")
+	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(l.Port)))
 	if err != nil {
 		return "", fmt.Errorf("look at the certificate that is presented: %w", err)
 	}

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +25,8 @@ type Runner struct {
 	// Runtime is the folder of the socket, the configuration file and the certificate.
 	Runtime string
 	Port    int
+	// Listen is at which address the server listens, empty for all.
+	Listen string
 	// Secret is how the agent logs in.
 	Secret *Secret
 	Env    []string
@@ -32,6 +36,9 @@ type Runner struct {
 	Patience time.Duration
 	// Ended is called when the server has ended, from another goroutine.
 	Ended func()
+	// Instance is the name of this one, and Fresh makes a new id for a copy.
+	Instance string
+	Fresh    func() string
 
 	mutex    sync.Mutex
 	process  *supervise.Process
@@ -57,9 +64,9 @@ func (r *Runner) Look() redis.Process {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if r.process == nil {
-		return redis.Process{}
+		return redis.Process{Incarnation: r.noted()}
 	}
-	facts := redis.Process{Fixed: r.start.Fixed, Unfit: r.unfit}
+	facts := redis.Process{Incarnation: r.start.Incarnation, Fixed: r.start.Fixed, Unfit: r.unfit}
 	exit, ended := r.process.Exit()
 	if !ended {
 		facts.Running, facts.Failures = true, r.failures
@@ -76,6 +83,18 @@ func (r *Runner) Look() redis.Process {
 		facts.Leftover = 1
 	}
 	return facts
+}
+
+// noteFile tells which copy was started last in the life of the pod. After a restart of the agent it tells which one
+// was lost with it: no process of a container outlives its first one.
+const noteFile = "incarnation"
+
+func (r *Runner) noted() string {
+	content, err := os.ReadFile(filepath.Join(r.Runtime, noteFile))
+	if err != nil {
+		return "" // Nothing was started yet; or the others wait for the end of the lease.
+	}
+	return string(content)
 }
 
 // count judges an end. A server that has never answered and was given parameters of the user is not tried with the same
@@ -124,8 +143,15 @@ func (r *Runner) Start(how redis.StartServer) error {
 	if err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
+	how.Incarnation = cmp.Or(how.Incarnation, r.Fresh())
+	if err := replaceFile(filepath.Join(r.Runtime, noteFile), []byte(how.Incarnation)); err != nil {
+		return fmt.Errorf("start the server: %w", err)
+	}
 	file := filepath.Join(r.Runtime, render.ConfigFile)
-	text := render.File(render.Input{Runtime: r.Runtime, Port: r.Port, AgentHash: hash, Start: how})
+	text := render.File(render.Input{
+		Runtime: r.Runtime, Port: r.Port, Listen: r.Listen, AgentHash: hash, Start: how,
+		Member: wire.Member{Name: r.Instance, Incarnation: how.Incarnation},
+	})
 	if err := replaceFile(file, []byte(text)); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
@@ -168,6 +194,18 @@ func (r *Runner) Stop(ctx context.Context) error {
 		return fmt.Errorf("stop the server: %w", err)
 	}
 	return nil
+}
+
+// Kill implements redis.Runner.
+func (r *Runner) Kill() error {
+	r.mutex.Lock()
+	process := r.process
+	r.asked = true
+	r.mutex.Unlock()
+	if process == nil {
+		return nil
+	}
+	return process.Kill()
 }
 
 // KillLeftover implements redis.Runner.

@@ -11,14 +11,15 @@ import (
 func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wire.CacheReport {
 	server, wanted := snapshot.Server, snapshot.Settings.Wanted
 	report := wire.CacheReport{
-		Instance: snapshot.Instance, State: state(snapshot), Role: role(snapshot),
+		Instance: snapshot.Instance, State: state(snapshot), Role: role(snapshot), Flushed: snapshot.Flushed,
 		Memory: wire.CacheMemory{Limit: snapshot.Container.Limit},
 	}
 	if wanted != nil {
 		report.CacheUID = wanted.CacheUID
 	}
 	if answers(snapshot) {
-		report.Incarnation, report.Offset, report.ServerVersion = server.Incarnation, server.Offset, server.Version
+		report.Incarnation, report.Offset, report.ServerVersion = snapshot.Copy.Incarnation, server.Offset, server.Version
+		report.Serving, report.Streams = Ready(snapshot), server.Up && snapshot.Copy.Whole && snapshot.Follows()
 		report.Memory.Allowed, report.Memory.Used, report.Memory.Resident = server.MaxMemory, server.Used, server.Resident
 		report.Use = wire.CacheUse{
 			Clients: server.Clients, Hits: server.Hits, Misses: server.Misses, Evicted: server.Evicted,
@@ -35,9 +36,9 @@ func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wir
 	return report.Canonical()
 }
 
-// Ready tells whether applications can use the instance.
+// Ready tells whether applications can use the instance. A replica without a link refuses to answer them.
 func Ready(snapshot redis.Snapshot) bool {
-	return !snapshot.Stopping && answers(snapshot) && snapshot.Server.Open
+	return !snapshot.Stopping && answers(snapshot) && snapshot.Server.Open && (snapshot.Leads() || snapshot.Server.Up)
 }
 
 func answers(snapshot redis.Snapshot) bool {
@@ -60,8 +61,10 @@ func role(snapshot redis.Snapshot) wire.Role {
 		return wire.RoleNone
 	case snapshot.Server.Replica:
 		return wire.RoleReplica
+	case snapshot.Leads():
+		return wire.RolePrimary
 	}
-	return wire.RolePrimary
+	return wire.RoleNone
 }
 
 // reason chooses what a user should know first: a refused plan, then what failed, then what is waited for.

@@ -73,10 +73,17 @@ func (a *Actor) do(ctx context.Context, action tenure.Action, state *tenure.Stat
 		}
 	case tenure.Rest:
 		memory.Rest = action.Until
+		if action.Retreat {
+			memory.Retreats, memory.Retreated = memory.Retreats+1, now
+		}
 	case tenure.Lack:
-		memory.Lacking = action.Since
+		memory.Lacking, memory.LackVersion, memory.Cuts = action.Since, memory.Lease.Version, nil
+	case tenure.Miss:
+		memory.Missed = action.Since
 	case tenure.Forget:
 		memory.Asked = nil
+	case tenure.Decide:
+		a.decide(action, state)
 	default:
 		return a.show(action, state)
 	}
@@ -95,7 +102,10 @@ func (a *Actor) show(action tenure.Action, state *tenure.State) error {
 		a.Ports.Surroundings.WriteRoute(action.Address, action.Term)
 	case tenure.WriteLabels:
 		state.Memory.Labels.Writing, state.Memory.Labels.Tried = true, now
-		a.Ports.Surroundings.WriteLabels(action.Role, action.Read)
+		a.Ports.Surroundings.WriteLabels(action.Role, action.Read, action.Cut)
+	case tenure.ReadCuts:
+		state.Memory.CutsTried = now
+		a.Ports.Surroundings.ReadCuts(action.Instances)
 	default:
 		return fmt.Errorf("the action %T is unknown", action)
 	}
@@ -155,9 +165,7 @@ func (a *Actor) answer(ctx context.Context, action tenure.AnswerBallot, state *t
 	}
 	reply.Timeline, reply.LSN = position.Timeline, position.LSN
 	if action.ID == 0 {
-		state.Memory.Answered(tenure.Answer{
-			Member: reply.From, Position: position, CannotLead: reply.CannotLead, Address: reply.Address,
-		})
+		state.Memory.Answered(tenure.AnswerOf(reply))
 		return nil
 	}
 	a.reply(action.ID, reply, state)
@@ -171,6 +179,17 @@ func (a *Actor) reply(id uint64, reply wire.PeerReply, state *tenure.State) {
 	}
 	state.Inbox = kept
 	a.Ports.Peers.Reply(id, reply)
+}
+
+func (a *Actor) decide(action tenure.Decide, state *tenure.State) {
+	state.Callers = slices.DeleteFunc(slices.Clone(state.Callers), func(c tenure.Caller) bool {
+		return c.ID == action.Caller.ID
+	})
+	if action.Reply.Accepted {
+		wish := action.Caller.Switchover
+		state.Memory.Asked = &wish
+	}
+	a.Ports.Peers.Decide(action.Caller.ID, action.Reply)
 }
 
 // write begins a write of the lease. The deadline that it may bring counts from now, which is before anything is sent.

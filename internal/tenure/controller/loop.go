@@ -109,8 +109,8 @@ func (l *Loop) drain(events <-chan tenure.Event) {
 // Take takes an event.
 func (l *Loop) Take(event tenure.Event) {
 	engine := l.state.Memory.Look(l.ports.Server.Facts(), l.ports.Clock.Now())
-	self := tenure.Snapshot{Name: l.observer.Name, Engine: engine, Stored: l.state.Stored}.Self()
-	event.Apply(&l.state, self, l.ports.Clock.Now())
+	here := tenure.Snapshot{Name: l.observer.Name, Engine: engine, Stored: l.state.Stored}
+	event.Apply(&l.state, here.Self(), l.ports.Clock.Now())
 }
 
 // Pass is one pass: observe, decide, check, act. It returns whether the loop has ended, or else when to pass again.
@@ -184,7 +184,7 @@ func (l *Loop) announce(action tenure.Action) {
 		if action.Until > 0 {
 			level = 1
 		}
-	case tenure.ReadLease, tenure.Reply, tenure.Send, tenure.ReadRoute:
+	case tenure.ReadLease, tenure.Reply, tenure.Send, tenure.ReadRoute, tenure.ReadCuts, tenure.Miss:
 		level = 1
 	}
 	l.log.V(level).Info("carrying out an action", "action", action.Verb(), "why", action.Because())

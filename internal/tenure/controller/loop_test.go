@@ -137,11 +137,13 @@ func (w *world) WriteRoute(address string, term int64) {
 	w.route = tenure.RouteSeen{Known: true, Address: address, Term: term}
 	w.events = append(w.events, w.route)
 }
-func (w *world) WriteLabels(role string, read bool) {
+func (w *world) WriteLabels(role string, read bool, cut string) {
 	w.labels = fmt.Sprint(role, " ", read)
-	w.events = append(w.events, tenure.Labelled{Done: true, Role: role, Read: read})
+	w.events = append(w.events, tenure.Labelled{Done: true, Role: role, Read: read, Cut: cut})
 }
-func (w *world) Look() (string, tenure.Policy) { return "database", w.policy }
+func (w *world) ReadCuts([]string)                   { w.events = append(w.events, tenure.CutsSeen{}) }
+func (w *world) Decide(uint64, wire.SwitchoverReply) {}
+func (w *world) Look() (string, tenure.Policy)       { return "database", w.policy }
 
 func (w *world) Facts() tenure.Engine      { return w.facts }
 func (w *world) Obey(told tenure.Standing) { w.standing = told }

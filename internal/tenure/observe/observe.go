@@ -33,7 +33,8 @@ func (o *Observer) Look(state *tenure.State, stopping bool) tenure.Snapshot {
 	state.Void(o.Ports.Clock.Jumped())
 	snapshot.Now = o.Ports.Clock.Now()
 	state.Memory.Settle(snapshot.Self())
-	snapshot.Memory, snapshot.Inbox = state.Memory, slices.Clone(state.Inbox)
+	snapshot.Memory = state.Memory
+	snapshot.Inbox, snapshot.Callers = slices.Clone(state.Inbox), slices.Clone(state.Callers)
 	return snapshot
 }
 

@@ -56,10 +56,20 @@ func beginADatabase(d *draft) bool {
 			stored.LeaseUID = d.Lease.UID
 		})
 	}
-	d.write(tenure.WriteBegin, "the database has no data yet", d.Self(), wire.LeaseRecord{
-		DatabaseUID: d.DatabaseUID, Term: d.Lease.Term + 1, Timeline: 1, Members: []wire.Member{d.Self()}, W: 1,
-	})
+	d.write(tenure.WriteBegin, "the database has no data yet", d.Self(), d.first(d.Self()))
 	return true
+}
+
+// first is the record of a copy that is to be made. Where data may be lost there have been copies before, and a later
+// one must not look older than they.
+func (d *draft) first(member wire.Member) wire.LeaseRecord {
+	timeline := 1
+	if before := d.Lease.Record; before != nil && d.Policy.Volatile {
+		timeline = before.Timeline + 1
+	}
+	return wire.LeaseRecord{
+		DatabaseUID: d.DatabaseUID, Term: d.Lease.Term + 1, Timeline: timeline, Members: []wire.Member{member}, W: 1,
+	}
 }
 
 func (d *draft) makeTheFirstCopy(record wire.LeaseRecord) {

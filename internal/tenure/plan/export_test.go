@@ -8,3 +8,6 @@ func Invariants() []string {
 	}
 	return ids
 }
+
+// Same says whether two standings are the same.
+var Same = same

@@ -59,13 +59,30 @@ func labelThePod(d *draft) bool {
 		return false
 	}
 	d.lookAtTheRoute()
+	if d.routeComesFirst() {
+		return false
+	}
 	role, read := d.labels()
-	if d.Labels.Writing || d.Labels.Known && d.Labels.Role == role && d.Labels.Read == read ||
+	cut := d.cut()
+	right := d.Labels.Role == role && d.Labels.Read == read && d.Labels.Cut == cut
+	if d.Labels.Writing || d.Labels.Known && right ||
 		!d.Labels.Known && d.recently(d.Labels.Tried, d.Policy.Renew/4) {
 		return false
 	}
-	d.do(tenure.WriteLabels{Why: "the read address finds instances by their labels", Role: role, Read: read})
+	d.do(tenure.WriteLabels{Why: "others find instances by what their pods say", Role: role, Read: read, Cut: cut})
 	return false
+}
+
+// routeComesFirst says that the labels wait for the write address. Each of them changes the read address, and nodes
+// take over such changes together and no more than once in a second or so: applications that write would wait for those
+// that read.
+func (d *draft) routeComesFirst() bool {
+	if d.Standing.Role != tenure.RoleLead {
+		return false
+	}
+	routed := d.Route.Known && d.Route.Address == d.Address && d.Route.Term == d.Standing.Term
+	long := d.Lacking != nil && !d.recently(*d.Lacking, d.Policy.Renew)
+	return !routed && !long
 }
 
 // lookAtTheRoute is for a replica: it lets applications in only when the write address leads elsewhere.

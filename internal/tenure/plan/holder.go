@@ -39,7 +39,12 @@ func renewTheLease(d *draft) bool {
 // write begins a conditional write of the version that was seen last.
 func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member, record wire.LeaseRecord) {
 	record = record.Canonical()
-	if d.Lease.Record == nil || !sameRecord(record, *d.Lease.Record) {
+	changes := d.Lease.Record == nil || !sameRecord(record, *d.Lease.Record)
+	if changes {
+		record.Revision = d.revision() + 1
+	}
+	// Whoever writes a lost lease anew changes neither holder nor members nor quorum.
+	if changes && kind != tenure.WriteSucceed {
 		d.store("both records count until the lease shows which", func(stored *tenure.Stored) {
 			stored.NextRecord = &record
 			if stored.LastRecord == nil {
@@ -54,6 +59,18 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 	d.Write = &tenure.Write{
 		Kind: kind, Version: action.Version, Holder: holder, Record: record, Duration: action.Duration, Started: d.Now,
 	}
+}
+
+// revision is the highest of any record that is known.
+func (d *draft) revision() int64 {
+	var highest int64
+	for _, record := range d.Records() {
+		highest = max(highest, record.Revision)
+	}
+	if d.Lease.Record != nil {
+		highest = max(highest, d.Lease.Record.Revision)
+	}
+	return highest
 }
 
 // askForPromises begins with the first renewal that failed.
@@ -83,23 +100,24 @@ func askForPromises(d *draft) bool {
 // server hears of it.
 func leadAsTheHolder(d *draft) bool {
 	term, record := d.tenure()
-	if record == nil || d.Yielding != nil || d.Stopping && !d.leads() || !d.arm() {
+	if record == nil || d.Yielding != nil || d.Stopping && !d.leads() {
 		return false
 	}
-	if leading := d.Engine.Leading; leading != nil && leading.Term == term && leading.Timeline != record.Timeline {
-		d.stall(wire.ReasonTimelineWrong, "T1: the server leads on another timeline than was reserved")
-		d.giveBack("T1: a promotion led to another timeline than the reserved one")
+	free := d.Lost() == "" && d.Lease.Exists && d.othersCanElect()
+	// Whoever has begun to give the lease back ends it, and is not armed again meanwhile.
+	if d.Now < d.Rest && free {
+		d.giveBack("the lease is being given back")
 		return true
 	}
-	if why := d.unfit(); why != "" {
-		if d.Lease.Exists && d.othersCanElect() {
-			d.giveBack(why)
-			return true
-		}
-		if d.Engine.Hung {
-			d.do(tenure.Kill{Why: why})
-			return true
-		}
+	if !d.arm() {
+		return false
+	}
+	if d.endTheTenure(term, *record, free) {
+		return true
+	}
+	if !d.fresh() {
+		d.wait(wire.ReasonFactsOld, "the server was last looked at "+d.Now.Since(d.Engine.At).Round(time.Second).String()+
+			" ago: what is open stays open, and nothing else is changed")
 	}
 	standing := d.leading(term, *record)
 	if len(standing.Setting.Names) < standing.Setting.K {
@@ -110,6 +128,31 @@ func leadAsTheHolder(d *draft) bool {
 	return false
 }
 
+// endTheTenure is for a holder that shall not go on leading. Free says that others can take its place.
+func (d *draft) endTheTenure(term int64, record wire.LeaseRecord, free bool) bool {
+	leading := d.Engine.Leading
+	if d.Lost() == "" && leading != nil && leading.Term == term && leading.Timeline != record.Timeline {
+		d.stall(wire.ReasonTimelineWrong, "T1: the server leads on another timeline than was reserved")
+		d.giveBack("T1: a promotion led to another timeline than the reserved one")
+		return true
+	}
+	if d.Now >= d.Rest && d.cutOff() {
+		d.retreat()
+		return true
+	}
+	switch why := d.unfit(); {
+	case why == "":
+		return false
+	case free:
+		d.giveBack(why)
+		return true
+	case d.Engine.Hung && d.fresh():
+		d.do(tenure.Kill{Why: why})
+		return true
+	}
+	return false
+}
+
 // tenure is the term that this instance may lead at, and its record; nil if it may not lead.
 func (d *draft) tenure() (int64, *wire.LeaseRecord) {
 	term, may := d.MayLead()
@@ -117,7 +160,7 @@ func (d *draft) tenure() (int64, *wire.LeaseRecord) {
 	switch {
 	case !may || record == nil || !record.Initialised || record.Term != term:
 	case d.Stored.HeldTerm != term || d.Stored.Fence != nil || !d.whole(*record):
-	case d.Lease.Exists && !d.holder():
+	case d.Lost() == "" && d.Lease.Exists && !d.holder():
 	default:
 		return term, record
 	}
@@ -132,7 +175,7 @@ func (d *draft) othersCanElect() bool { return d.answersNeeded() < len(d.Lease.R
 // it.
 func (d *draft) unfit() tenure.Why {
 	switch {
-	case d.Engine.Hung:
+	case d.Engine.Hung && d.fresh():
 		return "the server lives and does not write any more"
 	case d.Engine.CannotLead != "" && d.Engine.Leading == nil:
 		return tenure.Why("the server cannot lead: " + d.Engine.CannotLead)
@@ -140,6 +183,12 @@ func (d *draft) unfit() tenure.Why {
 		return "the lease is being given back"
 	}
 	return ""
+}
+
+// fresh says that what is known of the server was read not long ago. The gate, the members and the end of a server that
+// hangs are not decided on old facts. What does not tell its age is taken as it is.
+func (d *draft) fresh() bool {
+	return d.Engine.At == 0 || d.Now.Since(d.Engine.At) < d.Policy.Duration/2
 }
 
 // leading is the standing of the holder. The quorum to wait for stays what it is, or is that of the record: a take-over
@@ -150,7 +199,8 @@ func (d *draft) leading(term int64, record wire.LeaseRecord) tenure.Standing {
 		SystemIdentifier: record.SystemIdentifier, Members: record.Members,
 	}
 	resting := d.resting(record)
-	if d.Standing.Role == tenure.RoleLead && d.Standing.Term == term {
+	// A holder that has written its lost lease anew goes on where it was: a timeline belongs to one primary (T1).
+	if d.Standing.Role == tenure.RoleLead && d.Standing.Timeline == record.Timeline {
 		standing.Setting, standing.OpenStart = d.Standing.Setting, d.Standing.OpenStart
 	} else {
 		standing.Setting = resting
@@ -159,7 +209,7 @@ func (d *draft) leading(term int64, record wire.LeaseRecord) tenure.Standing {
 	case open == nil:
 		// A server that does not answer for a moment stays open: what is named is one start, and no other is let in.
 	case open.Start == standing.OpenStart:
-	case open.Term == term && d.enough(open.Recovered):
+	case open.Term == term && d.enough(open.Recovered) && d.fresh():
 		standing.OpenStart = open.Start
 	default:
 		standing.OpenStart = ""
@@ -237,7 +287,8 @@ func (d *draft) giveBack(why tenure.Why) {
 		d.do(tenure.Rest{Why: why, Until: d.Rest})
 	}
 	standing := d.idle()
-	standing.OpenReads = false
+	standing.OpenReads, standing.Down = false, true
+	standing.Serial = d.Standing.Serial
 	told := same(standing, d.Standing)
 	d.obey(why, standing)
 	begun := d.Rest.Add(-d.Policy.Duration)
@@ -252,22 +303,6 @@ func (d *draft) giveBack(why tenure.Why) {
 	}
 }
 
-// routeWrites makes the write address lead here once applications are let in.
-func routeWrites(d *draft) bool {
-	leading := d.Engine.Leading
-	if d.Standing.Role != tenure.RoleLead || leading == nil || !leading.Open || d.Route.Writing || d.Address == "" {
-		return false
-	}
-	if d.Route.Known && d.Route.Address == d.Address && d.Route.Term == d.Standing.Term {
-		return false
-	}
-	if !d.Route.Known && d.recently(d.Route.Tried, d.Policy.Renew/4) {
-		return false
-	}
-	d.do(tenure.WriteRoute{Why: "applications are let in here", Address: d.Address, Term: d.Standing.Term})
-	return false
-}
-
 // tellPeers tells each instance that a new holder leads, so that nobody waits for a watch or a name server.
 func tellPeers(d *draft) bool {
 	record := d.record()
@@ -280,14 +315,28 @@ func tellPeers(d *draft) bool {
 	if d.Stored.HeldTerm == 0 {
 		return false
 	}
+	tell := wire.PeerRequest{PeerHeader: wire.PeerHeader{Term: d.Lease.Term}, Kind: wire.PeerTell}
+	vouches := d.ours() && d.Lease.Term == d.Stored.MaxTerm
+	if vouches {
+		tell.LeaseVersion, tell.Record, tell.Duration = d.Lease.Version, d.Lease.Record, d.Lease.Duration
+	}
 	for _, name := range d.others(*record) {
-		if d.told(name) < d.Lease.Term {
-			d.send("others follow at once", time.Second, wire.PeerRequest{
-				PeerHeader: wire.PeerHeader{Term: d.Lease.Term}, Kind: wire.PeerTell, To: wire.Member{Name: name},
-			})
+		tell.To = wire.Member{Name: name}
+		switch {
+		case d.told(name) < d.Lease.Term:
+			d.send("others follow at once", time.Second, tell)
+		case vouches && !d.follows(name):
+			d.send("F2: one that is fenced and cannot read the lease hears of its version here", d.Policy.Renew, tell)
 		}
 	}
 	return false
+}
+
+// follows says that an instance takes the log here.
+func (d *draft) follows(name string) bool {
+	return d.Engine.Leading != nil && slices.ContainsFunc(d.Engine.Leading.Replicas, func(replica tenure.Replica) bool {
+		return replica.Member.Name == name
+	})
 }
 
 func (d *draft) told(name string) int64 {

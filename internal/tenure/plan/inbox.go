@@ -14,6 +14,14 @@ func refuseAll(d *draft, why string) {
 		d.no(request, why)
 	}
 	d.Inbox = nil
+	d.refuseCallers(why)
+}
+
+func (d *draft) refuseCallers(why string) {
+	for _, caller := range d.Callers {
+		d.do(tenure.Decide{Why: tenure.Why(why), Caller: caller, Reply: wire.SwitchoverReply{Why: why, Later: true}})
+	}
+	d.Callers = nil
 }
 
 func (d *draft) no(request tenure.Request, why string) {
@@ -58,7 +66,8 @@ func (d *draft) misled(request tenure.Request) string {
 		return "this is the instance " + d.Name
 	case request.To.Incarnation != "" && request.To != d.Self():
 		return "I1: this instance has another copy than is meant"
-	case request.LeaseUID != "" && known != "" && request.LeaseUID != known:
+	case request.LeaseUID != "" && known != "" && request.LeaseUID != known &&
+		!(d.Vacant() && request.LeaseUID == d.Lease.UID):
 		return "this instance obeys another lease"
 	}
 	return ""
@@ -105,6 +114,10 @@ func (d *draft) answerFence(request tenure.Request) {
 		d.no(request, why)
 		return
 	}
+	if d.catchingUp() {
+		d.no(request, "this instance conducts a ballot of its own, and takes the log of "+d.Standing.Upstream.Name+" for it")
+		return
+	}
 	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
 	d.fence("F1: the fence is on the volume before the answer", fence)
 	d.do(tenure.AnswerBallot{
@@ -118,7 +131,8 @@ func (d *draft) fence(why tenure.Why, fence tenure.Fence) {
 	if d.Stored.Fence == nil || *d.Stored.Fence != fence {
 		d.store(why, func(stored *tenure.Stored) {
 			stored.Fence = &fence
-			stored.LeaseUID = fence.LeaseUID
+			// A lease that is to take the place of a lost one is obeyed when it has a record, and not before.
+			stored.LeaseUID = cmp.Or(stored.LeaseUID, fence.LeaseUID)
 		})
 	}
 	d.obey(why, d.idle())
@@ -152,9 +166,9 @@ func (d *draft) answerPromise(request tenure.Request) {
 	switch {
 	case d.Stored.Fence != nil:
 		why = "F1: an election was answered here"
-	case d.Stored.MaxTerm > request.Term || d.Lease.Exists && d.Lease.Term > request.Term:
+	case d.Stored.MaxTerm > request.Term || d.concerned() && d.Lease.Term > request.Term:
 		why = "a higher term was seen here"
-	case d.Lease.Exists && d.Lease.Term == request.Term && d.Lease.Holder != request.From:
+	case d.concerned() && d.Lost() == "" && d.Lease.Term == request.Term && d.Lease.Holder != request.From:
 		why = "another instance holds this term"
 	case d.Engine.Data != tenure.DataWhole:
 		why = "I2: there is no whole copy here"

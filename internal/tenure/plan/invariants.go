@@ -28,7 +28,11 @@ var invariants = []struct {
 	{"P1", promiseOnlyWhatIsStored},
 	{"S1", transferOnlyAfterTheEnd},
 	{"T1", reserveTheNextTimeline},
+	{"O1", writeAnewOnlyWithPromises},
+	{"O2", restoreOnlyWithAll},
+	{"O3", obeyOnlyASuccessor},
 	{"M1", forgetNoTerm},
+	{"V2", beginOnlyWithoutACopy},
 }
 
 // moment is the world when an action is about to be done: the snapshot, and the volume as the actions before it have
@@ -58,7 +62,7 @@ func Check(snapshot tenure.Snapshot, plan tenure.Plan) []tenure.Violation {
 // possible are the records that may be in force when the action is done.
 func (m moment) possible() []wire.LeaseRecord {
 	records := m.Records()
-	if m.Lease.Exists && m.Lease.Record != nil {
+	if m.Lease.Exists && m.Lease.Record != nil && m.Lost() == "" {
 		records = append(records, *m.Lease.Record)
 	}
 	return records
@@ -119,7 +123,7 @@ func contains(all, some []wire.Member) bool {
 
 func carryTheQuorumOver(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
-	if !ok || write.Kind == tenure.WriteRecord || write.Kind == tenure.WriteBegin {
+	if !ok || write.Kind == tenure.WriteRecord || write.Kind == tenure.WriteBegin || anew(write.Kind) {
 		return ""
 	}
 	before := m.Lease.Record
@@ -192,8 +196,9 @@ func takeOnlyWithAnswers(m moment, action tenure.Action) string {
 	if m.Policy.Durability == tenure.Async && m.Lease.Record.W == 1 {
 		needed = 1
 	}
+	given := m.Policy.Volatile && m.Ballot.Fencing != nil && m.Now.Since(*m.Ballot.Fencing) >= highestPatience
 	for _, answer := range m.Ballot.Answers {
-		if slices.Contains(m.Lease.Record.Members, answer.Member) && answer.Position.Compare(own) > 0 {
+		if slices.Contains(m.Lease.Record.Members, answer.Member) && answer.Position.Compare(own) > 0 && !given {
 			return answer.Member.Name + " has more"
 		}
 	}
@@ -226,15 +231,24 @@ func liftOnlyByAConsistentRead(m moment, action tenure.Action) string {
 		return ""
 	}
 	own := m.Right.Term > 0 && m.Right.Term == m.Lease.Term && m.Lease.Holder == m.Self()
+	if m.replaces(store.Stored) {
+		return ""
+	}
 	switch {
 	case !m.Lease.Exists || m.Lease.UID != m.stored.Fence.LeaseUID:
 		return "the lease is another one"
 	case !tenure.Newer(m.Lease.Version, m.stored.Fence.Version):
 		return "the lease has not changed since"
-	case m.Lease.Read == 0 && !own:
+	case m.Lease.Read == 0 && !own && !m.vouched():
 		return "only a watch has shown the new version"
 	}
 	return ""
+}
+
+// vouched says that another instance, the holder at a term that nothing on this volume exceeds, has told of its lease.
+func (m moment) vouched() bool {
+	return m.Lease.Vouched && m.Lease.Holder.Name != m.Name && m.Lease.Holder.Incarnation != "" &&
+		m.Lease.Term >= m.stored.MaxTerm
 }
 
 func followNobodyBehindAFence(m moment, action tenure.Action) string {
@@ -260,6 +274,9 @@ func openOnlyWithEnough(m moment, action tenure.Action) string {
 	if obey.Standing.Role != tenure.RoleLead || leading == nil || leading.Start != obey.Standing.OpenStart ||
 		leading.Term != obey.Standing.Term {
 		return "no server leads that could be opened"
+	}
+	if m.Engine.At > 0 && m.Now.Since(m.Engine.At) >= m.Policy.Duration/2 {
+		return "what is known of the server is old"
 	}
 	for _, record := range m.possible() {
 		have := 0
@@ -323,7 +340,7 @@ func transferOnlyAfterTheEnd(m moment, action tenure.Action) string {
 
 func reserveTheNextTimeline(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
-	if !ok || m.Lease.Record == nil {
+	if !ok || m.Lease.Record == nil || anew(write.Kind) {
 		return ""
 	}
 	before, after := *m.Lease.Record, write.Record
@@ -333,8 +350,34 @@ func reserveTheNextTimeline(m moment, action tenure.Action) string {
 		return "a new holder gets the next term and the next timeline"
 	case !moves && write.Kind != tenure.WriteBegin && (after.Timeline != before.Timeline || after.Term != m.Lease.Term):
 		return "term and timeline change without a new holder"
-	case write.Kind == tenure.WriteBegin && before.Initialised:
+	case write.Kind == tenure.WriteBegin && before.Initialised && !m.Policy.Volatile:
 		return "there has been data"
+	case write.Kind == tenure.WriteBegin && m.Policy.Volatile && after.Timeline <= before.Timeline:
+		return "a new copy would look older than those before it"
+	}
+	return ""
+}
+
+// beginOnlyWithoutACopy is what an empty server must never do where data may be lost: to begin beside a copy that could
+// lead, its own or that of a member that answers.
+func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteBegin || m.Lease.Record == nil || !m.Lease.Record.Initialised {
+		return ""
+	}
+	silent := m.Lease.Holder == wire.Member{} || m.Now.Since(m.Lease.Changed) >= m.Lease.Duration
+	switch {
+	case m.Engine.Data != tenure.DataNone:
+		return "there is a copy here"
+	case !silent:
+		return "the holder has renewed its lease"
+	case write.Record.Initialised || write.Record.Term != m.Lease.Term+1:
+		return "a copy that is to be made would count already"
+	}
+	for _, place := range m.Places {
+		if m.Lease.Record.Has(place.Member) && !place.CannotLead && m.Now.Since(place.At) < placeLasts {
+			return place.Member.Name + " has a copy"
+		}
 	}
 	return ""
 }

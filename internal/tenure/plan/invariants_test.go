@@ -1,8 +1,10 @@
 package plan_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/tenure/plan"
@@ -26,6 +28,10 @@ func TestInvariantsBite(t *testing.T) {
 	}
 	keep := func(*wire.LeaseRecord) {}
 	next := func(record *wire.LeaseRecord) { record.Term, record.Timeline = 4, 6 }
+	anew := writing(tenure.WriteBegin, a, func(r *wire.LeaseRecord) {
+		next(r)
+		r.Members, r.W, r.Initialised, r.SystemIdentifier = []wire.Member{a}, 1, false, ""
+	})
 	cases := map[string]struct {
 		from   string
 		change func(*tenure.Snapshot)
@@ -110,7 +116,80 @@ func TestInvariantsBite(t *testing.T) {
 			"holder", nil, writing(tenure.WriteRenew, a, func(r *wire.LeaseRecord) { r.Term = 2 }), "T1",
 		},
 		"a term is forgotten": {"replica", nil, tenure.Store{Stored: tenure.Stored{MaxTerm: 2}}, "M1"},
-		"nothing is wrong":    {"holder", nil, writing(tenure.WriteRenew, a, keep), ""},
+		"an empty copy is begun beside a full one": {
+			"replica", func(s *tenure.Snapshot) { volatile(s); s.Engine.Data = tenure.DataWhole }, anew, "V2",
+		},
+		"an empty copy is begun under a holder": {
+			"replica", func(s *tenure.Snapshot) { volatile(s); s.Lease.Changed = 95 * second }, anew, "V2",
+		},
+		"an empty copy is begun although a member has one": {
+			"replica", func(s *tenure.Snapshot) {
+				volatile(s)
+				s.Places = []tenure.Place{{Member: c, At: 99 * second}}
+			}, anew, "V2",
+		},
+		"an empty copy is begun of data that must not be lost": {
+			"replica", func(s *tenure.Snapshot) { volatile(s); s.Policy.Volatile = false }, anew, "T1",
+		},
+		"an empty copy is begun": {"replica", volatile, anew, ""},
+		"a lost lease is written anew without promises": {
+			"holder", func(s *tenure.Snapshot) { orphan(s); s.Promises = nil }, writing(tenure.WriteSucceed, a, heir), "O1",
+		},
+		"a lost lease is written anew behind a fence": {
+			"holder", func(s *tenure.Snapshot) { orphan(s); s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "690"} },
+			writing(tenure.WriteSucceed, a, heir), "O1",
+		},
+		"a lost lease is written anew at the same term": {
+			"holder", orphan, writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Term = 3 }), "O1",
+		},
+		"a lease that was made for another is written": {
+			"holder", func(s *tenure.Snapshot) { orphan(s); s.Lease.Succeeds = "l0" },
+			writing(tenure.WriteSucceed, a, heir), "O1",
+		},
+		"a lost lease is written anew": {"holder", orphan, writing(tenure.WriteSucceed, a, heir), ""},
+		"an election without a lease and with two of three": {
+			"replica", func(s *tenure.Snapshot) { orphan(s); s.Ballot.Answers = s.Ballot.Answers[:2] },
+			writing(tenure.WriteRestore, a, restored), "O2",
+		},
+		"an election without a lease, and another has more": {
+			"replica", func(s *tenure.Snapshot) { orphan(s); s.Ballot.Answers[2].Position.LSN = 2000 },
+			writing(tenure.WriteRestore, a, restored), "O2",
+		},
+		"an election without a lease, and another knows of a later record": {
+			"replica", func(s *tenure.Snapshot) {
+				orphan(s)
+				later := *s.Stored.LastRecord
+				later.Term, later.Members = 4, []wire.Member{a, b, {Name: "d", Incarnation: "i4"}}
+				s.Ballot.Answers[1].Records = []wire.LeaseRecord{later}
+			}, writing(tenure.WriteRestore, a, func(r *wire.LeaseRecord) { restored(r); r.Term = 5 }), "O2",
+		},
+		"an election without a lease on a timeline that was given out": {
+			"replica", orphan, writing(tenure.WriteRestore, a, func(r *wire.LeaseRecord) { restored(r); r.Timeline = 5 }), "O2",
+		},
+		"an election without a lease": {"replica", orphan, writing(tenure.WriteRestore, a, restored), ""},
+		"an election without a lease and one that was given up": {
+			"replica", func(s *tenure.Snapshot) {
+				orphan(s)
+				s.Ballot.Answers, s.Lease.GivenUp = s.Ballot.Answers[:2], []wire.Member{c}
+			}, writing(tenure.WriteRestore, a, restored), "",
+		},
+		"another lease is obeyed": {
+			"replica", func(s *tenure.Snapshot) { s.Lease.UID, s.Lease.Term = "l2", 9 },
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 9}}, "O3",
+		},
+		"a successor is obeyed at a term that was seen": {
+			"replica", func(s *tenure.Snapshot) { successor(s, 3) },
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 3}}, "O3",
+		},
+		"a successor is obeyed by a watch": {
+			"replica", func(s *tenure.Snapshot) { successor(s, 4); s.Lease.Read = 0 },
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 4}}, "O3",
+		},
+		"a successor is obeyed": {
+			"replica", func(s *tenure.Snapshot) { successor(s, 4) },
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 4}}, "",
+		},
+		"nothing is wrong": {"holder", nil, writing(tenure.WriteRenew, a, keep), ""},
 	}
 	seen := map[string]bool{}
 	for name, test := range cases {
@@ -139,6 +218,36 @@ func TestInvariantsBite(t *testing.T) {
 	}
 }
 
+// Two standings differ if any field does: one that is forgotten would never be told to the server.
+func TestSameStanding(t *testing.T) {
+	one := []wire.Member{a}
+	values := map[string]any{
+		"Serial": uint64(1), "Role": tenure.RoleLead, "Term": int64(1), "Timeline": 1, "Upstream": a, "UpstreamAddress": "x",
+		"Until": &tenure.Position{LSN: 1}, "Incarnation": "x", "Initialised": true, "SystemIdentifier": "x", "Members": one,
+		"Setting": tenure.Setting{Names: one}, "OpenStart": "x", "OpenReads": true,
+		"Down": true,
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenure.Standing]()) {
+		value, known := values[field.Name]
+		if !known {
+			t.Errorf("the field %s is new: does the comparison know it?", field.Name)
+			continue
+		}
+		var standing tenure.Standing
+		reflect.ValueOf(&standing).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(value))
+		if plan.Same(standing, tenure.Standing{}) || !plan.Same(standing, standing) {
+			t.Errorf("the field %s is not compared", field.Name)
+		}
+	}
+}
+
+// volatile is an instance without a copy, long after the end of a lease of data that may be lost.
+func volatile(s *tenure.Snapshot) {
+	s.Policy.Volatile, s.Policy.Durability = true, tenure.Async
+	s.Lease.Changed, s.Lease.Duration = 70*second, 10*time.Second
+	s.Engine = tenure.Engine{Known: true, Data: tenure.DataNone}
+}
+
 // voted gives a replica a ballot that it has won.
 func voted(s *tenure.Snapshot) {
 	s.Lease.Changed = 89 * second
@@ -146,4 +255,33 @@ func voted(s *tenure.Snapshot) {
 		{Member: a, Position: tenure.Position{Timeline: 5, LSN: 1000}},
 		{Member: c, Position: tenure.Position{Timeline: 5, LSN: 990}},
 	}}
+}
+
+// orphan takes the lease away and puts an empty one in its place; the holder has promises, and a replica all answers.
+func orphan(s *tenure.Snapshot) {
+	s.Lease = tenure.Lease{
+		Known: true, Exists: true, UID: "l2", Version: "700", Succeeds: "l1", Changed: 80 * second, Read: 99 * second,
+	}
+	s.Promises = []tenure.Promised{{Member: b, Term: 3, Sent: 99 * second, Duration: 10 * time.Second}}
+	s.Ballot = &tenure.Ballot{LeaseUID: "l2", Version: "700"}
+	for _, member := range []wire.Member{a, b, c} {
+		s.Ballot.Answers = append(s.Ballot.Answers, tenure.Answer{
+			Member: member, Position: tenure.Position{Timeline: 5, LSN: 1000}, Term: 3,
+			Records: []wire.LeaseRecord{*s.Stored.LastRecord},
+		})
+	}
+}
+
+// heir is the record of a holder that goes on, restored that of a new one.
+func heir(record *wire.LeaseRecord) { record.Term, record.Succeeds = 4, []string{"l1"} }
+
+func restored(record *wire.LeaseRecord) {
+	heir(record)
+	record.Timeline = 6
+}
+
+func successor(s *tenure.Snapshot, term int64) {
+	record := *s.Lease.Record
+	record.Term, record.Succeeds = term, []string{"l1"}
+	s.Lease.UID, s.Lease.Term, s.Lease.Record, s.Lease.Read = "l2", term, &record, 99*second
 }

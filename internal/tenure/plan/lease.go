@@ -3,13 +3,23 @@ package plan
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
-func same(a, b tenure.Standing) bool { return reflect.DeepEqual(a, b) }
+func same(a, b tenure.Standing) bool {
+	return a.Serial == b.Serial && a.Role == b.Role && a.Term == b.Term && a.Timeline == b.Timeline &&
+		a.Upstream == b.Upstream && a.UpstreamAddress == b.UpstreamAddress && equal(a.Until, b.Until) &&
+		a.Incarnation == b.Incarnation && a.Initialised == b.Initialised && a.SystemIdentifier == b.SystemIdentifier &&
+		slices.Equal(a.Members, b.Members) && slices.Equal(a.Setting.Names, b.Setting.Names) &&
+		a.Setting.K == b.Setting.K && a.OpenStart == b.OpenStart && a.OpenReads == b.OpenReads &&
+		a.Down == b.Down
+}
+
+func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // leads says that the server was told to lead, or may still be leading.
 func (d *draft) leads() bool {
@@ -33,7 +43,7 @@ func stopLeadingInTime(d *draft) bool {
 		why = "C2: the watchdog is gone, and nothing would end the server in time"
 	case !may:
 		why = "C1: the deadline of the lease has passed without a renewal"
-	case d.Lease.Exists && d.Lease.Term > term, d.Lease.Exists && d.Lease.Term == term && d.Lease.Holder != d.Self():
+	case d.concerned() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
 		why = "C3: the lease names another holder"
 	default:
 		_, until := d.Deadline()
@@ -58,6 +68,15 @@ func stopLeadingInTime(d *draft) bool {
 		d.Yielding = nil
 	}
 	return false
+}
+
+// concerned says that the lease is about whoever leads here: it is the one that this volume obeys, or says that it has
+// taken its place. A foreign one ends nobody.
+func (d *draft) concerned() bool {
+	if !d.Lease.Exists || d.Stored.LeaseUID == "" || d.Lease.UID == d.Stored.LeaseUID {
+		return d.Lease.Exists
+	}
+	return d.Lease.Record != nil && slices.Contains(d.Lease.Record.Succeeds, d.Stored.LeaseUID)
 }
 
 func waitForFacts(d *draft) bool {
@@ -113,32 +132,6 @@ func (d *draft) promised() bool {
 	return d.Stored.Promise != nil && (d.Stored.Promise.Boot != d.Boot || d.Now < d.Stored.Promise.Until)
 }
 
-// refuseALostLease lets a holder go on by promises, and nobody else do anything.
-func refuseALostLease(d *draft) bool {
-	detail := d.Lost()
-	if detail == "" {
-		return false
-	}
-	reason := wire.ReasonLeaseLost
-	if d.Lease.Problem != "" {
-		reason = wire.ReasonLeaseUnreadable
-	}
-	d.stall(reason, "the lease of the database cannot be obeyed: "+detail)
-	// A consistent read tells whether it has come back.
-	if d.Reading == nil && d.Now.Since(max(d.Lease.Read, d.Tried)) > d.Policy.Renew {
-		d.read("the lease may have come back")
-	}
-	d.again(d.Policy.Renew / 2)
-	if d.leads() {
-		// The same as if the API server were away: what counts is what the members promise.
-		askForPromises(d)
-		d.arm()
-	}
-	refuseAll(d, "the lease is lost")
-	d.stopAnyway()
-	return true
-}
-
 // learnFromTheLease keeps on the volume what must not be forgotten: the lease itself, the highest term, and, as the
 // holder, the record. It lifts a fence when a consistent read, or an own write, shows another version than the one that
 // was answered for.
@@ -150,7 +143,8 @@ func learnFromTheLease(d *draft) bool {
 	want := d.Stored
 	want.LeaseUID = lease.UID
 	want.MaxTerm = max(want.MaxTerm, lease.Term)
-	if lease.Record != nil && d.outdoes(lease.Record) {
+	if last := want.LastRecord; lease.Record != nil && d.outdoes(lease.Record) &&
+		(last == nil || !reflect.DeepEqual(*last, *lease.Record)) {
 		want.LastRecord = lease.Record
 	}
 	if want.NextRecord != nil && len(d.Doubts) == 0 && d.Write == nil && (lease.Read > 0 || d.ours()) {
@@ -159,14 +153,13 @@ func learnFromTheLease(d *draft) bool {
 	if want.Promise != nil && !d.promised() {
 		want.Promise = nil
 	}
-	if fence := want.Fence; fence != nil && fence.LeaseUID == lease.UID &&
-		tenure.Newer(lease.Version, fence.Version) && d.seenForSure() {
+	if fence := want.Fence; fence != nil && d.passed(*fence) {
 		want.Fence = nil
 	}
 	if term, _ := d.MayLead(); term == lease.Term && d.holder() {
 		want.HeldTerm = max(want.HeldTerm, term)
 	}
-	if !reflect.DeepEqual(want, d.Stored) {
+	if want != d.Stored {
 		d.store("F2: what the lease has said is not forgotten", func(stored *tenure.Stored) {
 			database := stored.DatabaseUID
 			*stored = want
@@ -174,6 +167,17 @@ func learnFromTheLease(d *draft) bool {
 		})
 	}
 	return false
+}
+
+// passed says that nothing can come any more of the ballot that a fence is about: its lease has had a newer version.
+// A consistent read shows that, or an own write, or the word of the holder that wrote it (see State.told): a member
+// that does not reach the API server would stay fenced otherwise, and the new primary closed for want of it. A lease
+// that has taken the place of another shows that nothing will ever be written to that one.
+func (d *draft) passed(fence tenure.Fence) bool {
+	if fence.LeaseUID != d.Lease.UID || d.Lease.Read > 0 && d.Lease.Term > d.Stored.MaxTerm {
+		return d.seenForSure() && fence.Version != d.Lease.Version
+	}
+	return tenure.Newer(d.Lease.Version, fence.Version) && (d.seenForSure() || d.Lease.Vouched)
 }
 
 // outdoes says that the record of the lease is at least as new as the one on the volume. A watch that has just begun
@@ -200,7 +204,7 @@ func readTheLease(d *draft) bool {
 		why = "the lease was not read yet"
 	case d.Lease.Stale > 0:
 		why = "E5: there is a sign that the lease has changed"
-	case d.Stored.Fence != nil && tenure.Newer(d.Lease.Version, d.Stored.Fence.Version) && d.Lease.Read == 0:
+	case d.Stored.Fence != nil && tenure.Newer(d.Lease.Version, d.Stored.Fence.Version) && !d.passed(*d.Stored.Fence):
 		why = "F2: a fence is lifted by a consistent read alone"
 	case d.Lease.Failing != nil && !d.holder():
 		why = "the API server did not answer"

@@ -11,7 +11,7 @@ import (
 func changeMembers(d *draft) bool {
 	leading := d.Engine.Leading
 	if d.Standing.Role != tenure.RoleLead || leading == nil || leading.Term != d.Standing.Term || !d.holder() ||
-		d.Lease.Failing != nil || len(d.Policy.Instances) == 0 || !d.Policy.Known {
+		d.Lease.Failing != nil || len(d.Policy.Instances) == 0 || !d.Policy.Known || !d.fresh() {
 		return false
 	}
 	d.noteLack()

@@ -6,6 +6,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,12 +20,14 @@ var rules = []rule{
 	stopLeadingInTime,     // C1, C2: past the deadline, or under another holder, nothing of the server is left.
 	waitForFacts,          // Without the volume or the settings nothing is begun, and nobody is answered.
 	keepPromisesAfterBoot, // A promise outlives a boot by a whole duration, because its end cannot be told any more.
-	refuseALostLease,      // A lease that is gone, or another one, is not free: nobody stands.
+	mendALostLease,        // O1, O2, O3: a lease that is gone, or another one, is not free.
 	learnFromTheLease,     // F2: terms only grow; a fence is lifted by a consistent read alone.
 	readTheLease,          // E5: what is in doubt is read until it is known.
+	surrenderALostCopy,    // V1: a holder whose copy is gone gives the lease back, so that one with a copy takes it.
 
 	// What others ask.
-	answerPeers, // E3, F1: nothing is answered that is not on the volume before.
+	answerPeers,         // E3, F1: nothing is answered that is not on the volume before.
+	decideOnSwitchovers, // Whoever asks for another primary is told yes or no.
 
 	// The holder.
 	renewTheLease,   // The deadline counts from the begin of a successful renewal.
@@ -38,7 +41,9 @@ var rules = []rule{
 
 	// The others.
 	standForTheLease, // E1, E2, E3, E4.
+	beginAnew,        // V2: where data may be lost, an empty copy is begun when no member has one.
 	followTheHolder,  // F2: only a holder of the highest term ever seen.
+	missTheHolder,    // A holder that reaches the API server and no peer hears of it by the pods of its members.
 	labelThePod,
 	finishWhenTold,
 }
@@ -105,12 +110,13 @@ func (d *draft) again(in time.Duration) {
 
 // holder says that the lease names this very copy.
 func (d *draft) holder() bool {
-	return d.Lease.Exists && d.Lease.Record != nil && d.Self().Incarnation != "" && d.Lease.Holder == d.Self()
+	return d.Lease.Exists && d.Lease.Record != nil && d.Self().Incarnation != "" && d.Lease.Holder == d.Self() &&
+		d.Lost() == ""
 }
 
-// record is the one to go by: the lease's, or, while it cannot be read, the one that was acted upon last.
+// record is the one to go by: the lease's, or, while that cannot be read or is lost, the one that was acted upon last.
 func (d *draft) record() *wire.LeaseRecord {
-	if d.Lease.Exists && d.Lease.Record != nil && d.outdoes(d.Lease.Record) {
+	if d.Lost() == "" && d.Lease.Exists && d.Lease.Record != nil && d.outdoes(d.Lease.Record) {
 		return d.Lease.Record
 	}
 	return d.Stored.LastRecord
@@ -126,9 +132,12 @@ func (d *draft) expired() bool {
 func (d *draft) lasts() time.Duration { return max(d.Policy.Duration, d.Lease.Duration) }
 
 func (d *draft) header() wire.PeerHeader {
+	term := d.Stored.MaxTerm
+	if d.Lost() == "" {
+		term = max(term, d.Lease.Term)
+	}
 	return wire.PeerHeader{
-		DatabaseUID: d.DatabaseUID, LeaseUID: d.Stored.LeaseUID, Term: max(d.Stored.MaxTerm, d.Lease.Term),
-		From: d.Self(), Address: d.Address,
+		DatabaseUID: d.DatabaseUID, LeaseUID: d.Stored.LeaseUID, Term: term, From: d.Self(), Address: d.Address,
 	}
 }
 
@@ -140,9 +149,9 @@ func (d *draft) send(why tenure.Why, every time.Duration, request wire.PeerReque
 			return
 		}
 	}
-	term := request.Term
+	term, lease := request.Term, request.LeaseUID
 	request.PeerHeader = d.header()
-	request.Term = max(term, request.Term)
+	request.Term, request.LeaseUID = max(term, request.Term), cmp.Or(lease, request.LeaseUID)
 	d.do(tenure.Send{Why: why, Request: request})
 	d.Sent = append(slices.Clone(d.Sent), tenure.Sent{To: request.To.Name, Kind: request.Kind, At: d.Now})
 	d.again(every)

@@ -76,11 +76,12 @@ func begin(from string) (tenure.Snapshot, error) {
 }
 
 func lead(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
+	last := record
 	snapshot.Lease.Holder, snapshot.Lease.Term, snapshot.Lease.Record = a, 3, &record
 	snapshot.Right = tenure.Right{Term: 3, Renewed: 99 * second, Duration: 10 * time.Second}
 	snapshot.Guard.Until = 107 * second
 	snapshot.Stored = tenure.Stored{
-		Version: 1, DatabaseUID: "u1", LeaseUID: "l1", MaxTerm: 3, HeldTerm: 3, LastRecord: &record,
+		Version: 1, DatabaseUID: "u1", LeaseUID: "l1", MaxTerm: 3, HeldTerm: 3, LastRecord: &last,
 	}
 	setting := tenure.Setting{Names: []wire.Member{b, c}, K: 1}
 	snapshot.Standing = tenure.Standing{
@@ -94,7 +95,7 @@ func lead(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
 			Replicas: []tenure.Replica{{Member: b, Flushed: 1000, Near: true}, {Member: c, Flushed: 1000, Near: true}},
 		},
 	}
-	snapshot.Route = tenure.Route{Known: true, Address: "10.0.0.1", Term: 3}
+	snapshot.Route = tenure.Route{Known: true, Address: "10.0.0.1", Term: 3, Seen: 95 * second}
 	snapshot.Labels = tenure.Labels{Known: true, Role: "primary"}
 	snapshot.Peers = []tenure.Peer{
 		{Name: "b", Address: "10.0.0.2", Told: 3}, {Name: "c", Address: "10.0.0.3", Told: 3},
@@ -102,8 +103,9 @@ func lead(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
 }
 
 func follow(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
+	last := record
 	snapshot.Lease.Holder, snapshot.Lease.Term, snapshot.Lease.Record = b, 3, &record
-	snapshot.Stored = tenure.Stored{Version: 1, DatabaseUID: "u1", LeaseUID: "l1", MaxTerm: 3, LastRecord: &record}
+	snapshot.Stored = tenure.Stored{Version: 1, DatabaseUID: "u1", LeaseUID: "l1", MaxTerm: 3, LastRecord: &last}
 	snapshot.Standing = tenure.Standing{
 		Serial: 4, Role: tenure.RoleFollow, Term: 3, Timeline: 5, Initialised: true, SystemIdentifier: "7401",
 		Members: record.Members, Upstream: b, UpstreamAddress: "10.0.0.2", OpenReads: true,

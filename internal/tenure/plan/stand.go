@@ -17,6 +17,8 @@ const (
 	standTurn = 200 * time.Millisecond
 	// highestPatience is how long the member that has most is given to take the lease itself.
 	highestPatience = 2 * time.Second
+	// catchUpPatience is how long the log of another member is waited for before answers are asked for anew.
+	catchUpPatience = 10 * time.Second
 	// hearPatience is how long answers are waited for where none is needed.
 	hearPatience = time.Second
 )
@@ -185,7 +187,7 @@ func (d *draft) collect() bool {
 		}
 	case count < d.answersNeeded() || d.mustHear(count):
 		d.wait(wire.ReasonQuorumMissing, fmt.Sprintf("%d members have answered, and %d must", count, d.answersNeeded()))
-	case highest.Member == (wire.Member{}) || own.Position.Compare(highest.Position) >= 0:
+	case highest.Member == (wire.Member{}) || own.Position.Compare(highest.Position) >= 0 || d.mayLose():
 		d.takeOver()
 	default:
 		d.catchUp(*own, highest, fence)
@@ -215,10 +217,25 @@ func (d *draft) takeOver() {
 	d.write(tenure.WriteTake, "E4: enough members have answered, and none has more than this copy", d.Self(), record)
 }
 
-// catchUp takes the log of the member that has most, if that does not take the lease itself.
+// catchingUp says that the log of another member is being taken for a ballot of this one. An answer to somebody else's
+// ballot meanwhile would end that; if two take the log of a third and call each other, neither would ever have it.
+func (d *draft) catchingUp() bool {
+	return d.Standing.Role == tenure.RoleCatchUp && d.Ballot != nil && d.Ballot.Fencing != nil &&
+		d.recently(*d.Ballot.Fencing, catchUpPatience)
+}
+
+// catchUp takes the log of the member that has most, if that does not take the lease itself. If the log does not come,
+// that member may be gone, and its answer with it: those that are left are asked anew.
 func (d *draft) catchUp(own, highest tenure.Answer, fence tenure.Fence) {
 	if !highest.CannotLead && d.Now.Since(*d.Ballot.Fencing) < highestPatience {
 		d.wait(wire.ReasonElection, highest.Member.Name+" has more of the log, and is given the time to take the lease")
+		return
+	}
+	if d.Now.Since(*d.Ballot.Fencing) >= catchUpPatience {
+		why := "the log of " + highest.Member.Name + " does not come: answers are asked for anew"
+		d.do(tenure.Conduct{Why: tenure.Why(why)})
+		d.Ballot = nil
+		d.obey("an election begins anew", d.idle())
 		return
 	}
 	if d.Standing.Role == tenure.RoleCatchUp && d.Engine.Flushed != nil &&

@@ -15,6 +15,26 @@ const (
 	placeEvery = 100 * time.Millisecond
 )
 
+// decideOnSwitchovers says yes or no to whoever asks for another primary: nothing that is asked for comes to nothing in
+// silence. Asking twice for the same is asking once.
+func decideOnSwitchovers(d *draft) bool {
+	for _, caller := range d.Callers {
+		reply := d.judge(caller.Switchover)
+		switch {
+		case d.Asked != nil && d.Asked.ID == caller.Switchover.ID:
+			reply = wire.SwitchoverReply{Accepted: true}
+		case d.Asked != nil:
+			reply = wire.SwitchoverReply{Why: "another switchover is under way", Later: true}
+		}
+		d.do(tenure.Decide{Why: "whoever asks is told", Caller: caller, Reply: reply})
+		if wish := caller.Switchover; reply.Accepted {
+			d.Asked = &wish
+		}
+	}
+	d.Callers = nil
+	return false
+}
+
 // yieldThePlace gives the lease to a member that has everything: because the pod ends, or because somebody has asked.
 // The lease is renewed all along, so that nobody else stands; the transfer names the target, so that nobody else can.
 func yieldThePlace(d *draft) bool {
@@ -31,6 +51,7 @@ func yieldThePlace(d *draft) bool {
 	if d.Standing.Role != tenure.RoleYield {
 		d.obey("the place is being given away", d.yielding())
 	}
+	d.closeTheRoute()
 	return d.passOn()
 }
 
@@ -59,8 +80,8 @@ func (d *draft) beginToYield() bool {
 		return true
 	}
 	if !d.Stopping {
-		if why := d.cannotYield(); why != "" {
-			d.do(tenure.Forget{Why: tenure.Why(why)})
+		if reply := d.judge(*d.Asked); !reply.Accepted {
+			d.do(tenure.Forget{Why: tenure.Why(reply.Why)})
 			d.Asked = nil
 			return false
 		}
@@ -77,27 +98,33 @@ func (d *draft) beginToYield() bool {
 	now := d.Now
 	d.Yielding = &now
 	d.obey("the place is being given away", d.yielding())
+	d.closeTheRoute()
 	d.wait(wire.ReasonSwitchover, "the server stops")
 	return true
 }
 
-// cannotYield says why a switchover that was asked for is not begun, empty if it is.
-func (d *draft) cannotYield() string {
+// judge says whether a switchover that is asked for can be begun, or why not.
+func (d *draft) judge(wish wire.Switchover) wire.SwitchoverReply {
+	no := func(why string, later bool) wire.SwitchoverReply { return wire.SwitchoverReply{Why: why, Later: later} }
 	switch {
-	case d.Asked.Target == d.Name:
-		return "the target is the primary already"
+	case !d.holder():
+		return no("this instance is not the primary", false)
+	case wish.Target == d.Name:
+		return no("the target is the primary already", false)
+	case d.Stopping:
+		return no("the pod ends, and gives its place away by itself", false)
 	case d.Lease.Failing != nil:
-		return "the API server does not answer"
+		return no("the API server does not answer", true)
 	case d.Engine.Leading == nil:
-		return "the server does not lead yet"
+		return no("the server does not lead yet", true)
 	}
 	for _, replica := range d.Engine.Leading.Replicas {
-		fits := d.Asked.Target == "" || d.Asked.Target == replica.Member.Name
+		fits := wish.Target == "" || wish.Target == replica.Member.Name
 		if fits && replica.Near && d.Lease.Record.Has(replica.Member) {
-			return ""
+			return wire.SwitchoverReply{Accepted: true}
 		}
 	}
-	return "no member that fits takes the log and lacks little"
+	return no("no member that fits takes the log and lacks little", false)
 }
 
 // passOn transfers the lease once the server has stopped and a member has the final position. If none has it in time, a
@@ -118,6 +145,10 @@ func (d *draft) passOn() bool {
 	if len(d.Lease.Record.Members) == 1 || d.Lease.Failing != nil {
 		if !d.Stopping {
 			d.takeBack("there is nobody to give the place to")
+		}
+		if d.Policy.Volatile && d.Stopping && d.Lease.Failing == nil {
+			d.leaveTheLease()
+			return true
 		}
 		return d.finishYield()
 	}

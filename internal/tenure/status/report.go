@@ -9,7 +9,10 @@ import (
 
 // Complete adds to the report of the server what the agents have agreed on.
 func Complete(report wire.Report, snapshot tenure.Snapshot, decided tenure.Plan) wire.Report {
-	report.Term, report.Holder = max(snapshot.Lease.Term, snapshot.Stored.MaxTerm), snapshot.Lease.Holder.Name
+	report.Term = snapshot.Stored.MaxTerm
+	if snapshot.Lost() == "" {
+		report.Term, report.Holder = max(snapshot.Lease.Term, report.Term), snapshot.Lease.Holder.Name
+	}
 	report.Standing, report.Fenced = string(snapshot.Standing.Role), snapshot.Stored.Fence != nil
 	if report.Role == wire.RolePrimary {
 		// An open primary serves only when applications find it.

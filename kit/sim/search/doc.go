@@ -19,8 +19,9 @@
 // decisions, and the same schedule gives the same trace, bit for bit: [Result.Hash] is compared, so that a reconciler
 // that is not deterministic is found out and not searched in vain.
 //
-// After every version of every object that is ever written, [Scenario.Always] is asked. When nothing is left to do,
-// [Scenario.Finally] is asked, and one more pass over everything must write nothing.
+// After every version of every object that is ever written, [Scenario.Always] is asked, and before every write of a
+// program [Scenario.Calls]. When nothing is left to do, [Scenario.Finally] is asked, and one more pass over everything
+// must write nothing. A story that begins in the middle begins in a world that [Settle] has brought to rest.
 //
 // # The search
 //

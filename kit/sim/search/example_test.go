@@ -360,5 +360,5 @@ func Example() {
 	//          → modified Pod sea/ship-0
 	//          → deleted Pod sea/ship-0
 	//        ✗ Always: ship-0 was restarted twice for one image
-	// careful: every rule held in each of 6 hundred schedules
+	// careful: every rule held in each of 5 hundred schedules
 }

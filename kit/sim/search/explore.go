@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/kit/sim"
@@ -17,6 +18,12 @@ type Options struct {
 	// Swarm is how many random schedules are tried, 300 if 0, none if negative. Seed is that of the first.
 	Swarm int
 	Seed  uint64
+	// Phases are the names of those that are gone through, all if there are none.
+	Phases []string
+	// Every is how many single decisions are passed over for each that is tried: 0 and 1 for none, that is, all are tried.
+	Every int
+	// NoShrink leaves a failing schedule as it was found, which is faster.
+	NoShrink bool
 	// Time ends the search early, 0 for never. With it, the number of schedules depends on the machine.
 	Time time.Duration
 }
@@ -84,23 +91,56 @@ func Explore(scenario Scenario, options Options) (Report, error) {
 		name string
 		try  func(e *explorer, try func(Schedule) bool)
 	}{
-		{"calm", (*explorer).tryCalm},
-		{"answers", (*explorer).tryAnswers},
-		{"late and overtaken calls", (*explorer).tryLateCalls},
-		{"stale reads", (*explorer).tryStaleReads},
-		{"crashes", (*explorer).tryCrashes},
-		{"other orders", (*explorer).tryOrders},
-		{"pairs of crashes", (*explorer).tryPairs},
+		{Calm, (*explorer).tryCalm},
+		{Answers, (*explorer).tryAnswers},
+		{LateCalls, (*explorer).tryLateCalls},
+		{StaleReads, (*explorer).tryStaleReads},
+		{Crashes, (*explorer).tryCrashes},
+		{OtherOrders, (*explorer).tryOrders},
+		{PairsOfCrashes, (*explorer).tryPairs},
 	} {
+		if !e.wants(phase.name) {
+			continue
+		}
 		before := e.report.Schedules
-		phase.try(e, e.try)
+		phase.try(e, e.some(phase.name))
 		e.report.Phases = append(e.report.Phases, Phase{phase.name, e.report.Schedules - before})
 		if e.done() {
 			return e.end(), nil
 		}
 	}
-	e.swarm()
+	if e.wants(Swarms) {
+		e.swarm()
+	}
 	return e.end(), nil
+}
+
+// The phases of a search, in their order.
+const (
+	Calm           = "calm"
+	Answers        = "answers"
+	LateCalls      = "late and overtaken calls"
+	StaleReads     = "stale reads"
+	Crashes        = "crashes"
+	OtherOrders    = "other orders"
+	PairsOfCrashes = "pairs of crashes"
+	Swarms         = "swarm"
+)
+
+func (e *explorer) wants(phase string) bool {
+	return phase == Calm || len(e.options.Phases) == 0 || slices.Contains(e.options.Phases, phase)
+}
+
+// some tries one decision in so many. Pairs are counted by themselves.
+func (e *explorer) some(phase string) func(Schedule) bool {
+	if e.options.Every <= 1 || phase == Calm || phase == PairsOfCrashes {
+		return e.try
+	}
+	count := 0
+	return func(schedule Schedule) bool {
+		count++
+		return (count-1)%e.options.Every != 0 || e.try(schedule)
+	}
 }
 
 func (e *explorer) end() Report {
@@ -147,9 +187,14 @@ func (e *explorer) tryCalm(try func(Schedule) bool) {
 	}
 }
 
+// tryAnswers gives every answer to every call. A read is answered or not: it changes nothing, so a crash at it is a
+// crash after the write before it, or between two passes.
 func (e *explorer) tryAnswers(try func(Schedule) bool) {
 	for call := 1; call <= e.calm.Calls; call++ {
 		for _, verdict := range verdicts {
+			if !e.calm.Verbs[call-1].Writes() && verdict != sim.Refused {
+				continue
+			}
 			backs := []int{0}
 			if verdict == sim.CrashBefore || verdict == sim.CrashAfter {
 				backs = pasts

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"meridian.dev/meridian/kit/sim"
@@ -73,7 +74,7 @@ func (r *run) begin(at *seat, back int) {
 	}
 	born.process = process
 	r.apart(func() {
-		born.reconciler, err = at.program.Start(Birth{Process: process, Now: r.clock.Now})
+		born.reconciler, err = at.program.Start(Birth{Process: process, Now: r.clock.Now, Cluster: r.cluster})
 	})
 	if err != nil {
 		r.fail("World", "start %s: %v", name, err)
@@ -162,13 +163,25 @@ func (r *run) deliver(at *seat) bool {
 			r.fail("World", "advance the cache of %s: %v", at.program.Name, err)
 			return false
 		}
+		r.calm = 0 // What was decided before was decided on less.
 		for _, event := range seen {
 			r.tell(Line{Text: fmt.Sprintf("%s sees: %s", at.program.Name, event), Detail: true})
-			current.ask(r, watch, event.Object)
+			if r.isNews(watch, event) {
+				current.ask(r, watch, event.Object)
+			}
 		}
 		return true
 	}
 	return false
+}
+
+// isNews asks the predicate of a watch about a change.
+func (r *run) isNews(watch Watch, event sim.Event) bool {
+	if watch.News == nil || event.Type != apiwatch.Modified {
+		return true
+	}
+	before, err := r.server.GetAt(sim.Target{Kind: event.Kind, Key: event.Key}, event.Version-1)
+	return err != nil || watch.News(before, event.Object)
 }
 
 // passOf runs the first pass of a seat that is due.

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +35,32 @@ type Result struct {
 	// Turns and Calls say how long it was, World is a hash of all writes, for counting distinct ones.
 	Turns, Calls int
 	World        string
+	// Verbs are those of the calls, in their order.
+	Verbs []sim.Verb
+}
+
+// appendOrdered writes the content of an object so that the same content is always the same text.
+func appendOrdered(text []byte, value any) []byte {
+	switch value := value.(type) {
+	case map[string]any:
+		text = append(text, '{')
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			text = appendOrdered(append(strconv.AppendQuote(text, name), ':'), value[name])
+		}
+		return append(text, '}')
+	case []any:
+		text = append(text, '[')
+		for _, each := range value {
+			text = append(appendOrdered(text, each), ',')
+		}
+		return append(text, ']')
+	case string:
+		return strconv.AppendQuote(text, value)
+	case int64:
+		return strconv.AppendInt(text, value, 10)
+	default:
+		return fmt.Append(text, value)
+	}
 }
 
 // Line is one line of a trace.
@@ -58,8 +86,9 @@ type run struct {
 	idle map[string]moment
 
 	turn, calls, depth int
+	verbs              []sim.Verb
 	script             int // steps done
-	calm               int // passes since the last write
+	calm               int // passes since the last write, and since a cache has moved
 	told               uint64
 	events             []sim.Event
 	decisions          []Decision
@@ -85,17 +114,60 @@ func newRun(scenario *Scenario, chooser chooser, turns int) (Result, error) {
 	if turns == 0 {
 		turns = DefaultTurns
 	}
-	r := &run{scenario: scenario, chooser: chooser, limit: turns, clock: &sim.Clock{}, idle: map[string]moment{}}
-	if err := r.setUp(); err != nil {
-		return Result{}, fmt.Errorf("set up %s: %w", scenario.Name, err)
+	r, err := lived(scenario, chooser, turns)
+	if err != nil {
+		return Result{}, err
 	}
-	r.live()
 	return r.result(), nil
 }
 
-func (r *run) setUp() (err error) {
-	r.server, err = sim.New(sim.Options{Scheme: r.scenario.Scheme, Kinds: r.scenario.Kinds, Now: r.clock.Now})
+func lived(scenario *Scenario, chooser chooser, turns int) (*run, error) {
+	r := &run{scenario: scenario, chooser: chooser, limit: turns, clock: &sim.Clock{}, idle: map[string]moment{}}
+	if err := r.setUp(); err != nil {
+		return nil, fmt.Errorf("set up %s: %w", scenario.Name, err)
+	}
+	r.live()
+	return r, nil
+}
+
+// Settled is a world that has come to rest, in which other stories can begin.
+type Settled struct {
+	server *sim.Server
+	passed time.Duration
+}
+
+// Settle runs a scenario calmly to its end, and returns the world that it has come to. The programs that begin there
+// begin with empty memory.
+func Settle(scenario Scenario) (*Settled, error) {
+	if err := scenario.check(); err != nil {
+		return nil, err
+	}
+	r, err := lived(&scenario, follow(Schedule{}), DefaultTurns)
 	if err != nil {
+		return nil, err
+	}
+	if r.violation != nil {
+		return nil, fmt.Errorf("settle %s: %s\n%s", scenario.Name, r.violation, r.result().Story())
+	}
+	return &Settled{server: r.server, passed: r.clock.Now().Sub(new(sim.Clock).Now())}, nil
+}
+
+// context has the clock for what is not under test.
+func (r *run) context() context.Context {
+	return context.WithValue(context.Background(), clockKey{}, r.clock.Now)
+}
+
+func (r *run) newServer() (*sim.Server, error) {
+	if from := r.scenario.From; from != nil {
+		r.clock.Advance(from.passed)
+		r.told = from.server.Version()
+		return from.server.Fork(r.clock.Now), nil
+	}
+	return sim.New(sim.Options{Scheme: r.scenario.Scheme, Kinds: r.scenario.Kinds, Now: r.clock.Now})
+}
+
+func (r *run) setUp() (err error) {
+	if r.server, err = r.newServer(); err != nil {
 		return err
 	}
 	process, err := r.server.Start(sim.Life{Name: "cluster"})
@@ -104,7 +176,7 @@ func (r *run) setUp() (err error) {
 	}
 	r.cluster = process.Live()
 	if r.scenario.Setup != nil {
-		if err := r.scenario.Setup(context.Background(), r.cluster); err != nil {
+		if err := r.scenario.Setup(r.context(), r.cluster); err != nil {
 			return err
 		}
 	}
@@ -227,7 +299,7 @@ func (r *run) step(actor Actor) bool {
 	if r.idle[actor.Name] == now {
 		return false
 	}
-	acted, err := actor.Step(context.Background(), r.cluster)
+	acted, err := actor.Step(r.context(), r.cluster)
 	if err != nil {
 		r.fail("World", "the actor %s: %v", actor.Name, err)
 	}
@@ -249,8 +321,17 @@ func (r *run) goOn() bool {
 	r.script++
 	r.calm = 0
 	r.tell(Line{Text: "the user: " + step.Name})
-	if err := step.Do(context.Background(), r.cluster); err != nil {
-		r.fail("World", "the step %q: %v", step.Name, err)
+	if step.Do != nil {
+		if err := step.Do(r.context(), r.cluster); err != nil {
+			r.fail("World", "the step %q: %v", step.Name, err)
+		}
+	}
+	r.clock.Advance(step.Wait)
+	for _, name := range step.Restarts {
+		if seat := r.seat(name); seat != nil {
+			seat.current.process.Crash()
+			r.begin(seat, 0)
+		}
 	}
 	r.observe()
 	return true
@@ -338,11 +419,30 @@ func (r *run) observe() {
 }
 
 func (r *run) ask(rule func(State) error, version uint64, events int) error {
+	return rule(State{
+		Reader: r.at(version), Events: r.events[:events], Version: version, Now: r.clock.Now(), At: r.at,
+	})
+}
+
+// at shows the world at a version of the past.
+func (r *run) at(version uint64) client.Reader {
 	process, err := r.server.Start(sim.Life{Name: "observer", Cache: sim.CacheOptions{At: version}})
 	if err != nil {
-		return err
+		panic(err) // A rule asks for the future.
 	}
-	return rule(State{Reader: process.Cache(), Events: r.events[:events], Version: version, Now: r.clock.Now()})
+	return process.Cache()
+}
+
+// judge asks about a write that is about to be carried out.
+func (r *run) judge(call sim.Call) {
+	if r.scenario.Calls == nil || !call.Verb.Writes() || r.violation != nil {
+		return
+	}
+	r.observe() // what others have done while it was delayed
+	rule := func(state State) error { return r.scenario.Calls(state, call) }
+	if err := r.ask(rule, r.server.Version(), len(r.events)); err != nil {
+		r.fail("Calls", "%s: %v", call, err)
+	}
 }
 
 func (r *run) fail(rule, format string, args ...any) {
@@ -369,19 +469,21 @@ func (r *run) seat(name string) *seat {
 
 func (r *run) result() Result {
 	trace, world := sha256.New(), sha256.New()
+	var text []byte
 	for _, line := range r.trace {
 		_, _ = fmt.Fprintf(trace, "%d %s\n", line.Turn, line.Text) // A hash takes everything.
 	}
 	for _, event := range r.events {
 		_, _ = fmt.Fprintln(world, event)
 		if !slices.Contains(r.scenario.Chance, event.Kind) {
-			_, _ = fmt.Fprintln(world, event.Object.Object) // Maps are printed in order.
+			text = appendOrdered(text[:0], event.Object.Object)
+			_, _ = world.Write(text)
 		}
 	}
 	_, _ = trace.Write(world.Sum(nil))
 	return Result{
 		Violation: r.violation, Schedule: Schedule{Decisions: r.decisions, Until: r.chooser.until()},
-		Trace: r.trace, Turns: r.turn, Calls: r.calls,
+		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs,
 		Hash: hex.EncodeToString(trace.Sum(nil)), World: hex.EncodeToString(world.Sum(nil)),
 	}
 }

@@ -23,6 +23,8 @@ type Scenario struct {
 	// Scheme and Kinds are those of the server.
 	Scheme *runtime.Scheme
 	Kinds  []sim.Kind
+	// From is where the story begins, nil for an empty world. See Settle.
+	From *Settled
 	// Setup makes what is there from the beginning. It may be nil.
 	Setup func(ctx context.Context, cluster client.Client) error
 	// Programs are what is tested.
@@ -36,6 +38,9 @@ type Scenario struct {
 	Chance []schema.GroupVersionKind
 	// Always is asked after every write of anybody, and Finally when nothing is left to do. Either may be nil.
 	Always, Finally func(State) error
+	// Calls is asked about every write of a program right before it is carried out, with the world as it is then. It may
+	// be nil. What is not carried out, because its verdict says so, is not asked about.
+	Calls func(State, sim.Call) error
 }
 
 // Program is one program under test. It is run by one process at a time, except while one is overtaken by another.
@@ -56,12 +61,16 @@ type Birth struct {
 	Process *sim.Process
 	// Now is the virtual clock.
 	Now func() time.Time
+	// Cluster is for what is modelled of others that the program talks to without the API server.
+	Cluster client.Client
 }
 
 // Watch is a kind in the cache of a program, and the requests that an event of it leads to.
 type Watch struct {
 	Kind schema.GroupVersionKind
 	Map  func(*unstructured.Unstructured) []reconcile.Request
+	// News says which changes lead to requests, as a predicate does; all if nil. Neither object may be changed.
+	News func(before, after *unstructured.Unstructured) bool
 }
 
 // Itself watches a kind, and asks for a pass over the object itself.
@@ -98,7 +107,23 @@ type Actor struct {
 // Step is one thing that a user does.
 type Step struct {
 	Name string
-	Do   func(ctx context.Context, cluster client.Client) error
+	// Do may be nil.
+	Do func(ctx context.Context, cluster client.Client) error
+	// Wait lets time pass after that.
+	Wait time.Duration
+	// Restarts are programs that begin a new life then, as they do for another version.
+	Restarts []string
+}
+
+// clockKey is the key of the virtual clock in the context of steps and actors.
+type clockKey struct{}
+
+// Now is the virtual time, for steps and actors.
+func Now(ctx context.Context) time.Time {
+	if now, ok := ctx.Value(clockKey{}).(func() time.Time); ok {
+		return now()
+	}
+	return new(sim.Clock).Now()
 }
 
 // State is the world right after one write.
@@ -110,6 +135,8 @@ type State struct {
 	// Version is that of the last of them, Now the time.
 	Version uint64
 	Now     time.Time
+	// At shows everything as it was at another version, such as the one before.
+	At func(version uint64) client.Reader
 }
 
 // Violation is a rule that was broken.

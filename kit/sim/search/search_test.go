@@ -9,15 +9,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/kit/sim/search"
 )
 
@@ -266,5 +269,96 @@ func BenchmarkRun(b *testing.B) {
 		if _, err := search.Random(scenario, seed, 0); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestSettle begins a story at the end of another one, and finds there what that has left, at a later time.
+func TestSettle(t *testing.T) {
+	before := fleet("before", startCareful, strict)
+	settled, err := search.Settle(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := fleet("after", startCareful, nil)
+	after.Setup, after.Script, after.From = nil, nil, settled
+	for range 2 {
+		result, err := search.Run(after, search.Schedule{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Violation != nil || strings.Contains(result.Story(), "→") {
+			t.Fatalf("%v: a world at rest is not at rest any more:\n%s", result.Violation, result.Story())
+		}
+	}
+	before.Finally = func(search.State) error { return errors.New("it never is") }
+	if _, err := search.Settle(before); err == nil {
+		t.Error("a world that breaks a rule is a beginning")
+	}
+}
+
+// TestCalls asks about every write before it is carried out, with what it is conditional on.
+func TestCalls(t *testing.T) {
+	scenario := fleet("careful", startCareful, strict)
+	seen := map[sim.Verb]int{}
+	scenario.Calls = func(state search.State, call sim.Call) error {
+		seen[call.Verb]++
+		if call.Verb == sim.Delete && (call.UID == "" || call.ResourceVersion == "") {
+			return errors.New("it is conditional on nothing")
+		}
+		if call.Verb == sim.Delete {
+			return state.Get(context.Background(), call.Key, &corev1.Pod{}) // It is there as yet.
+		}
+		return nil
+	}
+	result, err := search.Run(scenario, search.Schedule{}, 0)
+	if err != nil || result.Violation != nil {
+		t.Fatal(err, result.Violation)
+	}
+	if seen[sim.Create] != 1 || seen[sim.Delete] != 2 || seen[sim.Get] != 0 {
+		t.Errorf("asked about %v", seen)
+	}
+	naive := fleet("naive", startNaive, nil)
+	naive.Calls = scenario.Calls
+	if result, err = search.Run(naive, search.Schedule{}, 0); err != nil || result.Violation == nil {
+		t.Fatalf("%v: a blind delete is not found", err)
+	}
+	if result.Violation.Rule != "Calls" {
+		t.Errorf("found by %s", result.Violation)
+	}
+}
+
+// TestNewsAndSteps shows that a change that is no news leads to no pass, that a step lets time pass, and that it can
+// start a program anew.
+func TestNewsAndSteps(t *testing.T) {
+	scenario := fleet("careful", startCareful, strict)
+	scenario.Programs[0].Watches[1].News = func(_, _ *unstructured.Unstructured) bool { return false }
+	begin := time.Time{}
+	scenario.Script = []search.Step{
+		{Name: "a pod is labelled", Do: func(ctx context.Context, cluster client.Client) error {
+			begin = search.Now(ctx)
+			pod := &corev1.Pod{}
+			if err := cluster.Get(ctx, client.ObjectKey{Namespace: "sea", Name: "ship-0"}, pod); err != nil {
+				return err
+			}
+			pod.Labels["another"] = "one"
+			return cluster.Update(ctx, pod)
+		}},
+		{Name: "an hour passes", Wait: time.Hour, Restarts: []string{"careful"}},
+		{Name: "what time is it", Do: func(ctx context.Context, _ client.Client) error {
+			if passed := search.Now(ctx).Sub(begin); passed < time.Hour {
+				return fmt.Errorf("only %s have passed", passed)
+			}
+			return nil
+		}},
+	}
+	scenario.Finally = nil
+	result, err := search.Run(scenario, search.Schedule{}, 0)
+	if err != nil || result.Violation != nil {
+		t.Fatal(err, result.Violation)
+	}
+	_, story, _ := strings.Cut(result.Story(), "a pod is labelled")
+	labelled, later, _ := strings.Cut(story, "an hour passes")
+	if strings.Contains(labelled, "looks at") || !strings.Contains(later, "careful'2 starts") {
+		t.Errorf("the story is another one:\n%s", result.Story())
 	}
 }

@@ -10,7 +10,9 @@ func (e *explorer) failure(found Result) *Failure {
 		failed.Result = notSame(found, again)
 		return failed
 	}
-	failed.Result = Shrink(e.scenario, found, e.options.Turns)
+	if !e.options.NoShrink {
+		failed.Result = Shrink(e.scenario, found, e.options.Turns)
+	}
 	return failed
 }
 

@@ -14,7 +14,7 @@ func (e *explorer) swarm() {
 			break
 		}
 	}
-	e.report.Phases = append(e.report.Phases, Phase{"swarm", e.report.Schedules - before})
+	e.report.Phases = append(e.report.Phases, Phase{Swarms, e.report.Schedules - before})
 }
 
 // random decides by a seed. Each seed has a temper of its own: which deeds there are at all, and how often. Runs in

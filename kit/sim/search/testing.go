@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -68,7 +69,8 @@ func Test(t *testing.T, scenario Scenario, options Options) {
 		return
 	}
 	failed := report.Failure
-	file, err := filepath.Abs(filepath.Join("testdata", "failed", scenario.Name+".json"))
+	name := strings.ReplaceAll(scenario.Name, " ", "_") + ".json"
+	file, err := filepath.Abs(filepath.Join("testdata", "failed", name))
 	if err != nil {
 		t.Fatal(err)
 	}

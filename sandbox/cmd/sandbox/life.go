@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -169,13 +170,24 @@ func kubectlCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			sandbox := open()
-			env := append(os.Environ(), "KUBECONFIG="+sandbox.Kubeconfig())
+			env := with(os.Environ(), "KUBECONFIG", sandbox.Kubeconfig())
+			// Plugins lie beside this program, and they call kubectl in turn.
+			if self, err := os.Executable(); err == nil {
+				env = with(env, "PATH", strings.Join([]string{filepath.Dir(self), os.Getenv("PATH"),
+					filepath.Dir(sandbox.Kubectl())}, string(os.PathListSeparator)))
+			}
 			if err := syscall.Exec(sandbox.Kubectl(), append([]string{"kubectl"}, args...), env); err != nil {
 				return fmt.Errorf("run kubectl (is the sandbox up?): %w", err)
 			}
 			return nil
 		},
 	}
+}
+
+// with sets a variable. One that is there twice would be read from its first place.
+func with(environment []string, name, value string) []string {
+	others := slices.DeleteFunc(environment, func(one string) bool { return strings.HasPrefix(one, name+"=") })
+	return append(others, name+"="+value)
 }
 
 func partsCommand() *cobra.Command {

@@ -30,8 +30,11 @@ type Verdict struct {
 	Registers string
 }
 
-// Judge looks at the operations of a run, the ids that are in the table afterwards, and the moment of the fault.
-func Judge(operations []traffic.Operation, present []int64, fault time.Duration) Verdict {
+// Times are when the fault was, and when the traffic was ended.
+type Times struct{ Fault, End time.Duration }
+
+// Judge looks at the operations of a run and the ids that are in the table afterwards.
+func Judge(operations []traffic.Operation, present []int64, times Times) Verdict {
 	var verdict Verdict
 	there := make(map[int64]bool, len(present))
 	for _, id := range present {
@@ -56,7 +59,7 @@ func Judge(operations []traffic.Operation, present []int64, fault time.Duration)
 			verdict.Failed++
 		}
 	}
-	verdict.Overlap, verdict.Gap = Overlap(operations), Gap(operations, fault)
+	verdict.Overlap, verdict.Gap = Overlap(operations), Gap(operations, times)
 	verdict.Registers = Registers(operations)
 	return verdict
 }
@@ -115,9 +118,10 @@ func Overlap(operations []traffic.Operation) time.Duration {
 	return overlap
 }
 
-// Gap is the longest time without an acknowledged insert that ends after the fault.
-func Gap(operations []traffic.Operation, fault time.Duration) time.Duration {
-	var ends []time.Duration
+// Gap is the longest time without an acknowledged insert that ends after the fault. The end of the traffic ends it,
+// too: a run that is over before writes work again must not look short.
+func Gap(operations []traffic.Operation, times Times) time.Duration {
+	ends := []time.Duration{times.End}
 	for _, operation := range operations {
 		if operation.Fate == traffic.Acknowledged && operation.Register == 0 {
 			ends = append(ends, operation.End)
@@ -126,7 +130,7 @@ func Gap(operations []traffic.Operation, fault time.Duration) time.Duration {
 	slices.Sort(ends)
 	var gap time.Duration
 	for index := 1; index < len(ends); index++ {
-		if ends[index] > fault {
+		if ends[index] > times.Fault {
 			gap = max(gap, ends[index]-max(ends[index-1], 0))
 		}
 	}

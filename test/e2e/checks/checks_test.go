@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"meridian.dev/meridian/test/e2e/checks"
 	"meridian.dev/meridian/test/e2e/traffic"
 )
@@ -19,7 +21,7 @@ func TestAnAcknowledgedWriteThatIsNotThereIsLost(t *testing.T) {
 		ack(1, "00000001", 0, 1*ms), ack(2, "00000001", 1*ms, 2*ms),
 		{ID: 3, Fate: traffic.Unknown}, {ID: 4, Fate: traffic.Failed},
 	}
-	verdict := checks.Judge(operations, []int64{1, 3}, 0)
+	verdict := checks.Judge(operations, []int64{1, 3}, checks.Times{})
 	lost := len(verdict.Lost) == 1 && verdict.Lost[0] == 2
 	if !lost || verdict.Unknown != 1 || verdict.Failed != 1 || verdict.Bad() == "" {
 		t.Errorf("%+v", verdict)
@@ -27,7 +29,7 @@ func TestAnAcknowledgedWriteThatIsNotThereIsLost(t *testing.T) {
 	if verdict.Invalid() == "" {
 		t.Error("a run with two writes counts")
 	}
-	if verdict = checks.Judge(operations, []int64{1, 2}, 0); verdict.Bad() != "" {
+	if verdict = checks.Judge(operations, []int64{1, 2}, checks.Times{}); verdict.Bad() != "" {
 		t.Errorf("%+v", verdict)
 	}
 }
@@ -57,8 +59,49 @@ func TestTheGapIsAroundTheFault(t *testing.T) {
 	operations := []traffic.Operation{
 		ack(1, "1", 0, 1*ms), ack(2, "1", 0, 101*ms), ack(3, "1", 0, 110*ms), ack(4, "2", 0, 150*ms),
 	}
-	if got := checks.Gap(operations, 105*ms); got != 40*ms {
+	if got := checks.Gap(operations, checks.Times{Fault: 105 * ms, End: 155 * ms}); got != 40*ms {
 		t.Errorf("%s", got)
+	}
+	if got := checks.Gap(operations, checks.Times{Fault: 105 * ms, End: 250 * ms}); got != 100*ms {
+		t.Errorf("writes that do not come back by the end: %s", got)
+	}
+}
+
+func TestWhatTheStatusSaysIsComparedWithWhatClientsSaw(t *testing.T) {
+	var operations []traffic.Operation
+	serve := func(server string, from, to time.Duration) {
+		for at := from; at <= to; at += 50 * ms {
+			operation := ack(int64(at), "1", at-1, at)
+			operation.Server = server
+			operations = append(operations, operation)
+		}
+	}
+	serve("a", 0, 1000*ms)
+	serve("b", 3000*ms, 6000*ms)
+	well := func(at time.Duration, primary string) checks.Statement {
+		return checks.Statement{At: at, Ready: true, Serving: true, Primary: primary}
+	}
+	for name, test := range map[string]struct {
+		statements []checks.Statement
+		want       checks.Truth
+	}{
+		"it notices nothing": {
+			[]checks.Statement{well(100*ms, "a")}, checks.Truth{Promised: 1990 * ms, Misnamed: 2980 * ms},
+		},
+		"it notices both": {
+			[]checks.Statement{well(100*ms, "a"), {At: 1200 * ms}, well(3200*ms, "b")},
+			checks.Truth{Promised: 180 * ms, Denied: 180 * ms, Misnamed: 180 * ms},
+		},
+		"it says Ready only": {[]checks.Statement{{At: 1100 * ms, Ready: true}, {At: 2000 * ms, Silent: true}},
+			checks.Truth{Promised: 890 * ms}},
+		"nobody can be asked": {[]checks.Statement{well(100*ms, "a"), {At: 1000 * ms, Silent: true}, well(3100*ms, "b")},
+			checks.Truth{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, checks.Compare(test.statements, operations, 6000*ms)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -40,9 +40,9 @@ type Operation struct {
 	// Begin and End count from the start of the traffic.
 	Begin, End time.Duration
 	Fate       Fate
-	// Timeline is the server's, of an acknowledged insert.
-	Timeline string
-	Problem  string
+	// Timeline and Server tell who has acknowledged an insert.
+	Timeline, Server string
+	Problem          string
 }
 
 // Config is how to reach the database.
@@ -109,13 +109,27 @@ func (t *Traffic) Acknowledged() int {
 	return count
 }
 
-// AcknowledgedSince says whether a write was begun after that moment and acknowledged.
-func (t *Traffic) AcknowledgedSince(at time.Duration) bool {
+// Steady says whether, in that long up to now, writes were acknowledged and none was refused or lost sight of.
+func (t *Traffic) Steady(lately time.Duration) bool {
+	since := t.Now() - lately
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	for index := len(t.operations) - 1; index >= 0; index-- {
-		operation := t.operations[index]
-		if operation.Fate == Acknowledged && !operation.Read && operation.Begin > at {
+	acknowledged := false
+	for index := len(t.operations) - 1; index >= 0 && t.operations[index].End > since; index-- {
+		if t.operations[index].Fate != Acknowledged {
+			return false
+		}
+		acknowledged = acknowledged || !t.operations[index].Read
+	}
+	return acknowledged
+}
+
+// Noticed says whether a client has seen anything but success since that moment.
+func (t *Traffic) Noticed(since time.Duration) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for index := len(t.operations) - 1; index >= 0 && t.operations[index].End > since; index-- {
+		if t.operations[index].Fate != Acknowledged {
 			return true
 		}
 	}
@@ -141,9 +155,9 @@ func (t *Traffic) run(ctx context.Context, name string, client func(context.Cont
 
 const (
 	pause = 10 * time.Millisecond
-	// insert tells the timeline that the server writes, in the same answer as the acknowledgement.
+	// insert tells who writes, and on which timeline, in the same answer as the acknowledgement.
 	insert = `insert into traffic (id, client) values ($1, $2)
-returning substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)`
+returning substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), current_setting('cluster_name')`
 )
 
 // fresh connects anew for each write.
@@ -234,7 +248,8 @@ func (t *Traffic) begin(client string) Operation {
 func (t *Traffic) insert(ctx context.Context, connection *pgx.Conn, operation Operation) bool {
 	bounded, cancel := context.WithTimeout(ctx, t.config.Patience)
 	defer cancel()
-	err := connection.QueryRow(bounded, insert, operation.ID, operation.Client).Scan(&operation.Timeline)
+	err := connection.QueryRow(bounded, insert, operation.ID, operation.Client).
+		Scan(&operation.Timeline, &operation.Server)
 	t.end(ctx, operation, err, false)
 	return err == nil
 }

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"meridian.dev/meridian/internal/metrics"
+	"meridian.dev/meridian/internal/tenure/status"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// withFigures serves metrics beside the probes: whoever scrapes has no certificate of the database, and figures are no
+// secret.
+func withFigures(probes http.Handler, collectors ...prometheus.Collector) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", probes)
+	mux.Handle("GET "+metrics.Path, metrics.Handler(collectors...))
+	return mux
+}
+
+// report is what the loops have shown last.
+func (s *servers) report() (wire.Report, bool) {
+	state, ok := s.state()
+	if !ok {
+		return wire.Report{}, false
+	}
+	report := state.Report
+	if s.tenure != nil {
+		if shown, _, ok := s.tenure(); ok {
+			report = status.Complete(report, shown.Snapshot, shown.Plan)
+		}
+	}
+	return report, true
+}
+
+// report is the same of a cache.
+func (v *voice) report() (wire.CacheReport, bool) {
+	state, ok := v.state()
+	if !ok {
+		return wire.CacheReport{}, false
+	}
+	document, err := state.report()
+	if err != nil {
+		return wire.CacheReport{}, false
+	}
+	report, err := wire.DecodeCacheReport(document)
+	return report, err == nil
+}

@@ -1,0 +1,122 @@
+package observe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// readLease looks at what the agents agree on.
+func (p *pass) readLease(ctx context.Context) error {
+	var lease coordinationv1.Lease
+	found, err := p.findSurely(ctx, cache.LeaseName(p.object.Name), &lease)
+	if err != nil || !found {
+		return err
+	}
+	facts := cache.Lease{UID: string(lease.UID)}
+	switch document, written := lease.Annotations[wire.AnnotationRecord]; {
+	case !p.ours(&lease):
+		facts.Foreign = "the Lease " + lease.Name + " belongs to somebody else"
+	case written:
+		record, err := wire.DecodeLeaseRecord(document)
+		if err != nil {
+			facts.Problem = err.Error()
+			break
+		}
+		if lease.Spec.HolderIdentity != nil {
+			facts.Holder = wire.ParseMember(*lease.Spec.HolderIdentity).Name
+		}
+		facts.Term = record.Term
+		for _, member := range record.Members {
+			facts.Members = append(facts.Members, member.Name)
+		}
+	}
+	p.facts.Lease = facts
+	return nil
+}
+
+// findSurely reads an object through the reader of the pass. Of the kinds that the cache of the operator knows by a
+// label, one that it does not show is looked for live: somebody may have taken the label away.
+func (p *pass) findSurely(ctx context.Context, name string, into client.Object) (bool, error) {
+	found, err := p.find(ctx, p.reader, name, into)
+	if err != nil || found {
+		return found, err
+	}
+	switch into.(type) {
+	case *coordinationv1.Lease, *discoveryv1.EndpointSlice, *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding:
+		return p.find(ctx, p.Live, name, into)
+	}
+	return false, nil
+}
+
+// readSettings reads what the agents were told last: which lease they obey does not change any more.
+func (p *pass) readSettings(ctx context.Context) error {
+	var stored corev1.ConfigMap
+	found, err := p.find(ctx, p.reader, cache.SettingsName(p.object.Name), &stored)
+	if err != nil || !found || !p.ours(&stored) {
+		return err
+	}
+	if settings, err := wire.DecodeCacheSettings([]byte(stored.Data[wire.KeySettings])); err == nil {
+		p.facts.Stored = cache.Settings{LeaseUID: settings.LeaseUID, Hash: settings.Hash()}
+	}
+	return nil
+}
+
+// readRequest finds the request to empty the cache. Its id tells it from the next one with the same words: by who wrote
+// it, and when.
+func (p *pass) readRequest(context.Context) error {
+	text := strings.TrimSpace(p.object.Annotations[cache.AnnotationFlush])
+	if text == "" {
+		return nil
+	}
+	const owned = `"f:` + cache.AnnotationFlush + `"`
+	var written []string
+	for _, entry := range p.object.ManagedFields {
+		if entry.FieldsV1 != nil && entry.Time != nil && strings.Contains(entry.FieldsV1.GetRawString(), owned) {
+			written = append(written, entry.Manager+entry.Time.UTC().String())
+		}
+	}
+	slices.Sort(written)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %v", p.object.UID, text, written))
+	p.facts.Flush = hex.EncodeToString(sum[:8])
+	return nil
+}
+
+// readRoute says where the write address leads: to the instance whose pod has the address that the holder has written.
+func (p *pass) readRoute(ctx context.Context) error {
+	var service corev1.Service
+	name := cache.WriteName(p.object.Name)
+	found, err := p.find(ctx, p.reader, name, &service)
+	if err != nil {
+		return err
+	}
+	if found && p.ours(&service) && len(service.Spec.IPFamilies) > 0 {
+		p.facts.Route.Family = string(service.Spec.IPFamilies[0])
+	}
+	var slice discoveryv1.EndpointSlice
+	if found, err = p.findSurely(ctx, name, &slice); err != nil || !found || !p.ours(&slice) {
+		return err
+	}
+	p.facts.Route.Term, _ = strconv.ParseInt(slice.Annotations[wire.AnnotationTerm], 10, 64)
+	for _, endpoint := range slice.Endpoints {
+		for _, instance := range p.facts.Instances {
+			if len(endpoint.Addresses) > 0 && instance.Pod != nil && instance.Pod.Address == endpoint.Addresses[0] {
+				p.facts.Route.Target = instance.Name
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/cache"
+)
+
+// makeLease makes the lease of a new cache. One that is lost is not made again: the agents that run obey the other, and
+// go on without it as long as all of them agree.
+func makeLease(d *draft) {
+	lease, name := d.Lease, cache.LeaseName(d.Name)
+	switch {
+	case lease.Foreign != "":
+		// stopAtForeign has spoken.
+	case d.LeaseLost():
+		d.hold(cache.Stalled, 0, "LeaseLost", fmt.Sprintf(
+			"the Lease %s by which the agents agree on the primary is not the one that was made, and nobody is elected "+
+				"without it; delete the cache and make it again, or its ConfigMap %s and then its pods, which empties it",
+			name, cache.SettingsName(d.Name)))
+	case lease.UID == "":
+		d.change(cache.Action{
+			Verb: cache.CreateLease, Kind: cache.KindLease, Name: name, Why: "the agents agree on the primary by it",
+		})
+	case lease.Problem != "":
+		d.hold(cache.Stalled, 0, "RecordUnclear", fmt.Sprintf(
+			"the record on the Lease %s cannot be read: %s", name, lease.Problem))
+	}
+}
+
+// followDatabase has the garbage collector delete the cache with its database, or no longer.
+func followDatabase(d *draft) {
+	wanted := ""
+	if d.Spec.FollowDatabase && d.Database.Exists {
+		wanted = d.Database.UID
+	}
+	if d.Follows == wanted || d.Spec.FollowDatabase && !d.Database.Exists {
+		return
+	}
+	d.change(cache.Action{
+		Verb: cache.FollowDatabase, Name: d.Name, Text: wanted,
+		Why: fmt.Sprintf("spec.followDatabase is %t", d.Spec.FollowDatabase),
+	})
+}
+
+// tellPods has the kubelets of agents that have older settings look for the new ones. An agent that has them already,
+// or is not up yet, needs no word.
+func tellPods(d *draft) {
+	child, found := d.Child(cache.KindSettings, cache.SettingsName(d.Name))
+	if !found || child.State != cache.Same || d.stopped {
+		return
+	}
+	for _, instance := range d.Instances {
+		pod, report := instance.Pod, instance.Report
+		if pod == nil || pod.Deleting || !report.Reachable || report.SettingsHash == d.Stored.Hash ||
+			pod.Settings == d.Stored.Hash || d.writes(cache.KindPod, cache.PodName(instance.Name)) {
+			continue
+		}
+		d.do(cache.Action{
+			Verb: cache.TellPod, Kind: cache.KindPod, Name: cache.PodName(instance.Name), UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion, Text: d.Stored.Hash, Why: "its agent has not got the latest settings yet",
+		})
+	}
+}
+
+// writes says that the plan writes the object already.
+func (d *draft) writes(kind, name string) bool {
+	return slices.ContainsFunc(d.plan.Actions, func(action cache.Action) bool {
+		return action.Kind == kind && action.Name == name
+	})
+}
+
+// removeLeaving takes away instances that are no longer wanted, when the agents do not count on them any more. With a
+// database that hibernates all of them go.
+func removeLeaving(d *draft) {
+	for _, name := range d.plan.Design.Leaving {
+		instance, _ := d.Instance(name)
+		asleep := d.Asleep()
+		holder, _ := d.Instance(d.Lease.Holder)
+		switch {
+		case instance.Set == nil || instance.Set.Deleting:
+			d.hold(cache.Progressing, 0, "InstanceLeaving", name+" is being deleted")
+		case asleep && name == d.Lease.Holder && len(d.Instances) > 1:
+			// The others first: the primary has nobody to hand over to then.
+			d.hold(cache.Progressing, soon, "InstanceLeaving", name+" goes last")
+		case !asleep && !d.Serves(holder):
+			d.hold(cache.Progressing, soon, "PrimaryUnclear", "no primary serves, so no instance is taken away")
+		case !asleep && slices.Contains(d.Lease.Members, name):
+			d.hold(cache.Progressing, soon, "MemberLeaving", name+" is no longer wanted, and could still become the primary")
+		default:
+			d.change(cache.Action{
+				Verb: cache.DeleteSet, Kind: cache.KindSet, Name: name, UID: instance.Set.UID,
+				ResourceVersion: instance.Set.ResourceVersion, Why: "it is no longer wanted",
+			})
+		}
+	}
+}
+
+// waitForPrimary names what stands between the lease and an accepted write.
+func waitForPrimary(d *draft) {
+	holder, _ := d.Instance(d.Lease.Holder)
+	switch {
+	case d.Lease.Term == 0 || d.LeaseLost() || d.Lease.Problem != "" || d.Asleep() || len(d.plan.Design.Instances) == 0:
+		// The instances, or a human, are waited for.
+	case d.Lease.Holder == "":
+		d.hold(cache.Progressing, soon, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
+	case !d.Serves(holder):
+		d.hold(cache.Progressing, soon, "NotOpenYet", d.Lease.Holder+" holds the lease and does not accept writes yet")
+	case d.Route.Target != d.Lease.Holder || d.Route.Term != d.Lease.Term:
+		d.hold(cache.Progressing, soon, "NotRoutedYet", "the write address does not lead to "+d.Lease.Holder+" yet")
+	}
+}
+
+// carryOutFlush hands a user's request to the agent of the primary, and takes it away when that says that it was done.
+func carryOutFlush(d *draft) {
+	holder, _ := d.Instance(d.Lease.Holder)
+	switch {
+	case d.Flush == "":
+	case holder.Report.Flushed == d.Flush && d.Serves(holder):
+		d.do(cache.Action{
+			Verb: cache.EndFlush, Name: d.Name, Text: d.Flush, Why: holder.Name + " has emptied the cache",
+		})
+	case !d.Serves(holder) || holder.Pod == nil:
+		d.hold(cache.Progressing, soon, "FlushWaiting", "the cache is emptied as soon as it has a primary")
+	default:
+		d.hold(cache.Progressing, time.Second, "Flushing", "the cache is being emptied")
+		d.change(cache.Action{
+			Verb: cache.AskFlush, Name: holder.Name, UID: holder.Pod.UID, Text: d.Flush,
+			Why: "a user asks for an empty cache",
+		})
+	}
+}

@@ -1,0 +1,109 @@
+// Package change says, before anything is done, what a change of a spec does: the table has every field, and Preview
+// lists the steps, pod by pod. It is pure, and whoever wants to show a change to a user may call it.
+//
+// The table is what the documentation is generated from; the plan does not read it. A test finds a field that it lacks;
+// that its classes are those of the plan is for the reader to see.
+//
+// Start reading at Table, then Preview.
+package change
+
+// Class is what a change of a field costs.
+type Class string
+
+// The classes, from the cheapest on.
+const (
+	// Live changes are done at once: nothing restarts, and no session notices.
+	Live Class = "live"
+	// Reload changes are taken over by the running servers.
+	Reload Class = "reload"
+	// Restart changes start the servers anew in their pods, one at a time: replicas first, then the primary moves, and
+	// the old one is the last.
+	Restart Class = "rolling restart"
+	// Replace changes make the pods anew, in the same order.
+	Replace Class = "rolling replacement"
+	// Stop changes stop all instances, or start them again.
+	Stop Class = "stop and start"
+	// Refused changes are not taken.
+	Refused Class = "refused"
+)
+
+// Classes are all of them, with what they mean for an application.
+func Classes() map[Class]string {
+	return map[Class]string{
+		Live:    "done at once; nothing restarts, and no session notices",
+		Reload:  "taken over by the running servers within seconds; nothing restarts",
+		Restart: "servers start anew in their pods: replicas one by one, then the primary moves once, the old one last",
+		Replace: "pods are made anew: replicas one by one, then the primary moves once, the old one last",
+		Stop:    "all instances stop, replicas first, or start again",
+		Refused: "not taken; the message says what to do instead",
+	}
+}
+
+// Field is one row of the table.
+type Field struct {
+	// Path is such as spec.storage.size.
+	Path string
+	// Classes are those that a change may have, the usual one first.
+	Classes []Class
+	// Does says what is done, in one sentence.
+	Does string
+}
+
+// Table has every field of a spec. A test demands that none is missing.
+var Table = []Field{
+	{
+		"spec.instances", []Class{Live},
+		"Replicas are added, each cloned from a running instance, or removed one by one, never the " +
+			"primary.",
+	},
+	{"spec.version", []Class{Refused}, "A major upgrade is not there yet."},
+	{
+		"spec.image", []Class{Replace},
+		"The new image is tried on one replica first; extensions are updated afterwards.",
+	},
+	{
+		"spec.storage.size", []Class{Live, Refused},
+		"Volumes grow while they are used, before anything else is done. Shrinking is refused, and so " +
+			"is growing in a class that cannot expand.",
+	},
+	{"spec.storage.walSize", []Class{Refused}, "A volume of its own for the log is not carried out yet."},
+	{"spec.storage.class", []Class{Refused}, "A volume stays in its class."},
+	{"spec.storage.reclaim", []Class{Live}, "It counts when an instance or the database is removed the next time."},
+	{
+		"spec.resources.cpu", []Class{Live, Replace},
+		"The running containers get it in place. Where a node can never give it, the pod is made anew " +
+			"elsewhere.",
+	},
+	{
+		"spec.resources.memory", []Class{Restart, Replace},
+		"The running containers get it in place; servers start anew because their buffers are sized " +
+			"by it. Memory is taken away after that, and given before.",
+	},
+	{"spec.bootstrap.database", []Class{Refused}, "It is made once."},
+	{"spec.bootstrap.owner", []Class{Refused}, "It is made once."},
+	{"spec.extensions", []Class{Live}, "What is added is created; what is removed is left to the user."},
+	{
+		"spec.parameters", []Class{Reload, Restart, Refused},
+		"By the context of each parameter: most are reloaded, some need a start of the server. Those " +
+			"that Meridian manages are refused.",
+	},
+	{"spec.profile", []Class{Restart, Reload}, "It is a change of the parameters that it sets."},
+	{"spec.durability", []Class{Live}, "The agents change the quorum, in the order that loses nothing."},
+	{"spec.leaseDuration", []Class{Live}, "It counts from the next renewal on."},
+	{"spec.maxReadLag", []Class{Live}, "Replicas are taken out of the read address, or back in."},
+	{"spec.maxFailoverLag", []Class{Live}, "It counts at the next election."},
+	{"spec.podTemplate.metadata.labels", []Class{Live}, "The running pods get them in place."},
+	{"spec.podTemplate.metadata.annotations", []Class{Live}, "The running pods get them in place."},
+	{
+		"spec.podTemplate.spec", []Class{Replace, Refused},
+		"The API server is asked about such a pod first; then it is tried on one replica.",
+	},
+	{"spec.network.policy", []Class{Live}, "The network policy is made or removed."},
+	{"spec.network.clients", []Class{Live}, "The network policy is changed."},
+	{"spec.paused", []Class{Live}, "Changes wait from now on, or are carried out."},
+	{"spec.hibernated", []Class{Stop}, "Replicas stop first, the primary last; all start at once."},
+	{
+		"spec.restart", []Class{Replace},
+		"Every pod is made anew; what waits for a restart is taken along. Removing it does nothing.",
+	},
+}

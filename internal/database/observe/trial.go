@@ -1,0 +1,112 @@
+package observe
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// tryTemplate asks the API server about a pod from the wanted template, when one is about to be made: what admission
+// refuses must be known before a pod that works is deleted.
+func (p *pass) tryTemplate(ctx context.Context) error {
+	design := render.DesignOf(p.facts)
+	if p.Try == nil || p.facts.Deleting || p.facts.Spec.Paused || p.facts.Problem != "" {
+		return nil
+	}
+	for _, wanted := range design.Instances {
+		instance, _ := p.facts.Instance(wanted.Name)
+		target := render.Template(design, wanted.Name)
+		if !p.changes(instance, target) {
+			continue
+		}
+		pod, err := render.Pod(design, wanted.Name)
+		if err != nil || pod == nil {
+			return err
+		}
+		p.facts.Trial = judgeTrial(target, p.Try(ctx, pod))
+		return nil
+	}
+	return nil
+}
+
+// changes says that the template of an instance is to be written soon.
+func (p *pass) changes(instance database.Instance, target string) bool {
+	set, pod := instance.Set, instance.Pod
+	if set == nil || set.Template == target {
+		return false
+	}
+	asked := !render.SameWish(p.facts.Spec, set.Wish) || p.facts.Spec.Restart != "" && p.facts.Spec.Restart != set.Restart
+	return asked || pod == nil || pod.Deleting || pod.Stuck != ""
+}
+
+// judgeTrial tells a no from no answer. A quota counts the old pod together with the new one, so it proves nothing.
+func judgeTrial(template string, err error) *database.Trial {
+	trial := &database.Trial{Template: template}
+	switch {
+	case err == nil || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err):
+		trial.Refusal = err.Error()
+	default:
+		trial.Unknown = children.Brief(err)
+	}
+	return trial
+}
+
+// Refusals remembers for each database what was refused lately: by the agent of its holder, which does not hand over,
+// or by a node, which has no room. Whoever forgets it asks again. It is safe for concurrent use.
+type Refusals struct {
+	lock  sync.Mutex
+	heard map[types.NamespacedName]map[string]database.Refusal
+}
+
+// lately is how long a refusal is remembered.
+const lately = 10 * time.Minute
+
+// Note takes note of a refusal.
+func (r *Refusals) Note(key types.NamespacedName, id, why string, at time.Time) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.heard == nil {
+		r.heard = map[types.NamespacedName]map[string]database.Refusal{}
+	}
+	if r.heard[key] == nil {
+		r.heard[key] = map[string]database.Refusal{}
+	}
+	r.heard[key][id] = database.Refusal{ID: id, Why: why, At: at}
+}
+
+// Lately are the refusals that still count, sorted by id.
+func (r *Refusals) Lately(key types.NamespacedName, now time.Time) []database.Refusal {
+	if r == nil {
+		return nil
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	var list []database.Refusal
+	for _, id := range slices.Sorted(maps.Keys(r.heard[key])) {
+		refusal := r.heard[key][id]
+		if now.Sub(refusal.At) > lately {
+			delete(r.heard[key], id)
+			continue
+		}
+		list = append(list, refusal)
+	}
+	return list
+}
+
+// Forget drops a database that is gone.
+func (r *Refusals) Forget(key types.NamespacedName) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	delete(r.heard, key)
+}

@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// restartsOneAtATime looks at what every instance says of itself: a server that works is stopped only while all the
+// others work, and never two in one plan. One that cannot run stops nobody.
+func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	target, found := restarted(s, action)
+	if !found {
+		return action.Verb != database.ReplacePod && action.Verb != database.RestartServer
+	}
+	if !runs(target) {
+		return true
+	}
+	for _, other := range plan.Actions {
+		if another, stops := restarted(s, other); stops && another.Name != target.Name && runs(another) {
+			return false
+		}
+	}
+	for _, name := range plan.Design.Names() {
+		other, _ := s.Instance(name)
+		if name != target.Name && !works(s, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// restarted is the instance that an action stops.
+func restarted(s database.Snapshot, action database.Action) (database.Instance, bool) {
+	for _, instance := range s.Instances {
+		switch {
+		case action.Verb == database.ReplacePod && instance.Pod != nil && instance.Pod.UID == action.UID:
+			return instance, true
+		case action.Verb == database.RestartServer && instance.Name == action.Target && instance.Pod != nil:
+			return instance, true
+		}
+	}
+	return database.Instance{}, false
+}
+
+// runs says that PostgreSQL may run in the pod of an instance.
+func runs(instance database.Instance) bool {
+	failing := instance.Report.Reachable && (instance.Report.State == string(wire.StateFailed) ||
+		instance.Report.Reason == string(wire.ReasonServerFailing))
+	return instance.Pod != nil && instance.Pod.Stuck == "" && !failing
+}
+
+// works says that an instance does its part: it serves, or it follows and is counted on.
+func works(s database.Snapshot, instance database.Instance) bool {
+	up := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting && instance.Report.Reachable
+	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
+		return member.Name == instance.Name
+	})
+	if instance.Name == s.Lease.Holder {
+		return up && counted && !s.Lease.Expired && instance.Report.Serving
+	}
+	return up && counted && instance.Report.Streams
+}
+
+// restartsPrimaryLast lets the pod of a working primary be replaced only if there is nobody to hand over to.
+func restartsPrimaryLast(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	target, found := restarted(s, action)
+	if action.Verb != database.ReplacePod || !found || target.Name != s.Lease.Holder || !runs(target) {
+		return true
+	}
+	return len(plan.Design.Instances) == 1
+}
+
+// spreadsNoHarm lets a template reach an instance that works only one at a time, and none while it has done harm.
+func spreadsNoHarm(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	if !changesTemplate(s, plan, action) || s.Spec.Hibernated {
+		return true
+	}
+	instance, _ := s.Instance(action.Name)
+	if instance.Pod != nil && !runs(instance) {
+		return true
+	}
+	others := 0
+	for _, other := range plan.Actions {
+		one, _ := s.Instance(other.Name)
+		if changesTemplate(s, plan, other) && one.Pod != nil && !one.Pod.Deleting && runs(one) {
+			others++
+		}
+	}
+	for _, name := range plan.Design.Names() {
+		other, _ := s.Instance(name)
+		tried := other.Pod != nil && other.Pod.Template == render.Template(plan.Design, name)
+		if tried && !runs(other) {
+			return false
+		}
+	}
+	return others <= 1
+}
+
+func changesTemplate(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	if action.Verb != database.Update || action.Kind != database.KindSet || action.Repair {
+		return false
+	}
+	instance, found := s.Instance(action.Name)
+	return found && instance.Set != nil && instance.Set.Template != render.Template(plan.Design, action.Name)
+}
+
+// restartsForTheUser finds restarts that nobody has asked for: a new version of Meridian is no reason.
+func restartsForTheUser(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	target, found := restarted(s, action)
+	if action.Verb == database.SwitchOver && strings.HasPrefix(action.Request, "roll-") {
+		target, found = s.Instance(action.Name)
+	}
+	if !found || !runs(target) {
+		return true
+	}
+	if action.Verb == database.RestartServer {
+		return len(target.Report.PendingRestart) > 0
+	}
+	refused := slices.ContainsFunc(s.Refusals, func(refusal database.Refusal) bool {
+		return strings.HasPrefix(refusal.ID, "resize-"+target.Pod.UID+"-")
+	})
+	if target.Pod.Resize == database.PodResizeInfeasible || refused {
+		return true
+	}
+	another := target.Pod.Template != render.Template(plan.Design, target.Name)
+	asked := !render.SameWish(s.Spec, target.Pod.Wish) || s.Spec.Restart != "" && s.Spec.Restart != target.Pod.Restart
+	return another && asked
+}
+
+// stopsPrimaryLast has the primary of a hibernated database stop after all others, and nobody without that word.
+func stopsPrimaryLast(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	if action.Kind != database.KindSet || action.Verb != database.Create && action.Verb != database.Update {
+		return true
+	}
+	at := slices.IndexFunc(plan.Design.Instances, func(wanted database.InstanceDesign) bool {
+		return wanted.Name == action.Name
+	})
+	if at < 0 || !plan.Design.Instances[at].Stopped {
+		return true
+	}
+	others := slices.ContainsFunc(s.Instances, func(other database.Instance) bool {
+		return other.Name != action.Name && other.Pod != nil
+	})
+	return s.Spec.Hibernated && (action.Name != s.Lease.Holder || !others)
+}
+
+// triesFirst touches no pod and no template that the API server would not take.
+func triesFirst(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	refused := s.Trial != nil && s.Trial.Refusal != ""
+	return !refused || action.Verb != database.ReplacePod && !changesTemplate(s, plan, action)
+}
+
+// shrinksNoBuffers has a container shrink only when its server was started for the smaller size.
+func shrinksNoBuffers(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.ResizePod {
+		return true
+	}
+	for _, instance := range s.Instances {
+		if instance.Pod == nil || instance.Pod.UID != action.UID || action.Size == nil {
+			continue
+		}
+		shrinks := action.Size.Memory.Cmp(instance.Pod.Memory) < 0
+		return !shrinks || instance.Report.Reachable && len(instance.Report.PendingRestart) == 0
+	}
+	return false
+}

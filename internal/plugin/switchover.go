@@ -1,0 +1,156 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/plugin/cluster"
+	"meridian.dev/meridian/internal/plugin/view"
+)
+
+// anyInstance leaves the choice to the agents.
+const anyInstance = "any"
+
+func (p *plugin) switchoverCommand() *cobra.Command {
+	var target string
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use:   "switchover NAME",
+		Short: "Ask for another primary, and wait until it accepts writes",
+		Long: "Ask for another primary, and wait until it accepts writes. No acknowledged write is lost; writes wait for\n" +
+			"about two seconds. The request is an annotation of the GeoDatabase (right: patch geodatabases); the operator\n" +
+			"takes it away when it is carried out or refused.",
+		Example: "  kubectl meridian switchover cities\n  kubectl meridian switchover cities --to cities-2",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: p.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in, namespace, err := p.connect()
+			if err != nil {
+				return err
+			}
+			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "gdb/")}
+			return p.switchOver(cmd.Context(), in, key, wish{target: target, limit: limit})
+		},
+	}
+	cmd.Flags().StringVar(&target, "to", anyInstance, "the instance that shall be the primary")
+	cmd.Flags().DurationVar(&limit, "timeout", 90*time.Second, "how long to wait; 0: do not")
+	return cmd
+}
+
+// wish is a switchover that somebody asks for.
+type wish struct {
+	target string
+	limit  time.Duration
+}
+
+func (p *plugin) switchOver(ctx context.Context, in *cluster.Cluster, key client.ObjectKey, wanted wish) error {
+	var database v1alpha1.GeoDatabase
+	if err := in.Get(ctx, key, &database); err != nil {
+		return fmt.Errorf("read the database %s: %w", key, err)
+	}
+	before := database.Status
+	switch {
+	case wanted.target == before.Primary:
+		fmt.Fprintf(p.Out, "%s is the primary already.\n", wanted.target)
+		return nil
+	case database.Annotations[view.AnnotationSwitchover] != "":
+		return fmt.Errorf("a switchover to %s is under way already", database.Annotations[view.AnnotationSwitchover])
+	case wanted.target != anyInstance && !isMember(before, wanted.target):
+		return fmt.Errorf("there is no instance %s: there are %s", wanted.target, strings.Join(names(before), ", "))
+	}
+	asked := database.DeepCopy()
+	if asked.Annotations == nil {
+		asked.Annotations = map[string]string{}
+	}
+	asked.Annotations[view.AnnotationSwitchover] = wanted.target
+	start := in.Now()
+	if err := ask(ctx, in, &database, asked); err != nil {
+		return fmt.Errorf("ask for another primary: %w", err)
+	}
+	fmt.Fprintf(p.Out, "Asked for another primary of %s: %s. Now it is %s.\n", key.Name, wanted.target, primaryOf(before))
+	if wanted.limit == 0 {
+		return nil
+	}
+	return p.awaitSwitchover(ctx, in, &database, start, wanted.limit)
+}
+
+// ask writes a request onto a database, if that is still as it was read: what was checked then may not hold any more.
+func ask(ctx context.Context, in *cluster.Cluster, read, asked *v1alpha1.GeoDatabase) error {
+	err := in.Patch(ctx, asked, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return errors.New("somebody has changed the database at the same moment; look at it and ask again")
+	}
+	return err
+}
+
+// awaitSwitchover waits until the operator has taken the request away and the status shows who leads.
+func (p *plugin) awaitSwitchover(
+	ctx context.Context, in *cluster.Cluster, before *v1alpha1.GeoDatabase, start time.Time, limit time.Duration,
+) error {
+	key := client.ObjectKeyFromObject(before)
+	for {
+		var now v1alpha1.GeoDatabase
+		err := in.Get(ctx, key, &now)
+		ended := err == nil && now.Annotations[view.AnnotationSwitchover] == ""
+		switch {
+		case ended && now.Status.Term > before.Status.Term && now.Status.Primary != "":
+			fmt.Fprintf(p.Out, "%s is the primary, at term %d, after %s.\n", now.Status.Primary, now.Status.Term,
+				in.Now().Sub(start).Round(100*time.Millisecond))
+			return nil
+		case ended && now.Status.Term == before.Status.Term && in.Now().Sub(start) > 5*time.Second:
+			return fmt.Errorf("it was refused: %s", p.refusal(ctx, in, key, start))
+		case in.Now().Sub(start) > limit:
+			return fmt.Errorf("not done after %s; see: kubectl meridian explain %s", limit, key.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("not waiting any longer; the request stands")
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// refusal finds why, in the events.
+func (p *plugin) refusal(ctx context.Context, in *cluster.Cluster, key client.ObjectKey, since time.Time) string {
+	facts, err := in.Facts(ctx, key)
+	if err != nil {
+		return err.Error()
+	}
+	for _, change := range view.Changes(facts, key.Name) {
+		if change.Reason == "SwitchoverRefused" && change.At.After(since.Add(-5*time.Second)) {
+			return change.Note
+		}
+	}
+	return "the operator does not say why; see: kubectl meridian events " + key.Name
+}
+
+func isMember(status v1alpha1.GeoDatabaseStatus, name string) bool {
+	for _, member := range names(status) {
+		if member == name {
+			return true
+		}
+	}
+	return false
+}
+
+func names(status v1alpha1.GeoDatabaseStatus) []string {
+	var found []string
+	for _, member := range status.Members {
+		found = append(found, member.Name)
+	}
+	return found
+}
+
+func primaryOf(status v1alpha1.GeoDatabaseStatus) string {
+	if status.Primary == "" {
+		return "nobody"
+	}
+	return status.Primary
+}

@@ -1,0 +1,45 @@
+package observe_test
+
+import (
+	"testing"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/observe"
+)
+
+// That the log is gone which a copy needs, is true of that copy: one that takes its place is not replaced for it.
+func TestALostCopyIsReplacedOnce(t *testing.T) {
+	var memory observe.Ran
+	for number, look := range []struct {
+		start, incarnation string
+		running, lost      bool
+		want               bool
+	}{
+		{"s1", "a", true, false, false}, {"s1", "a", true, true, true}, {"s1", "a", false, true, true},
+		{"s1", "b", false, true, false}, {"s2", "b", true, false, false}, {"s2", "b", true, true, true},
+	} {
+		s := postgres.Snapshot{
+			Process: postgres.Process{Start: look.start, Running: look.running, Lost: look.lost},
+			Volume:  postgres.Volume{Record: &postgres.Record{Incarnation: look.incarnation}},
+		}
+		if memory.Look(&s); s.Process.Lost != look.want {
+			t.Errorf("look %d: lost is %t", number, s.Process.Lost)
+		}
+	}
+}
+
+// Once the primary is dead nobody tells any more how far it was: a replica that lacks much must not look as if it
+// lacked nothing. Another timeline begins anew.
+func TestWhereThePrimaryWasIsRemembered(t *testing.T) {
+	var o observe.Observer
+	for _, look := range []struct {
+		timeline   int
+		told, want uint64
+	}{{1, 900, 900}, {1, 0, 900}, {1, 950, 950}, {1, 0, 950}, {2, 0, 0}, {2, 100, 100}} {
+		server := postgres.Server{Timeline: look.timeline, Replication: postgres.Replication{Ahead: look.told}}
+		o.RememberAhead(&server)
+		if got := server.Replication.Ahead; got != look.want {
+			t.Errorf("timeline %d, told %d: ahead is %d, want %d", look.timeline, look.told, got, look.want)
+		}
+	}
+}

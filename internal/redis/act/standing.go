@@ -1,0 +1,125 @@
+package act
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// wordPatience bounds what is said to the server while nobody else may act.
+const wordPatience = time.Second
+
+// follow makes the server a replica of exactly the copy that is meant. A copy that this may cost is given up only after
+// a look at the lease.
+func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action redis.Follow) error {
+	if action.Whole {
+		if err := a.Authority.Confirm(ctx, standing.Serial); err != nil {
+			return err
+		}
+	}
+	password, err := a.Mounts.Password()
+	if err != nil {
+		return err
+	}
+	address := action.Address
+	if address == "" {
+		if address, err = a.Names.Find(ctx, action.Upstream.Name); err != nil {
+			return fmt.Errorf("find %s: %w", action.Upstream.Name, err)
+		}
+	}
+	return a.Authority.Exclude(standing.Serial, func() error {
+		ctx, cancel := context.WithTimeout(ctx, wordPatience)
+		defer cancel()
+		// While it is not known whether the server has heard, the copy is taken for none of the other's.
+		a.Memory.Change(func(copied redis.Copy) redis.Copy {
+			copied.Followed, copied.Asked = redis.Followed{}, a.Clock.Now()
+			copied.Attempts++
+			return copied
+		})
+		if err := a.Link.Follow(ctx, action.Upstream, address, password); err != nil {
+			return err
+		}
+		a.Memory.Change(func(copied redis.Copy) redis.Copy {
+			copied.Followed = redis.Followed{
+				Upstream: action.Upstream, Timeline: standing.Timeline, Dataset: standing.SystemIdentifier,
+			}
+			return copied
+		})
+		return nil
+	})
+}
+
+// lead makes the server a primary right after it was asked whether it may.
+func (a *Actor) lead(ctx context.Context, standing tenure.Standing, action redis.Lead) error {
+	password, err := a.Mounts.Password()
+	if err != nil {
+		return err
+	}
+	return a.Authority.Exclude(standing.Serial, func() error {
+		ctx, cancel := context.WithTimeout(ctx, wordPatience)
+		defer cancel()
+		if err := a.Authority.MayLead(standing.Serial); err != nil {
+			return err
+		}
+		if err := a.Link.Promote(ctx); err != nil {
+			return err
+		}
+		now, err := a.Link.Replication(ctx)
+		if err != nil {
+			return err
+		}
+		if now.Replica {
+			return fmt.Errorf("the server is a replica still")
+		}
+		var incarnation string
+		a.Memory.Change(func(copied redis.Copy) redis.Copy {
+			incarnation = copied.Incarnation
+			return copied.Led(action.Term, action.Timeline, standing.SystemIdentifier, now.Offset, a.Clock.Now())
+		})
+		return a.Link.Admit(ctx, incarnation, password)
+	})
+}
+
+func (a *Actor) admit(ctx context.Context) error {
+	password, err := a.Mounts.Password()
+	if err != nil {
+		return err
+	}
+	var incarnation string
+	a.Memory.Change(func(copied redis.Copy) redis.Copy {
+		incarnation = copied.Incarnation
+		return copied
+	})
+	return a.Link.Admit(ctx, incarnation, password)
+}
+
+// yield keeps applications out first: what is written after that is nobody's. The offset that is read then is final for
+// them, whatever the servers still say to each other.
+func (a *Actor) yield(ctx context.Context) error {
+	if err := a.Link.CloseDoor(ctx); err != nil {
+		return err
+	}
+	now, err := a.Link.Replication(ctx)
+	if err != nil {
+		return err
+	}
+	a.Memory.Change(func(copied redis.Copy) redis.Copy {
+		copied.Final, copied.Offset = now.Offset, now.Offset
+		return copied
+	})
+	if err := a.Link.End(ctx); err != nil {
+		return err
+	}
+	return a.Runner.Stop(ctx)
+}
+
+func (a *Actor) flush(ctx context.Context, action redis.Flush) error {
+	if err := a.Link.Flush(ctx); err != nil {
+		return err
+	}
+	a.Memory.Flushed(action.ID)
+	return nil
+}

@@ -1,0 +1,103 @@
+package redis
+
+import (
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Copy is the data in a server: memory is its volume, so it begins and ends with the process. It changes by what is
+// seen of the server (See) and by what was done with it (Begun, Followed, Led, Ended), and by nothing else.
+type Copy struct {
+	// Incarnation is the id of the copy, empty if there is none.
+	Incarnation string `json:"incarnation,omitempty"`
+	// Begun says that it is the first copy of a dataset, empty on purpose.
+	Begun bool `json:"begun,omitempty"`
+	// Whole says that it has everything that was written on its timeline up to its offset. What was never whole, or is too
+	// old to be served, is no copy.
+	Whole    bool  `json:"whole,omitempty"`
+	Timeline int   `json:"timeline,omitempty"`
+	Offset   int64 `json:"offset,omitempty"`
+	// Dataset is what the copy belongs to.
+	Dataset string `json:"dataset,omitempty"`
+	// Fresh is when it last was known to have everything that its primary had.
+	Fresh time.Time `json:"fresh,omitzero"`
+	// Term is the one that it leads, 0 if it never led, and Recovered where the writes were when that began.
+	Term      int64 `json:"term,omitempty"`
+	Recovered int64 `json:"recovered,omitempty"`
+	// Followed is whom it was last told to follow, and Asked when.
+	Followed Followed  `json:"followed,omitzero"`
+	Asked    time.Time `json:"asked,omitzero"`
+	// Attempts counts how often it was told so.
+	Attempts int `json:"attempts,omitempty"`
+	// Final is where the writes ended when it yielded, 0 if it did not.
+	Final int64 `json:"final,omitempty"`
+}
+
+// Followed is whose writes a copy takes.
+type Followed struct {
+	Upstream wire.Member `json:"upstream"`
+	Timeline int         `json:"timeline"`
+	Dataset  string      `json:"dataset"`
+}
+
+// Start identifies this copy as the primary of its term.
+func (c Copy) Start() string {
+	if c.Term == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", c.Incarnation, c.Term)
+}
+
+// Position is how far a whole copy has come.
+func (c Copy) Position() tenure.Position {
+	return tenure.Position{Timeline: c.Timeline, LSN: uint64(max(c.Offset, 0))}
+}
+
+// See takes in what a server says. A replica is whole when the link to its primary is up: then it has all that came
+// before. It stays whole when the link breaks, as long as the server can go on from its offset; a server that begins to
+// read all of the data anew has forgotten the offset. What has not heard of its primary for longer than the bound is
+// too old to be served to anybody.
+func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
+	if c.Incarnation == "" {
+		return c
+	}
+	switch {
+	case !server.Replica:
+		if c.Term > 0 {
+			c.Offset, c.Fresh = server.Offset, now
+		}
+	case c.Followed == (Followed{}):
+	case server.Up && !server.Syncing:
+		c.Whole, c.Timeline, c.Dataset = true, c.Followed.Timeline, c.Followed.Dataset
+		c.Offset, c.Fresh = server.Offset, now.Add(-server.Quiet)
+	case server.Syncing || server.Offset < c.Offset:
+		c.Whole, c.Offset = false, 0
+	case c.Whole:
+		c.Offset = server.Offset // What came before the link broke.
+	}
+	return c.Aged(now, bound)
+}
+
+// Aged is the copy at a later moment, at which nothing was seen of it.
+func (c Copy) Aged(now time.Time, bound time.Duration) Copy {
+	if c.Term == 0 && c.Whole && now.Sub(c.Fresh) > bound {
+		c.Whole = false
+	}
+	return c
+}
+
+// MayLead says that the copy can become the primary of the dataset: it is whole, or it is the empty one that the
+// dataset begins with.
+func (c Copy) MayLead(dataset string) bool {
+	return c.Whole || c.Begun && c.Term == 0 && c.Incarnation == dataset
+}
+
+// Led is the copy after it was made the primary.
+func (c Copy) Led(term int64, timeline int, dataset string, offset int64, now time.Time) Copy {
+	c.Whole, c.Term, c.Timeline, c.Dataset = true, term, timeline, dataset
+	c.Offset, c.Recovered, c.Fresh, c.Followed = offset, offset, now, Followed{}
+	return c
+}

@@ -1,0 +1,104 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/wire"
+)
+
+var (
+	noon     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	upstream = redis.Followed{Upstream: wire.Member{Name: "tiles-1", Incarnation: "i1"}, Timeline: 4, Dataset: "i1"}
+)
+
+const bound = 20 * time.Second
+
+// whole is a replica that had everything at noon.
+func whole() redis.Copy {
+	return redis.Copy{
+		Incarnation: "i2", Whole: true, Timeline: 3, Offset: 100, Dataset: "i1", Fresh: noon, Followed: upstream,
+	}
+}
+
+func TestWhatMakesACopyWhole(t *testing.T) {
+	empty := redis.Copy{Incarnation: "i2", Followed: upstream}
+	untold := whole()
+	untold.Followed = redis.Followed{}
+	primary := whole()
+	primary.Term = 3
+	for name, test := range map[string]struct {
+		from   redis.Copy
+		server redis.Replication
+		after  time.Duration
+		want   bool
+		offset int64
+	}{
+		"an empty server that nobody has told anything": {
+			redis.Copy{Incarnation: "i2"}, redis.Replication{}, 0, false, 0,
+		},
+		"a link that does not come up": {empty, redis.Replication{Replica: true, Host: "a"}, 0, false, 0},
+		"all of the data is on its way": {
+			empty, redis.Replication{Replica: true, Host: "a", Syncing: true}, 0, false, 0,
+		},
+		"the link is up": {empty, redis.Replication{Replica: true, Host: "a", Up: true, Offset: 7}, 0, true, 7},
+		"the link has broken, and what came before is there": {
+			whole(), redis.Replication{Replica: true, Host: "a", Offset: 120}, time.Second, true, 120,
+		},
+		"all of the data comes anew": {
+			whole(), redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 100}, time.Second, false, 0,
+		},
+		"all of the data came anew and broke off, between two looks": {
+			whole(), redis.Replication{Replica: true, Host: "a", Offset: 0}, time.Second, false, 0,
+		},
+		"no word of the primary for too long": {
+			whole(), redis.Replication{Replica: true, Host: "a", Offset: 100}, bound + time.Second, false, 100,
+		},
+		"a link that is up and says nothing for too long": {
+			whole(), redis.Replication{Replica: true, Host: "a", Up: true, Quiet: bound + time.Second, Offset: 100}, 0, false,
+			100,
+		},
+		"not known whom it follows: what it had stays what it was": {
+			untold, redis.Replication{Replica: true, Host: "b", Up: true, Offset: 999}, time.Second, true, 100,
+		},
+		"a primary needs no word": {primary, redis.Replication{Offset: 500}, time.Hour, true, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := test.from.See(test.server, noon.Add(test.after), bound)
+			if got.Whole != test.want || got.Offset != test.offset {
+				t.Errorf("whole %t at %d, want %t at %d", got.Whole, got.Offset, test.want, test.offset)
+			}
+		})
+	}
+}
+
+// The timeline of a copy is that of the primary whose link was up last: an older copy never looks newer than it is.
+func TestTimelineOfACopy(t *testing.T) {
+	copied := whole().See(redis.Replication{Replica: true, Host: "a", Offset: 100}, noon, bound)
+	if copied.Timeline != 3 {
+		t.Errorf("timeline %d before the link to the new primary was up", copied.Timeline)
+	}
+	copied = copied.See(redis.Replication{Replica: true, Host: "a", Up: true, Offset: 90}, noon, bound)
+	if copied.Timeline != 4 || copied.Offset != 90 {
+		t.Errorf("timeline %d at %d after it", copied.Timeline, copied.Offset)
+	}
+}
+
+func TestWhoMayLead(t *testing.T) {
+	begun := redis.Copy{Incarnation: "i7", Begun: true}
+	for name, test := range map[string]struct {
+		copied  redis.Copy
+		dataset string
+		want    bool
+	}{
+		"a whole copy":                          {whole(), "i1", true},
+		"an empty server":                       {redis.Copy{Incarnation: "i2"}, "i1", false},
+		"the first copy of the dataset":         {begun, "i7", true},
+		"the first copy of one that never came": {begun, "i1", false},
+	} {
+		if got := test.copied.MayLead(test.dataset); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// Track keeps what is known of the copy between two passes. A fence looks at it too, from another goroutine.
+type Track struct {
+	mutex   sync.Mutex
+	copied  redis.Copy
+	bound   time.Duration
+	flush   string
+	flushed string
+}
+
+// Change replaces what is known by what was done.
+func (t *Track) Change(change func(redis.Copy) redis.Copy) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.copied = change(t.copied)
+}
+
+// Flushed notes that a request was carried out.
+func (t *Track) Flushed(id string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.flushed = id
+}
+
+// Ask takes a request to empty the cache.
+func (t *Track) Ask(id string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.flush = id
+}
+
+// look puts what is known into the snapshot, after what the snapshot itself shows.
+func (t *Track) look(snapshot *redis.Snapshot) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	process, standing := snapshot.Process, snapshot.Standing
+	switch {
+	case process.Running && process.Incarnation != t.copied.Incarnation:
+		t.copied = redis.Copy{Incarnation: process.Incarnation}
+	case !process.Running && (standing.Role != tenure.RoleYield || t.copied.Final == 0):
+		// Data ends with its process. Of a server that has yielded the end is what is asked for.
+		t.copied = redis.Copy{}
+	}
+	if process.Running && standing.Role == tenure.RoleBegin && process.Incarnation == standing.Incarnation {
+		t.copied.Begun = true
+	}
+	t.bound = snapshot.Bound()
+	if snapshot.Server.Reachable {
+		t.copied = t.copied.See(snapshot.Server.Replication, snapshot.Now, t.bound)
+	} else if process.Running {
+		t.copied = t.copied.Aged(snapshot.Now, t.bound)
+	}
+	snapshot.Copy, snapshot.Flush, snapshot.Flushed = t.copied, t.flush, t.flushed
+}
+
+// Fence cuts the server off from every primary and then says how far its copy has come. It looks before and after: what
+// happens to the data in between shows in the offset.
+func (t *Track) Fence(ctx context.Context, link redis.Replicas, clock redis.Clock) (tenure.Position, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.copied.Term > 0 {
+		return tenure.Position{}, errors.New("the server is a primary")
+	}
+	for _, cut := range []bool{true, false} {
+		now, err := link.Replication(ctx)
+		if err != nil {
+			return tenure.Position{}, err
+		}
+		t.copied = t.copied.See(now, clock.Now(), t.bound)
+		switch {
+		case cut:
+			if err := link.Detach(ctx); err != nil {
+				return tenure.Position{}, err
+			}
+		case !now.Replica || now.Host != "":
+			return tenure.Position{}, errors.New("the server follows somebody still")
+		default:
+			t.copied.Offset = now.Offset
+		}
+	}
+	if !t.copied.Whole {
+		return tenure.Position{}, errors.New("there is no whole copy here")
+	}
+	return t.copied.Position(), nil
+}

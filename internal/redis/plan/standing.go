@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+func yieldThePlace(s redis.Snapshot, plan *draft) bool {
+	if s.Standing.Role != tenure.RoleYield {
+		return false
+	}
+	if s.Process.Running {
+		plan.do(redis.YieldServer{Why: "the place is being given away"})
+	}
+	plan.wait(redis.Hold{Reason: wire.ReasonSwitchover, Detail: "another instance becomes the primary"})
+	return true
+}
+
+// stopAStray ends a server whose data is of no use to what the instance is told to be: one that has led may have what
+// no other has, and must not pass it on; one that was begun for a dataset that did not come to be has nothing.
+func stopAStray(s redis.Snapshot, plan *draft) bool {
+	if !s.Process.Running {
+		return false
+	}
+	standing, copied := s.Standing, s.Copy
+	leads := standing.Role == tenure.RoleLead || standing.Role == tenure.RoleYield
+	var why redis.Why
+	switch {
+	case copied.Term > 0 && !(leads && standing.Term == copied.Term):
+		why = "the server has led, and is not the primary any more"
+	case standing.Role == tenure.RoleBegin && s.Process.Incarnation != standing.Incarnation:
+		why = "another copy is to be begun, an empty one"
+	case copied.Begun && copied.Term == 0 && standing.Role != tenure.RoleBegin && !leads && standing.Role != "":
+		why = "the server was begun as the first copy, and another one is the first"
+	default:
+		return false
+	}
+	plan.do(redis.StopServer{Why: why})
+	return true
+}
+
+// serverFor says whether a server is needed, and with which id. A copy that is gone is not replaced by an empty one
+// under the same standing: the agents agree on another primary first.
+func serverFor(s redis.Snapshot) (incarnation string, needed bool) {
+	switch s.Standing.Role {
+	case tenure.RoleBegin:
+		return s.Standing.Incarnation, true
+	case tenure.RoleFollow:
+		return "", true
+	case tenure.RoleIdle, tenure.RoleCatchUp, tenure.RoleLead, tenure.RoleYield:
+	}
+	return "", false
+}
+
+// linkPatience is how long a link may take to come up before the upstream is looked for elsewhere.
+const linkPatience = 3 * time.Second
+
+func followTheUpstream(s redis.Snapshot, plan *draft) bool {
+	standing := s.Standing
+	if standing.Role != tenure.RoleFollow || standing.Serial <= s.Fenced || s.Copy.Term > 0 || s.NoPassword != "" {
+		return false
+	}
+	if s.Follows() && s.Server.Up {
+		return false
+	}
+	// What takes effect at a start only comes first: an empty server has nothing to lose by another one.
+	if s.Copy.Followed == (redis.Followed{}) && s.Copy.Attempts == 0 && !s.Carried() {
+		return false
+	}
+	waited := s.Now.Sub(s.Copy.Asked)
+	if s.Follows() && (s.Server.Syncing || waited < linkPatience) {
+		tellOfTheLink(s, plan)
+		return false
+	}
+	if !s.Follows() && s.Copy.Followed.Upstream == standing.Upstream && waited < time.Second && s.Copy.Attempts > 0 {
+		tellOfTheLink(s, plan)
+		return false
+	}
+	follow := redis.Follow{
+		Why: "it holds the lease", Upstream: standing.Upstream, Address: standing.UpstreamAddress, Whole: s.Copy.Whole,
+	}
+	if s.Follows() {
+		follow.Why = "the link does not come up"
+		if s.Copy.Attempts%2 == 1 {
+			follow.Address = "" // A pod that has moved is found by its name.
+		}
+	}
+	plan.do(follow)
+	return false
+}
+
+func tellOfTheLink(s redis.Snapshot, plan *draft) {
+	if s.Server.Syncing {
+		plan.wait(redis.Hold{
+			Reason: wire.ReasonCopying, Detail: "the data of " + s.Standing.Upstream.Name + " is being copied",
+		})
+		return
+	}
+	plan.wait(redis.Hold{
+		Reason: wire.ReasonUpstreamMissing, Detail: s.Standing.Upstream.Name + " does not send its writes yet",
+		Recheck: 100 * time.Millisecond,
+	})
+}
+
+func detachFromAll(s redis.Snapshot, plan *draft) bool {
+	idle := s.Standing.Role == tenure.RoleIdle || s.Standing.Role == tenure.RoleCatchUp
+	if idle && s.Server.Replica && s.Server.Host != "" {
+		plan.do(redis.Detach{Why: "there is nobody to follow"})
+	}
+	return false
+}
+
+func leadAsTold(s redis.Snapshot, plan *draft) bool {
+	standing := s.Standing
+	if standing.Role != tenure.RoleLead || s.Leads() {
+		return false
+	}
+	// What was never opened is opened with all of its settings in force; a replica that takes over has them, or gets them.
+	if !s.Copy.MayLead(standing.SystemIdentifier) || s.Copy.Begun && !s.Carried() {
+		plan.wait(redis.Hold{Reason: wire.ReasonPromoting, Detail: "this instance is about to become the primary"})
+		return false
+	}
+	plan.do(redis.Lead{Why: "this instance holds the lease", Term: standing.Term, Timeline: standing.Timeline})
+	return false
+}
+
+func admitReplicas(s redis.Snapshot, plan *draft) bool {
+	if s.Leads() && !s.Server.Admits && s.NoPassword == "" {
+		plan.do(redis.AdmitReplicas{Why: "other instances follow this one"})
+	}
+	return false
+}
+
+func flushOnce(s redis.Snapshot, plan *draft) bool {
+	if s.Flush != "" && s.Flush != s.Flushed && s.Leads() && s.Server.Open {
+		plan.do(redis.Flush{Why: "somebody has asked for an empty cache", ID: s.Flush})
+	}
+	return false
+}

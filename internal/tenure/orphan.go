@@ -1,0 +1,79 @@
+package tenure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Lost says why the lease is not the one that this volume has obeyed, empty if it is, or is not known.
+func (s *Snapshot) Lost() string {
+	known := cmp.Or(s.Stored.LeaseUID, s.Policy.LeaseUID)
+	switch {
+	case !s.Lease.Known:
+		return ""
+	case !s.Lease.Exists:
+		return "it is not there"
+	case known != "" && s.Lease.UID != known && !s.succeeds(known):
+		return fmt.Sprintf("its UID is %s, and this database has obeyed %s", s.Lease.UID, known)
+	case s.Lease.Problem != "":
+		return s.Lease.Problem
+	case s.Lease.Term < s.Stored.MaxTerm:
+		return fmt.Sprintf("it is at term %d, and term %d was seen before", s.Lease.Term, s.Stored.MaxTerm)
+	case s.goneBack():
+		return "its record is older than one that was seen before"
+	case s.Lease.Record != nil && s.Lease.Record.DatabaseUID != s.DatabaseUID:
+		return "its record is about the database with UID " + s.Lease.Record.DatabaseUID
+	}
+	return ""
+}
+
+// succeeds says that the lease has taken the place of the one that this volume has obeyed (O3): its record, by a
+// consistent read or an own write, is about this database, names that lease among those that were lost, and is of a
+// term that is higher than any that was seen.
+func (s *Snapshot) succeeds(known string) bool {
+	record := s.Lease.Record
+	return record != nil && record.DatabaseUID == s.DatabaseUID && slices.Contains(record.Succeeds, known) &&
+		s.Lease.Term > s.Stored.MaxTerm && s.seenForSure()
+}
+
+// seenForSure says that the lease as it is known comes from a consistent read or an own write, and not from a watch.
+func (s *Snapshot) seenForSure() bool {
+	return s.Lease.Read > 0 || s.Right.Term > 0 && s.Right.Term == s.Lease.Term && s.Lease.Holder == s.Self()
+}
+
+// goneBack says that the lease shows an older record of the same term: somebody has put it back to what it had been, or
+// a watch that has just begun shows what is past. A consistent read tells which.
+func (s *Snapshot) goneBack() bool {
+	last := s.Stored.LastRecord
+	return s.Lease.Record != nil && last != nil && s.Lease.Record.Term == last.Term &&
+		s.Lease.Record.Revision < last.Revision
+}
+
+// Vacant says that the lease is lost and there is one to be written anew: a consistent read has shown an empty one that
+// was made for the place of the one that this volume has obeyed, or the same one, put back to what it had been.
+func (s *Snapshot) Vacant() bool {
+	lease, last := s.Lease, s.Stored.LastRecord
+	if s.Stored.LeaseUID == "" || last == nil || !last.Initialised || !lease.Exists || lease.Read == 0 ||
+		lease.Problem != "" {
+		return false
+	}
+	if lease.UID != s.Stored.LeaseUID {
+		// The operator may not have noticed yet that this volume obeys the successor of the lease that it knows.
+		made := lease.Succeeds == s.Stored.LeaseUID || slices.Contains(last.Succeeds, lease.Succeeds)
+		return made && lease.Record == nil && lease.Term == 0 && lease.Holder == (wire.Member{})
+	}
+	return lease.Term < s.Stored.MaxTerm || s.goneBack()
+}
+
+// Promised is the term that this instance held last, and until when so many members have promised not to answer an
+// election and not to stand that none can be won without them.
+func (s *Snapshot) Promised() (term int64, until Instant) {
+	held := cmp.Or(s.Right.Term, s.Stored.HeldTerm)
+	if held == 0 {
+		return 0, 0
+	}
+	return held, s.promisedUntil(held)
+}

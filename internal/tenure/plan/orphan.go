@@ -1,0 +1,336 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// A lease that is gone takes with it who holds it, at which term, and which members count. What the volumes remember of
+// that is enough to go on, if one is careful (docs/adr/0012-when-the-lease-is-lost.md):
+//
+//   - O1: the living holder goes on by promises, as if the API server were away. When there is a lease to write to, it
+//     writes its record there, at the next term, while W members have promised: no election can have been won without
+//     one of them, and none can be won now.
+//   - O2: without a living holder, all members of the last record must answer, those excepted that a user has given up.
+//     Each record was stored by its writer, a member of the one before, ahead of being written: so if all members of
+//     the highest record that anybody knows of have answered, there is no later one.
+//   - O3: a lease with another UID is obeyed only when its record says that it has taken the place of the one that was
+//     obeyed before, at a term above any that was seen, by a consistent read. Its UID is on the volume before anything
+//     is done by it.
+//
+// All of it ends in a conditional write at the one version of the new lease that was seen empty, so that only one of
+// all who may try at once gets through.
+
+// mendALostLease lets a holder go on by promises, and writes the lease anew where that is safe.
+func mendALostLease(d *draft) bool {
+	detail := d.Lost()
+	if detail == "" {
+		return false
+	}
+	reason := wire.ReasonLeaseLost
+	if d.Lease.Problem != "" {
+		reason = wire.ReasonLeaseUnreadable
+	}
+	d.stall(reason, "the lease of the database cannot be obeyed: "+detail)
+	d.readTheLostLease()
+	d.answerWithoutALease()
+	if d.Ballot != nil && (!d.Vacant() || d.Ballot.LeaseUID != d.Lease.UID || d.Ballot.Version != d.Lease.Version) {
+		d.do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
+		d.Ballot = nil
+	}
+	switch _, may := d.MayLead(); {
+	case d.Stopping:
+	case d.leads() || may:
+		// The same as if the API server were away: what counts is what the members promise.
+		askForPromises(d)
+		d.succeed()
+		leadAsTheHolder(d)
+	case !d.Vacant() || d.recently(d.Lease.Changed, d.lasts()):
+		// Whoever held it last and has come back goes on if enough others agree.
+		askForPromises(d)
+		d.stayWithoutALease()
+	default:
+		d.stayWithoutALease()
+		d.standWithoutALease()
+	}
+	d.stopAnyway()
+	return true
+}
+
+// readTheLostLease looks whether it has come back, or another one in its place: what a watch shows is not enough.
+func (d *draft) readTheLostLease() {
+	d.again(d.Policy.Renew / 2)
+	unread := d.Lease.Exists && d.Lease.Read == 0 && d.Now.Since(d.Tried) > d.Policy.Renew/4
+	if d.Reading == nil && d.Write == nil && (unread || d.Now.Since(max(d.Lease.Read, d.Tried)) > d.Policy.Renew) {
+		d.read("the lease may have come back, or another one in its place")
+	}
+}
+
+// answerWithoutALease answers what can be answered: a holder may go on, and a ballot about the place of the lost lease
+// may be conducted.
+func (d *draft) answerWithoutALease() {
+	for _, request := range d.Inbox {
+		why := d.misled(request)
+		switch {
+		case why != "":
+			d.no(request, why)
+		case request.Kind == wire.PeerPromise:
+			d.answerPromise(request)
+		case request.Kind == wire.PeerAsk:
+			why := d.unwillingWithoutALease(request)
+			d.do(tenure.Reply{
+				Why: "E3: asking has no effect", ID: request.ID,
+				Reply: wire.PeerReply{PeerHeader: d.header(), Yes: why == "", Why: why},
+			})
+		case request.Kind == wire.PeerFence:
+			d.answerFenceWithoutALease(request)
+		default:
+			d.no(request, "the lease is lost")
+		}
+	}
+	d.Inbox = nil
+	d.refuseCallers("the lease is lost")
+}
+
+// unwillingWithoutALease says why this instance does not answer such a ballot, empty if it would. It must itself have
+// seen, by a consistent read, the very version that the ballot is about: so whatever ballot it has answered before is
+// about another version, and can come to nothing any more.
+func (d *draft) unwillingWithoutALease(request tenure.Request) string {
+	term, may := d.MayLead()
+	switch {
+	case !d.Vacant() || request.LeaseUID != d.Lease.UID || request.LeaseVersion != d.Lease.Version:
+		return "O2: this instance does not see a lease to be written anew"
+	case may || d.leads():
+		return fmt.Sprintf("this instance itself leads at term %d", term)
+	case d.Write != nil:
+		return "this instance is writing the lease"
+	case d.promised():
+		return "a promise to the holder is valid"
+	case d.Engine.Data != tenure.DataWhole:
+		return "I2: there is no whole copy here"
+	}
+	return ""
+}
+
+func (d *draft) answerFenceWithoutALease(request tenure.Request) {
+	if why := d.unwillingWithoutALease(request); why != "" {
+		d.no(request, why)
+		return
+	}
+	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
+	d.fence("F1: the fence is on the volume before the answer", fence)
+	reply := d.testimony()
+	reply.CannotLead = d.cannotLead() != ""
+	d.do(tenure.AnswerBallot{
+		Why: "F1: an answer holds only if nothing is taken from a primary any more", ID: request.ID, Fence: fence,
+		Reply: reply,
+	})
+}
+
+// testimony is what this volume knows of the lease that is lost.
+func (d *draft) testimony() wire.PeerReply {
+	return wire.PeerReply{PeerHeader: d.header(), Yes: true, Records: d.Records(), Held: d.Stored.HeldTerm}
+}
+
+// succeed writes the lease anew as the living holder (O1).
+func (d *draft) succeed() {
+	term, until := d.Promised()
+	record := d.Stored.LastRecord
+	if !d.Vacant() || d.Write != nil || d.Now >= until || term != d.Stored.HeldTerm || term != d.Stored.MaxTerm ||
+		d.Stored.Fence != nil || record == nil || !record.Has(d.Self()) {
+		return
+	}
+	d.write(tenure.WriteSucceed, "O1: the holder writes its lost lease anew, and W members have promised to let it",
+		d.Self(), d.heir(*record, term+1, record.Timeline))
+}
+
+// heir is the record that goes into the new lease.
+func (d *draft) heir(record wire.LeaseRecord, term int64, timeline int) wire.LeaseRecord {
+	record.Term, record.Timeline, record.Switchover = term, timeline, nil
+	if d.Lease.UID != d.Stored.LeaseUID {
+		record.Succeeds = append(slices.Clone(record.Succeeds), d.Stored.LeaseUID)
+	}
+	return record
+}
+
+// stayWithoutALease lets a replica go on with the holder that it follows: that one's writes need it.
+func (d *draft) stayWithoutALease() {
+	follows := d.Standing.Role == tenure.RoleFollow && d.Stored.Fence == nil
+	if !follows && (d.Standing.Role != tenure.RoleCatchUp || d.Ballot == nil) {
+		d.obey("the lease is lost", d.idle())
+	}
+}
+
+// standWithoutALease conducts an election in which all must answer (O2).
+func (d *draft) standWithoutALease() {
+	all := d.everybody()
+	if !d.Vacant() || d.Engine.Data != tenure.DataWhole || d.Engine.Leading != nil || d.promised() ||
+		d.cannotLead() != "" || d.Write != nil || !slices.Contains(all, d.Self()) {
+		return
+	}
+	ended := d.Lease.Changed.Add(d.lasts())
+	turn := time.Duration(slices.Index(all, d.Self())) * standTurn
+	if d.recently(ended, turn) || d.Lease.Read < ended {
+		return
+	}
+	if d.Ballot == nil {
+		ballot := tenure.Ballot{
+			LeaseUID: d.Lease.UID, Version: d.Lease.Version, Begun: d.Now, Willing: []wire.Member{d.Self()},
+		}
+		d.do(tenure.Conduct{Why: "O2: the lease is lost, and nobody has written it anew", Ballot: &ballot})
+		d.Ballot = &ballot
+	}
+	if d.Ballot.Fencing == nil {
+		d.askEverybody(all)
+		return
+	}
+	d.collectEverybody(all)
+}
+
+// everybody are the members that must answer: those of every record of the highest term that anybody knows of, without
+// the ones that a user has given up. They are sorted.
+func (d *draft) everybody() []wire.Member {
+	records, _, _ := testimonies(d.Snapshot)
+	return required(records, d.Lease.GivenUp)
+}
+
+// testimonies are the records of the highest term of all that this volume and the answers tell of, those first that its
+// holder tells of; the highest term, and the highest timeline of any record or answer.
+func testimonies(s tenure.Snapshot) (records []wire.LeaseRecord, term int64, timeline int) {
+	told := []tenure.Answer{{Records: s.Records(), Held: s.Stored.HeldTerm, Term: s.Stored.MaxTerm}}
+	if s.Ballot != nil {
+		told = append(told, s.Ballot.Answers...)
+	}
+	var highest int64
+	for _, answer := range told {
+		term, timeline = max(term, answer.Term), max(timeline, answer.Position.Timeline)
+		for _, record := range answer.Records {
+			highest, timeline = max(highest, record.Term), max(timeline, record.Timeline)
+		}
+	}
+	for _, held := range []bool{true, false} {
+		for _, answer := range told {
+			for _, record := range answer.Records {
+				if record.Term == highest && (answer.Held == highest) == held {
+					records = append(records, record)
+				}
+			}
+		}
+	}
+	return records, max(term, highest), timeline
+}
+
+func required(records []wire.LeaseRecord, givenUp []wire.Member) []wire.Member {
+	var all []wire.Member
+	for _, record := range records {
+		for _, member := range record.Members {
+			if !slices.Contains(all, member) && !slices.Contains(givenUp, member) {
+				all = append(all, member)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b wire.Member) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// askEverybody asks who would answer: nobody is fenced before all would.
+func (d *draft) askEverybody(all []wire.Member) {
+	d.again(askEvery)
+	var silent []wire.Member
+	for _, member := range all {
+		if slices.Contains(d.Ballot.Willing, member) {
+			continue
+		}
+		silent = append(silent, member)
+		d.send("E3: would it answer?", askEvery, wire.PeerRequest{
+			PeerHeader: wire.PeerHeader{LeaseUID: d.Ballot.LeaseUID}, Kind: wire.PeerAsk, To: member,
+			LeaseVersion: d.Ballot.Version,
+		})
+	}
+	if len(silent) > 0 {
+		d.stall(wire.ReasonLeaseLost, fmt.Sprintf(
+			"O2: without the lease nobody becomes primary before all members have answered, and %v have not; a user can "+
+				"give them up by the annotation %s of the lease", silent, wire.AnnotationGivenUp))
+		return
+	}
+	ballot, now := *d.Ballot, d.Now
+	ballot.Fencing = &now
+	fence := tenure.Fence{LeaseUID: ballot.LeaseUID, Version: ballot.Version}
+	d.fence("F1: the own fence is on the volume before any answer", fence)
+	d.do(tenure.Conduct{Why: "O2: all members would answer", Ballot: &ballot})
+	d.Ballot = &ballot
+	d.testify(fence)
+}
+
+func (d *draft) testify(fence tenure.Fence) {
+	d.do(tenure.AnswerBallot{
+		Why: "F1: the own position counts only behind the own fence", Fence: fence, Reply: d.testimony(),
+	})
+}
+
+// collectEverybody takes the lease when all have answered and none has more (O2, E4).
+func (d *draft) collectEverybody(all []wire.Member) {
+	d.again(askEvery)
+	fence := tenure.Fence{LeaseUID: d.Ballot.LeaseUID, Version: d.Ballot.Version}
+	var own *tenure.Answer
+	var highest tenure.Answer
+	missing := false
+	for _, member := range all {
+		index := slices.IndexFunc(d.Ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+		switch {
+		case index < 0 && member != d.Self():
+			missing = true
+			d.send("O2: how far has it come?", fenceEvery, wire.PeerRequest{
+				PeerHeader: wire.PeerHeader{LeaseUID: d.Ballot.LeaseUID}, Kind: wire.PeerFence, To: member,
+				LeaseVersion: d.Ballot.Version,
+			})
+		case index < 0:
+			missing = true
+		case member == d.Self():
+			own = &d.Ballot.Answers[index]
+		case highest.Member == (wire.Member{}) || d.Ballot.Answers[index].Position.Compare(highest.Position) > 0:
+			highest = d.Ballot.Answers[index]
+		}
+	}
+	switch {
+	case own == nil:
+		if d.Now.Since(*d.Ballot.Fencing) >= askEvery {
+			d.testify(fence)
+		}
+	case missing:
+	case highest.Member == (wire.Member{}) || own.Position.Compare(highest.Position) >= 0:
+		d.restore()
+	default:
+		d.catchUp(*own, highest, fence)
+	}
+}
+
+// What a copy that is given up has seen nobody knows: it may have led after all that the others know of, and whoever
+// is no member may have heard of that. So terms and timelines go on well above.
+const (
+	termsGivenUp     = 100
+	timelinesGivenUp = 10
+)
+
+// restore writes the new lease with the last record, without the members that were given up.
+func (d *draft) restore() {
+	records, term, timeline := testimonies(d.Snapshot)
+	record := records[0]
+	if len(d.Lease.GivenUp) > 0 {
+		term, timeline = term+termsGivenUp, timeline+timelinesGivenUp
+	}
+	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(member wire.Member) bool {
+		return slices.Contains(d.Lease.GivenUp, member)
+	})
+	if !record.Has(d.Self()) {
+		return
+	}
+	record.W = min(record.W, len(record.Members))
+	d.write(tenure.WriteRestore, "O2: all members have answered, and none has more than this copy", d.Self(),
+		d.heir(record, term+1, timeline+1))
+}

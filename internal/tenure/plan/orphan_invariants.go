@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"slices"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// anew says that a write is one of a lease that was lost.
+func anew(kind tenure.WriteKind) bool {
+	return kind == tenure.WriteSucceed || kind == tenure.WriteRestore
+}
+
+// unowned says why the lease is not one that may be written anew, empty if it is.
+func (m moment) unowned(write tenure.WriteLease) string {
+	succeeds := write.Record.Succeeds
+	used := m.Lease.Record != nil || m.Lease.Holder != wire.Member{} || m.Lease.Term > 0
+	switch {
+	case m.Lease.Read == 0 || write.Version != m.Lease.Version:
+		return "no consistent read has shown this version"
+	case m.Lease.UID != m.stored.LeaseUID && used:
+		return "the other lease is in use"
+	case m.Lease.UID != m.stored.LeaseUID && m.Lease.Succeeds != m.stored.LeaseUID &&
+		!slices.Contains(succeeds, m.Lease.Succeeds):
+		return "the other lease was not made for the place of the one that is lost"
+	case m.Lease.UID != m.stored.LeaseUID && !slices.Contains(succeeds, m.stored.LeaseUID):
+		return "the record does not say which lease was lost"
+	case m.Lost() == "":
+		return "the lease is not lost"
+	case write.Record.DatabaseUID != m.DatabaseUID || !write.Record.Initialised || write.Holder != m.Self():
+		return "the record is not that of this database"
+	}
+	return ""
+}
+
+func writeAnewOnlyWithPromises(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteSucceed {
+		return ""
+	}
+	term, until := m.Promised()
+	last := m.stored.LastRecord
+	switch why := m.unowned(write); {
+	case why != "":
+		return why
+	case m.Now >= until || term != m.stored.HeldTerm || m.stored.Fence != nil:
+		return "too few members have promised"
+	case write.Record.Term != m.stored.MaxTerm+1:
+		return "the term is not the next one"
+	case last == nil || last.W != write.Record.W || !slices.Equal(last.Canonical().Members, write.Record.Members) ||
+		last.Timeline != write.Record.Timeline || last.SystemIdentifier != write.Record.SystemIdentifier:
+		return "the record changes together with the lease"
+	}
+	return ""
+}
+
+func restoreOnlyWithAll(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteRestore {
+		return ""
+	}
+	if why := m.unowned(write); why != "" {
+		return why
+	}
+	if m.Ballot == nil || m.Ballot.Version != write.Version || m.Ballot.LeaseUID != m.Lease.UID {
+		return "the answers are about another version of the lease"
+	}
+	// The record itself is on the volume by now.
+	known := slices.DeleteFunc(m.Records(), func(record wire.LeaseRecord) bool { return sameRecord(record, write.Record) })
+	var own tenure.Position
+	for _, answer := range m.Ballot.Answers {
+		known = append(known, answer.Records...)
+		if answer.Member == m.Self() {
+			own = answer.Position
+		}
+	}
+	var highest int64
+	for _, record := range known {
+		highest = max(highest, record.Term)
+		if record.Timeline >= write.Record.Timeline || record.Term >= write.Record.Term {
+			return "term and timeline are not above all that were given out"
+		}
+	}
+	return m.unanswered(known, highest, own)
+}
+
+// unanswered looks for a member of the last records that has not answered, or has more.
+func (m moment) unanswered(known []wire.LeaseRecord, highest int64, own tenure.Position) string {
+	for _, record := range known {
+		for _, member := range record.Members {
+			if record.Term != highest || slices.Contains(m.Lease.GivenUp, member) {
+				continue
+			}
+			index := slices.IndexFunc(m.Ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+			if index < 0 {
+				return member.String() + " has not answered"
+			}
+			if m.Ballot.Answers[index].Position.Compare(own) > 0 {
+				return member.String() + " has more"
+			}
+		}
+	}
+	return ""
+}
+
+func obeyOnlyASuccessor(m moment, action tenure.Action) string {
+	store, ok := action.(tenure.Store)
+	if !ok || m.stored.LeaseUID == "" || store.Stored.LeaseUID == m.stored.LeaseUID {
+		return ""
+	}
+	record := m.Lease.Record
+	own := m.Right.Term > 0 && m.Right.Term == m.Lease.Term && m.Lease.Holder == m.Self()
+	switch {
+	case store.Stored.LeaseUID != m.Lease.UID:
+		return "it is not the lease that was seen"
+	case m.Lease.Read == 0 && !own:
+		return "only a watch has shown the other lease"
+	case record == nil || !slices.Contains(record.Succeeds, m.stored.LeaseUID) || record.DatabaseUID != m.DatabaseUID:
+		return "the other lease does not say that it has taken the place of this one"
+	case m.Lease.Term <= m.stored.MaxTerm || store.Stored.MaxTerm < m.Lease.Term:
+		return "the other lease is not of a later term"
+	}
+	return ""
+}
+
+// replaces says that a fence gives way for good reason although its own lease has no newer version: a consistent read
+// has shown that the lease is another one, or was put back, at another version; and either that one is obeyed from now
+// on, or this copy stays fenced, for a ballot at that version.
+func (m moment) replaces(next tenure.Stored) bool {
+	if m.Lease.Version == m.stored.Fence.Version {
+		return false
+	}
+	own := m.Right.Term > 0 && m.Right.Term == m.Lease.Term && m.Lease.Holder == m.Self()
+	if next.Fence != nil {
+		present := tenure.Fence{LeaseUID: m.Lease.UID, Version: m.Lease.Version}
+		return m.Lease.Read > 0 && m.Lost() != "" && *next.Fence == present
+	}
+	later := m.Lease.Term > m.stored.MaxTerm && next.MaxTerm >= m.Lease.Term
+	return (m.Lease.Read > 0 || own) && later && next.LeaseUID == m.Lease.UID
+}

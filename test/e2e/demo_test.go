@@ -1,0 +1,66 @@
+//go:build cluster
+
+package e2e_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// demoLimit is how long the demo may take when everything is built.
+const demoLimit = 90 * time.Second
+
+// TestDemo runs the demo twice and takes it away: the first time from nothing but a sandbox, the second time over
+// itself.
+func TestDemo(t *testing.T) {
+	c := connect(t)
+	build(c)
+	binary := filepath.Join(t.TempDir(), "demo")
+	for _, step := range [][]string{
+		{"go", "build", "-o", binary, "./hack/demo"}, {"go", "build", "-o", "bin/", "./cmd/kubectl-meridian"},
+	} {
+		c.command(step...)
+	}
+	t.Cleanup(func() { c.t = t; c.command(binary, "down") })
+	for _, run := range []string{"first", "second"} {
+		start := time.Now()
+		output := c.command(binary)
+		took := time.Since(start)
+		t.Logf("the %s run took %v", run, took.Round(time.Second))
+		if took > demoLimit {
+			t.Errorf("the %s run took %v, at most %v", run, took, demoLimit)
+		}
+		for _, want := range []string{
+			"[7/7]", "pg_is_in_recovery() = true: a replica", "Accra", "bytes came back unchanged", "Five things to try next",
+			"GeoDatabase demo/cities  well", "kubectl meridian -n demo status cities --watch",
+		} {
+			if !strings.Contains(output, want) {
+				t.Errorf("the %s run does not say %q:\n%s", run, want, output)
+			}
+		}
+	}
+	c.command(binary, "down")
+	var space corev1.Namespace
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "demo"}, &space); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace is still there after the demo was taken away: %v", err)
+	}
+}
+
+// command runs a program in the root of the repository.
+func (c *cluster) command(words ...string) string {
+	c.t.Helper()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = c.root
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, output)
+	}
+	return string(output)
+}

@@ -1,0 +1,126 @@
+//go:build cluster
+
+package e2e_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"meridian.dev/meridian/api/v1alpha1"
+)
+
+// block is one piece of a page that is run.
+type block struct {
+	line   int
+	script string
+	// fails says that it must fail, alone that it may run only where nobody else has databases.
+	fails, alone bool
+}
+
+// TestGuide runs the blocks of every page of the guide that are marked, in the order of the page and in a namespace of
+// its own, the way a reader would.
+func TestGuide(t *testing.T) {
+	c := connect(t)
+	build(c)
+	install(c)
+	c.command("go", "build", "-o", "bin/", "./cmd/...")
+	pages, err := filepath.Glob(filepath.Join(c.root, "docs", "guide", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, page := range pages {
+		blocks := blocksOf(t, page)
+		if len(blocks) == 0 {
+			continue
+		}
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		t.Run(name, func(t *testing.T) {
+			c.t = t
+			space := "guide-" + name
+			c.namespace(space)
+			surroundings := readerOf(t, c, space)
+			for _, block := range blocks {
+				if block.alone && (shared() || !alone(c)) {
+					t.Logf("line %d: left out, others have databases here", block.line)
+					continue
+				}
+				ran++
+				runBlock(t, c, block, surroundings)
+			}
+		})
+	}
+	// Whoever asks for one page alone has fewer.
+	if one := flag.Lookup("test.run").Value.String(); ran < 15 && !strings.Contains(one, "/") {
+		t.Errorf("only %d blocks were run", ran)
+	}
+}
+
+// blocksOf finds the marked blocks of a page.
+func blocksOf(t *testing.T, page string) []block {
+	t.Helper()
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []block
+	var open *block
+	for number, line := range strings.Split(string(content), "\n") {
+		switch {
+		case strings.HasPrefix(line, "```sh test"):
+			mark := strings.TrimPrefix(line, "```sh ")
+			open = &block{line: number + 1, fails: mark == "test-fails", alone: mark == "test-alone"}
+		case strings.HasPrefix(line, "```") && open != nil:
+			blocks, open = append(blocks, *open), nil
+		case open != nil:
+			open.script += line + "\n"
+		}
+	}
+	return blocks
+}
+
+// readerOf is the environment of a reader: kubectl and the plugin in the PATH, and the namespace chosen.
+func readerOf(t *testing.T, c *cluster, space string) []string {
+	t.Helper()
+	folder := t.TempDir()
+	config, err := clientcmd.LoadFromFile(filepath.Join(c.root, ".sandbox", "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = space
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	// A machine without a kubectl of its own has that of the sandbox.
+	path := []string{filepath.Join(c.root, "bin"), os.Getenv("PATH"), strings.TrimSpace(c.sandbox("parts"))}
+	return append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+strings.Join(path, ":"))
+}
+
+func runBlock(t *testing.T, c *cluster, block block, surroundings []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block.script)
+	cmd.Dir, cmd.Env = c.root, surroundings
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	start := time.Now()
+	err := cmd.Run()
+	if (err != nil) != block.fails {
+		t.Fatalf("line %d: %v\n%s%s", block.line, err, block.script, &output)
+	}
+	t.Logf("line %d, %v:\n%s", block.line, time.Since(start).Round(100*time.Millisecond), &output)
+}
+
+// alone says that nobody has a database in this cluster.
+func alone(c *cluster) bool {
+	var databases v1alpha1.GeoDatabaseList
+	return c.List(c.t.Context(), &databases) == nil && len(databases.Items) == 0
+}

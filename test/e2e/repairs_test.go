@@ -1,0 +1,116 @@
+//go:build cluster
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/test/e2e/checks"
+)
+
+// TestRepairs takes a replica's volume away, and then a replica's node, under traffic: the operator puts another
+// instance in its place, with a new name and a new claim, and no write is lost or refused for it.
+func TestRepairs(t *testing.T) {
+	if *failoverFaults != "all" {
+		t.Skip("it takes minutes; -faults=all does it")
+	}
+	f := newFailover(t)
+	for _, one := range []struct {
+		name string
+		do   func(*failover, string) (undo func())
+	}{
+		{"a volume is lost", (*failover).loseVolume},
+		{"a node is out of service", (*failover).loseNode},
+	} {
+		f.awaitWell()
+		lost := f.replica()
+		before := f.instances()
+		f.steer()
+		f.startTraffic()
+		f.awaitSteady("writes are accepted before " + one.name)
+		times := checks.Times{Fault: f.traffic.Now()}
+		undo := one.do(f, lost)
+		f.awaitReplacement(before, lost)
+		took := f.traffic.Now() - times.Fault
+		undo()
+		f.awaitWell()
+		f.awaitSteady("writes are accepted after " + one.name)
+		times.End = f.traffic.Now()
+		verdict := checks.Judge(f.stopTraffic(), f.present(), times)
+		t.Logf("%s (%s): replaced after %s by one of %v; longest pause of writes %s, lost %d", one.name, lost,
+			took.Round(time.Second), f.instances(), verdict.Gap.Round(time.Millisecond), len(verdict.Lost))
+		if problem := verdict.Bad() + verdict.Invalid(); problem != "" {
+			t.Errorf("%s: %s", one.name, problem)
+		}
+	}
+	f.checkCopies()
+}
+
+// replica is an instance that does not lead and runs elsewhere than the primary.
+func (f *failover) replica() string {
+	f.t.Helper()
+	for _, instance := range f.instances() {
+		if instance != f.before && f.pod(instance).Spec.NodeName != f.node {
+			return instance
+		}
+	}
+	f.t.Fatal("there is no replica on another node")
+	return ""
+}
+
+func (f *failover) loseVolume(lost string) func() {
+	claim := &corev1.PersistentVolumeClaim{}
+	claim.Namespace, claim.Name = failoverSpace, lost
+	if err := f.c.Delete(f.t.Context(), claim); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.c.Delete(f.t.Context(), f.pod(lost)); err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {}
+}
+
+// loseNode powers a node off and says, as an administrator does, that it will not come back by itself. Kubernetes takes
+// the pod away then, and no other node can take the next one, because the volume is on that node; so the operator
+// replaces it after the time that it gives to any node (--node-lost-after, five minutes).
+func (f *failover) loseNode(lost string) func() {
+	node := f.pod(lost).Spec.NodeName
+	f.c.sandbox("node", "stop", f.number(node))
+	const taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+	f.c.kubectl("taint", "node", node, taint)
+	return func() {
+		f.c.kubectl("taint", "node", node, taint+"-")
+		f.c.sandbox("node", "start", f.number(node))
+	}
+}
+
+// awaitReplacement waits until the lost instance is no more, its pod included, and a new one is counted on.
+func (f *failover) awaitReplacement(before []string, lost string) {
+	f.t.Helper()
+	f.c.until(lost+" is replaced", 8*time.Minute, func(ctx context.Context) (bool, string) {
+		database, err := f.get(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		var pod corev1.Pod
+		err = f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: lost + "-0"}, &pod)
+		gone := apierrors.IsNotFound(err)
+		ready := 0
+		fresh := false
+		for _, member := range database.Status.Members {
+			if member.Ready {
+				ready++
+			}
+			fresh = fresh || !slices.Contains(before, member.Name)
+		}
+		return gone && ready == 3 && fresh, fmt.Sprintf("%+v", database.Status)
+	})
+}

@@ -1,0 +1,82 @@
+package lives_test
+
+import (
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/lives"
+)
+
+var biteFlag = flag.Bool("bite", false, "look for every mistake that was put in on purpose")
+
+// TestBites shows that red is possible: every mistake that is made on purpose is found, and the same search finds
+// nothing without it, as far as it went.
+func TestBites(t *testing.T) {
+	if !*biteFlag {
+		t.Skip("-bite looks for every mistake that was put in on purpose")
+	}
+	var needed []int
+	for _, flaw := range lives.Flaws() {
+		t.Run(strings.ReplaceAll(flaw.Name, " ", "_"), func(t *testing.T) {
+			tried := 0
+			for _, life := range lives.Lives() {
+				if !slices.Contains(flaw.Lives, life.Name) {
+					continue
+				}
+				report := hunt(t, life, flaw)
+				if report.Failure == nil {
+					tried += report.Schedules
+					continue
+				}
+				needed = append(needed, tried+report.Failure.After)
+				t.Logf("found after %d schedules in %q: %.220s", tried+report.Failure.After, life.Name,
+					report.Failure.Violation.String())
+				if again := control(t, life, flaw, report.Failure.Schedule); again != nil {
+					t.Errorf("the loop without the mistake fails as well: %s", again)
+				}
+				return
+			}
+			t.Errorf("not found in %d schedules", tried)
+		})
+	}
+	slices.Sort(needed)
+	if len(needed) > 0 {
+		t.Logf("%d of %d found, median after %d schedules", len(needed), len(lives.Flaws()), needed[len(needed)/2])
+	}
+}
+
+func hunt(t *testing.T, life lives.Life, flaw lives.Flaw) search.Report {
+	t.Helper()
+	scenario, err := life.Scenario(flaw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	phases := flaw.Phases
+	if len(phases) == 0 {
+		phases = []string{search.Answers}
+	}
+	report, err := search.Explore(scenario, search.Options{
+		Turns: turns, Phases: phases, Pairs: -1, Swarm: -1, NoShrink: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// control runs what has found a mistake once more without it.
+func control(t *testing.T, life lives.Life, flaw lives.Flaw, schedule search.Schedule) *search.Violation {
+	t.Helper()
+	scenario, err := life.Scenario(lives.Flaw{Blind: flaw.Blind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := search.Run(scenario, schedule, turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Violation
+}

@@ -1,0 +1,135 @@
+package lives
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+// allowed is where the model keeps, on the pod, how much data its server keeps.
+const allowed = "example.com/allowed"
+
+// cacheAgents are what the agents of a cache do: they agree on a primary, and each server keeps what is wanted, as far
+// as its container can carry it. It takes a step to let go of data.
+func cacheAgents() search.Actor {
+	return search.Actor{Name: "cache agents", Step: firstOf(tilers.agree, keepMemory)}
+}
+
+func keepMemory(v *view) (bool, error) {
+	settings, found, err := cacheSettings(v, v)
+	if err != nil || !found {
+		return false, err
+	}
+	for i := range v.pods.Items {
+		pod := &v.pods.Items[i]
+		target := min(settings.Memory, wire.CacheCapacity(serverLimit(pod)))
+		informed := pod.Annotations[taken] == settings.Hash()
+		if pod.Labels[cache.LabelCache] == Tiles.Name && ready(pod) && informed && allowedTo(pod) != target {
+			pod.Annotations[allowed] = strconv.FormatInt(target, 10)
+			return true, v.Update(v, pod)
+		}
+	}
+	return false, nil
+}
+
+// tilersSettings are those of a cache in the words of the council.
+func tilersSettings(ctx context.Context, reader client.Reader) wire.Settings {
+	settings, found, err := cacheSettings(ctx, reader)
+	if !found || err != nil {
+		return wire.Settings{}
+	}
+	return wire.Settings{
+		DatabaseUID: settings.CacheUID, LeaseUID: settings.LeaseUID, Instances: settings.Instances,
+	}
+}
+
+func cacheSettings(ctx context.Context, reader client.Reader) (wire.CacheSettings, bool, error) {
+	var stored corev1.ConfigMap
+	if found, err := get(ctx, reader, cache.SettingsName(Tiles.Name), &stored); !found || err != nil {
+		return wire.CacheSettings{}, false, err
+	}
+	settings, err := wire.DecodeCacheSettings([]byte(stored.Data[wire.KeySettings]))
+	return settings, err == nil, err
+}
+
+func allowedTo(pod *corev1.Pod) int64 {
+	number, err := strconv.ParseInt(pod.Annotations[allowed], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return number
+}
+
+// askCache answers for the agent of a cache.
+func (a agents) askCache(ctx context.Context, agent children.Agent) (wire.CacheReport, error) {
+	pod, err := a.at(ctx, agent.Address)
+	if err != nil {
+		return wire.CacheReport{}, err
+	}
+	settings, found, err := cacheSettings(ctx, a.cluster)
+	if !found || err != nil {
+		return wire.CacheReport{}, errors.New("it has no settings")
+	}
+	kept := allowedTo(pod)
+	if a.obeys {
+		kept = settings.Memory
+	}
+	var lease coordinationv1.Lease
+	if _, err := get(ctx, a.cluster, tilers.leaseName, &lease); err != nil {
+		return wire.CacheReport{}, err
+	}
+	record, err := recordOf(&lease)
+	if err != nil {
+		return wire.CacheReport{}, err
+	}
+	self, holder := wire.Member{Name: instanceOf(pod), Incarnation: string(pod.UID)}, holderOf(&lease)
+	member := record.Has(self)
+	report := wire.CacheReport{
+		Version: 1, CacheUID: settings.CacheUID, Instance: self.Name, Incarnation: self.Incarnation,
+		State: wire.StateRunning, Role: wire.RoleReplica, ServerVersion: "8.0.2", Term: record.Term, Holder: holder.Name,
+		Serving: member, Streams: member, Flushed: pod.Annotations[flushed],
+		Memory: wire.CacheMemory{Allowed: kept, Resident: residentOf(kept), Limit: serverLimit(pod)},
+	}
+	if holder == self {
+		report.Role, report.Streams = wire.RolePrimary, false
+	}
+	if kept == settings.Memory && (a.obeys || pod.Annotations[taken] == settings.Hash()) {
+		report.SettingsHash = settings.Hash()
+	}
+	return report, nil
+}
+
+// flushed is where an agent keeps which request to empty the cache it has carried out.
+const flushed = "example.com/flushed"
+
+// flush empties a cache.
+func (a agents) flush(ctx context.Context, agent children.Agent, request wire.Flush) error {
+	pod, err := a.at(ctx, agent.Address)
+	if err != nil {
+		return err
+	}
+	pod.Annotations[flushed] = request.ID
+	return a.cluster.Update(ctx, pod)
+}
+
+// residentOf is what a server takes from its container for so much data.
+func residentOf(allowed int64) int64 { return allowed + 20<<20 }
+
+// serverLimit is the memory that the kubelet has given to the server.
+func serverLimit(pod *corev1.Pod) int64 {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == cache.ContainerCache && status.Resources != nil {
+			return status.Resources.Limits.Memory().Value()
+		}
+	}
+	return 0
+}

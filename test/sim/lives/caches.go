@@ -1,0 +1,179 @@
+package lives
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+var (
+	cached = Life{
+		Name: "create a cache", Cache: true, End: keeps("256Mi"),
+		Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), createCache("256Mi")},
+	}
+	warm = after(cached)
+)
+
+// Caches are the lives of a cache. The database is only there by name.
+func Caches() []Life {
+	dropped := search.Step{Name: "the cache is deleted", Do: remove(&v1alpha1.GeoCache{}, Tiles.Name)}
+	return []Life{
+		cached,
+		{Name: "cache before its database", Cache: true, End: keeps("256Mi"),
+			Script: []search.Step{createCache("256Mi"), createDatabase(3, v1alpha1.ReclaimRetain)}},
+		{Name: "more memory", Cache: true, From: warm, Script: []search.Step{remember("512Mi")}, End: keeps("512Mi")},
+		{Name: "less memory", Cache: true, From: warm, Script: []search.Step{remember("128Mi")}, End: keeps("128Mi")},
+		{Name: "more memory and less", Cache: true, From: warm, Script: []search.Step{remember("512Mi"), remember("200Mi")},
+			End: keeps("200Mi")},
+		{Name: "replicas of a cache", Cache: true, From: warm, Script: []search.Step{replicas(3)}, End: hasReplicas(3)},
+		{Name: "replicas of a cache, and fewer", Cache: true, From: warm, Restarts: 1,
+			Script: []search.Step{replicas(3), replicas(1)}, End: hasReplicas(1)},
+		{Name: "a cache is emptied", Cache: true, From: warm, End: isEmptied,
+			Script: []search.Step{{Name: "empty it", Do: changeCache(func(object *v1alpha1.GeoCache) {
+				metav1.SetMetaDataAnnotation(&object.ObjectMeta, cache.AnnotationFlush, "now")
+			})}}},
+		{Name: "another policy", Cache: true, From: warm, End: keeps("256Mi"),
+			Script: []search.Step{{Name: "evict by frequency", Do: changeCache(func(object *v1alpha1.GeoCache) {
+				object.Spec.EvictionPolicy = "allkeys-lfu"
+			})}}},
+		{Name: "the pod of a cache ends", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
+			Script: []search.Step{{Name: "its pod is deleted", Do: remove(&corev1.Pod{}, cache.PodName("tiles-1"))}}},
+		{Name: "certificates of a cache end", Cache: true, From: warm, End: keeps("256Mi"), Script: []search.Step{
+			{Name: "40 days pass", Wait: 40 * 24 * time.Hour}, {Name: "40 days pass", Wait: 40 * 24 * time.Hour},
+		}},
+		{Name: "another version with a cache", Cache: true, From: warm, End: cacheServes,
+			Script: []search.Step{upgrade(cacheOperator)}},
+		{Name: "a cache is paused and not any more", Cache: true, From: warm, End: keeps("512Mi"),
+			Script: []search.Step{pauseCache(true), remember("512Mi"), pauseCache(false)}},
+		{Name: "a cache is deleted", Cache: true, Restarts: 1, From: warm, Script: []search.Step{dropped}, End: cacheGone},
+		{Name: "a cache is deleted before it was there", Cache: true, Restarts: 1, End: cacheGone,
+			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), createCache("256Mi"), dropped}},
+		{Name: "a cache is deleted and made again", Cache: true, Restarts: 1, From: warm, End: keeps("128Mi"),
+			Script: []search.Step{dropped, createCache("128Mi")}},
+		{Name: "the children of a cache are spoilt", Cache: true, From: warm, End: keeps("256Mi"),
+			Script: []search.Step{{Name: "its settings are deleted", Do: remove(&corev1.ConfigMap{}, "tiles-settings")}}},
+	}
+}
+
+func createCache(memory string) search.Step {
+	return search.Step{Name: "create a cache of " + memory, Do: func(ctx context.Context, cluster client.Client) error {
+		size := resource.MustParse(memory)
+		err := cluster.Create(ctx, &v1alpha1.GeoCache{
+			ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: Tiles.Name},
+			Spec: v1alpha1.GeoCacheSpec{
+				DatabaseRef: v1alpha1.DatabaseRef{Name: Cities.Name}, Replicas: 1, Memory: &size,
+			},
+		})
+		return client.IgnoreAlreadyExists(err)
+	}}
+}
+
+func remember(memory string) search.Step {
+	return search.Step{Name: memory + " of memory", Do: changeCache(func(object *v1alpha1.GeoCache) {
+		size := resource.MustParse(memory)
+		object.Spec.Memory = &size
+	})}
+}
+
+func pauseCache(so bool) search.Step {
+	return search.Step{Name: fmt.Sprintf("paused: %t", so), Do: changeCache(func(object *v1alpha1.GeoCache) {
+		object.Spec.Paused = so
+	})}
+}
+
+func replicas(count int32) search.Step {
+	return search.Step{Name: fmt.Sprintf("%d replicas", count), Do: changeCache(func(object *v1alpha1.GeoCache) {
+		object.Spec.Replicas = count
+	})}
+}
+
+func hasReplicas(count int) func(search.State) error {
+	return func(state search.State) error {
+		if err := cacheServes(state); err != nil {
+			return err
+		}
+		seen := &view{}
+		if err := state.List(context.Background(), &seen.pods, client.InNamespace(space)); err != nil {
+			return err
+		}
+		if len(seen.pods.Items) != count {
+			return fmt.Errorf("there are %d pods, want %d", len(seen.pods.Items), count)
+		}
+		return nil
+	}
+}
+
+// isEmptied says that the request was carried out, and is gone.
+func isEmptied(state search.State) error {
+	var found v1alpha1.GeoCache
+	if err := state.Get(context.Background(), Tiles, &found); err != nil {
+		return err
+	}
+	var pod corev1.Pod
+	if _, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod); err != nil {
+		return err
+	}
+	if found.Annotations[cache.AnnotationFlush] != "" || pod.Annotations[flushed] == "" {
+		return fmt.Errorf("the request is there, or was not carried out: %s", told(found.Status.Conditions))
+	}
+	return cacheServes(state)
+}
+
+func cacheServes(state search.State) error {
+	var found v1alpha1.GeoCache
+	if err := state.Get(context.Background(), Tiles, &found); err != nil {
+		return err
+	}
+	if !condition.IsTrue(found.Status.Conditions, condition.Ready) ||
+		found.Status.ObservedGeneration != found.Generation {
+		return fmt.Errorf("it is not ready: %s", told(found.Status.Conditions))
+	}
+	return nil
+}
+
+// keeps says that the cache is as wished, with so much memory, in a container of just the right size.
+func keeps(memory string) func(search.State) error {
+	return func(state search.State) error {
+		if err := cacheServes(state); err != nil {
+			return err
+		}
+		var pod corev1.Pod
+		if _, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod); err != nil {
+			return err
+		}
+		if wanted := resource.MustParse(memory); allowedTo(&pod) != wanted.Value() {
+			return fmt.Errorf("the server keeps %d, want %s", allowedTo(&pod), memory)
+		}
+		return nil
+	}
+}
+
+func cacheGone(state search.State) error {
+	err := state.Get(context.Background(), Tiles, &v1alpha1.GeoCache{})
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		return fmt.Errorf("the cache is there: %w", err)
+	}
+	seen := &view{}
+	for _, list := range []client.ObjectList{&seen.sets, &seen.pods} {
+		if err := state.List(context.Background(), list, client.InNamespace(space)); err != nil {
+			return err
+		}
+	}
+	if len(seen.sets.Items)+len(seen.pods.Items) > 0 {
+		return fmt.Errorf("%d StatefulSets and %d pods are left", len(seen.sets.Items), len(seen.pods.Items))
+	}
+	return nil
+}
+
+// Lives are all of them.
+func Lives() []Life { return append(Databases(), Caches()...) }

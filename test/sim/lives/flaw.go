@@ -1,0 +1,315 @@
+package lives
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+// Flaw is a mistake put into the operator on purpose: one that people really make.
+type Flaw struct {
+	Name string
+	// Parts changes what the operator is put together from.
+	Parts func(*parts)
+	// Around changes how its loops are run.
+	Around func(reconcile.Reconciler) reconcile.Reconciler
+	// Lives are the names of those in which it is looked for, Phases what is tried in them.
+	Lives  []string
+	Phases []string
+	// Blind are rules that see only the means: without them the consequence must show.
+	Blind []string
+}
+
+// Flaws are all of them.
+func Flaws() []Flaw { return slices.Concat(beliefs(), deeds(), habits()) }
+
+// beliefs are mistakes in what is observed.
+func beliefs() []Flaw {
+	return []Flaw{
+		{Name: "reclaim is not read", Lives: []string{"scale down and keep"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete })},
+		{Name: "the last word on reclaim comes too late", Lives: []string{"deleted, and then kept"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete })},
+		{Name: "pause is not read", Lives: []string{"paused"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Paused = false })},
+		{Name: "who is no longer wanted counts as gone", Lives: []string{"scale down"}, Parts: forgetsMembers},
+		{Name: "a lost claim is made again, empty", Lives: []string{"a claim is lost"}, Parts: forgetsLostMembers},
+		{Name: "the claims of a dead database are not seen", Lives: []string{"deleted with all"},
+			Parts: sees(func(claim *corev1.PersistentVolumeClaim) { claim.Annotations = nil })},
+		{Name: "every node that is away is lost at once", Lives: []string{"a node is away for a minute"},
+			Parts: func(p *parts) { p.lostAfter = -time.Second }},
+		{Name: "an error is taken for absence", Lives: []string{"create one", "another parameter", "the lease is lost"},
+			Parts: func(p *parts) { p.live = &sloppy{Client: p.live, failed: takenForAbsence} }},
+		{Name: "a roll does not wait for the last one", Lives: []string{"another image"}, Parts: seesAllWell},
+		{Name: "a roll takes the primary as it comes", Lives: []string{"another image"}, Parts: seesNoPrimary},
+		{Name: "a server shrinks by order", Lives: []string{"less memory"}, Parts: func(p *parts) { p.agents.obeys = true }},
+	}
+}
+
+// seesAllWell takes every pod that is there for one whose server works.
+func seesAllWell(p *parts) {
+	sees(func(pod *corev1.Pod) {
+		if !ready(pod) && pod.DeletionTimestamp == nil {
+			setReady(pod, corev1.ConditionTrue)
+			pod.Status.PodIP = nowhere + instanceOf(pod)
+		}
+	})(p)
+	p.agents.rosy = true
+}
+
+// nowhere begins an address at which nobody answers, and which is believed to answer all the same.
+const nowhere = "nowhere/"
+
+// seesNoPrimary takes the first instance that is not the primary for the primary.
+func seesNoPrimary(p *parts) {
+	sees(func(lease *coordinationv1.Lease) {
+		record, err := recordOf(lease)
+		if err != nil || len(record.Members) < 3 {
+			return
+		}
+		for _, member := range record.Members {
+			if name := member.String(); holderOf(lease) != member {
+				lease.Spec.HolderIdentity = &name
+				return
+			}
+		}
+	})(p)
+	p.agents.rosy = true
+}
+
+// forgetsMembers shows a record without those that the settings no longer name.
+func forgetsMembers(p *parts) {
+	cluster := p.agents.cluster
+	sees(func(lease *coordinationv1.Lease) {
+		wanted := settingsOf(context.Background(), cluster).Instances
+		keepMembers(lease, func(member wire.Member) bool { return slices.Contains(wanted, member.Name) })
+	})(p)
+}
+
+// forgetsLostMembers shows a record without those whose claim is gone, and claims as if nobody had deleted them.
+func forgetsLostMembers(p *parts) {
+	cluster := p.agents.cluster
+	sees(func(claim *corev1.PersistentVolumeClaim) { claim.DeletionTimestamp = nil })(p)
+	sees(func(lease *coordinationv1.Lease) {
+		keepMembers(lease, func(member wire.Member) bool {
+			found, err := get(context.Background(), cluster, member.Name, &corev1.PersistentVolumeClaim{})
+			return found || err != nil
+		})
+	})(p)
+}
+
+func keepMembers(lease *coordinationv1.Lease, keep func(wire.Member) bool) {
+	record, err := recordOf(lease)
+	if err != nil || record.Term == 0 {
+		return
+	}
+	record.Members = slices.DeleteFunc(record.Members, func(member wire.Member) bool { return !keep(member) })
+	record.W = min(record.W, len(record.Members))
+	if text, err := record.Encode(); err == nil {
+		lease.Annotations[wire.AnnotationRecord] = text
+	}
+}
+
+func takenForAbsence(err error) error {
+	if apierrors.IsTimeout(err) {
+		return apierrors.NewNotFound(schema.GroupResource{}, "it")
+	}
+	return err
+}
+
+// deeds are mistakes in what is written.
+func deeds() []Flaw {
+	return []Flaw{
+		{Name: "deletes without preconditions", Lives: []string{"scale down"}, Parts: writes(func(s *sloppy) {
+			s.remove = func(ctx context.Context, object client.Object, _ ...client.DeleteOption) error {
+				return s.Client.Delete(ctx, object)
+			}
+		})},
+		{Name: "patches whatever is there", Lives: []string{"another parameter"}, Parts: writes(func(s *sloppy) {
+			s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
+				return s.Client.Patch(ctx, object, unconditional(object, p), o...)
+			}
+		})},
+		{Name: "takes over whatever has the name", Lives: []string{"a name is taken"}, Parts: takesOver},
+		{Name: "claims belong to the database", Lives: []string{"deleted and kept"}, Parts: ownsClaims},
+		{Name: "the status is written with the spec", Lives: []string{"scale up and think again"},
+			Phases: []string{search.StaleReads, search.OtherOrders, search.LateCalls}, Blind: []string{"L1", "L2"},
+			Parts: writesAll},
+		{Name: "the finalizer goes first", Lives: []string{"deleted with all"}, Parts: releasesFirst},
+		{Name: "a timeout is taken for done", Lives: []string{"create one"}, Parts: writes(func(s *sloppy) {
+			s.create = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
+				if err := s.Client.Create(ctx, object, o...); !apierrors.IsTimeout(err) {
+					return err
+				}
+				return nil
+			}
+		})},
+	}
+}
+
+// unconditional is a patch without its tests and its version.
+func unconditional(object client.Object, patch client.Patch) client.Patch {
+	data, err := patch.Data(object)
+	if err != nil {
+		return patch
+	}
+	if patch.Type() == types.JSONPatchType {
+		var operations []map[string]any
+		if json.Unmarshal(data, &operations) != nil {
+			return patch
+		}
+		operations = slices.DeleteFunc(operations, func(each map[string]any) bool { return each["op"] == "test" })
+		data, _ = json.Marshal(operations)
+		return client.RawPatch(patch.Type(), data)
+	}
+	var body map[string]any
+	if json.Unmarshal(data, &body) != nil {
+		return patch
+	}
+	if metadata, ok := body["metadata"].(map[string]any); ok {
+		delete(metadata, "resourceVersion")
+	}
+	data, _ = json.Marshal(body)
+	return client.RawPatch(patch.Type(), data)
+}
+
+// takesOver creates or updates: what is there already is made ours, whoever it was.
+func takesOver(p *parts) {
+	writes(func(s *sloppy) {
+		s.create = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
+			err := s.Client.Create(ctx, object, o...)
+			if !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			return s.Client.Update(ctx, object)
+		}
+	})(p)
+	lie := func(service *corev1.Service) {
+		if service.Annotations[stranger] != "" && service.Name == database.ReadName(Cities.Name) {
+			service.OwnerReferences = nil
+			metav1.SetMetaDataAnnotation(&service.ObjectMeta, database.AnnotationOwner, uidOf(p.agents.cluster))
+		}
+	}
+	sees(lie)(p)
+}
+
+func uidOf(cluster client.Client) string {
+	object, err := databaseOf(cluster)
+	if err != nil {
+		return ""
+	}
+	return string(object.UID)
+}
+
+// ownsClaims has the garbage collector care for claims.
+func ownsClaims(p *parts) {
+	cluster := p.agents.cluster
+	sees(func(object *v1alpha1.GeoDatabase) {
+		if object.DeletionTimestamp == nil {
+			return
+		}
+		var list corev1.PersistentVolumeClaimList
+		if cluster.List(context.Background(), &list, client.InNamespace(space)) != nil {
+			return
+		}
+		for i := range list.Items {
+			claim := &list.Items[i]
+			if claim.Annotations[stranger] == "" && len(claim.OwnerReferences) == 0 {
+				claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(object, databaseKind)}
+				_ = cluster.Update(context.Background(), claim)
+			}
+		}
+	})(p)
+}
+
+// writesAll writes the whole object as it was read, where only the status is meant.
+func writesAll(p *parts) {
+	p.client = &sloppy{Client: p.client, status: func(client.SubResourceWriter) client.SubResourceWriter {
+		return wholeWriter{SubResourceWriter: p.agents.cluster.Status(), cluster: p.agents.cluster}
+	}}
+}
+
+type wholeWriter struct {
+	client.SubResourceWriter
+	cluster client.Client
+}
+
+func (w wholeWriter) Patch(
+	ctx context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption,
+) error {
+	var now v1alpha1.GeoDatabase
+	if err := w.cluster.Get(ctx, client.ObjectKeyFromObject(object), &now); err != nil {
+		return err
+	}
+	wanted := object.(*v1alpha1.GeoDatabase)
+	now.Spec = wanted.Spec
+	if err := w.cluster.Update(ctx, &now); err != nil {
+		return err
+	}
+	now.Status = wanted.Status
+	if err := w.cluster.Status().Update(ctx, &now); err != nil {
+		return err
+	}
+	wanted.ResourceVersion = now.ResourceVersion
+	return nil
+}
+
+// releasesFirst lets a deleted database go as soon as it is seen.
+func releasesFirst(p *parts) {
+	cluster := p.agents.cluster
+	sees(func(object *v1alpha1.GeoDatabase) {
+		if object.DeletionTimestamp == nil {
+			return
+		}
+		fresh := object.DeepCopy()
+		fresh.Finalizers = nil
+		_ = cluster.Update(context.Background(), fresh)
+	})(p)
+}
+
+// habits are mistakes in how a loop is run.
+func habits() []Flaw {
+	return []Flaw{
+		{Name: "errors are logged and forgotten", Lives: []string{"create one"},
+			Around: func(inner reconcile.Reconciler) reconcile.Reconciler {
+				return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+					result, _ := inner.Reconcile(ctx, request)
+					return result, nil
+				})
+			}},
+		{Name: "waits for events only", Lives: []string{"switchover", "more memory"},
+			Around: func(inner reconcile.Reconciler) reconcile.Reconciler {
+				return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+					_, err := inner.Reconcile(ctx, request)
+					return reconcile.Result{}, err
+				})
+			}},
+		{Name: "the clock is part of what is wanted", Lives: []string{"another parameter"}, Parts: func(p *parts) {
+			now := p.now
+			sees(func(object *v1alpha1.GeoDatabase) {
+				object.Spec.Parameters = map[string]v1alpha1.Setting{
+					"work_mem": v1alpha1.Setting(strconv.FormatInt(now().Unix()%1000+64, 10) + "kB"),
+				}
+			})(p)
+		}},
+		{Name: "children are counted from the cache", Lives: []string{"scale up", "scale up and think again"},
+			Phases: []string{search.Answers, search.StaleReads, search.Crashes},
+			Parts:  func(p *parts) { p.tracker = nil; p.live = p.client }},
+	}
+}

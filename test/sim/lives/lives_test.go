@@ -1,0 +1,108 @@
+package lives_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/lives"
+)
+
+var (
+	everyFlag = flag.Int("every", 12, "single faults: run only every nth schedule; 1 for all")
+	seedsFlag = flag.Int("seeds", 2, "how many swarms in each life")
+	fromFlag  = flag.Uint64("from", 1, "the first seed")
+	timeFlag  = flag.Duration("time", 0, "swarms for so long in all, instead of a number of them")
+	widerFlag = flag.Bool("wider", false, "stale reads, late and overtaken calls, other orders and pairs of crashes too")
+	pairsFlag = flag.Int("pairs", 100, "with -wider: how many pairs of crashes in each life")
+)
+
+// turns is more than any life takes.
+const turns = 1500
+
+func each(t *testing.T, do func(*testing.T, lives.Life, search.Scenario)) {
+	t.Helper()
+	for _, life := range lives.Lives() {
+		t.Run(strings.ReplaceAll(life.Name, " ", "_"), func(t *testing.T) {
+			scenario, err := life.Scenario(lives.Flaw{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(t, life, scenario)
+		})
+	}
+}
+
+// TestCalm lives every life without a fault, fast and slowly.
+func TestCalm(t *testing.T) {
+	each(t, func(t *testing.T, life lives.Life, _ search.Scenario) {
+		for _, life.Slow = range []bool{false, true} {
+			scenario, err := life.Scenario(lives.Flaw{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := search.Run(scenario, search.Schedule{}, turns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Violation != nil {
+				t.Fatalf("%s\n%s", result.Violation, result.Story())
+			}
+			t.Logf("%d turns, %d calls", result.Turns, result.Calls)
+		}
+	})
+}
+
+// TestSingleFaults gives every answer to every call of every life, each in a life of its own, and with -wider lets
+// every cache stand still, every call come late and be overtaken, and every move be out of turn.
+func TestSingleFaults(t *testing.T) {
+	phases := []string{search.Answers}
+	if *widerFlag {
+		phases = nil
+	}
+	each(t, func(t *testing.T, _ lives.Life, scenario search.Scenario) {
+		t.Parallel()
+		search.Test(t, scenario, search.Options{
+			Turns: turns, Phases: phases, Every: *everyFlag, Pairs: *pairsFlag, Swarm: -1,
+		})
+	})
+}
+
+// TestSwarm lives every life slowly with many faults at random.
+func TestSwarm(t *testing.T) {
+	each(t, func(t *testing.T, life lives.Life, _ search.Scenario) {
+		t.Parallel()
+		life.Slow = true
+		scenario, err := life.Scenario(lives.Flaw{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := search.Options{
+			Turns: turns, Phases: []string{search.Swarms}, Swarm: *seedsFlag, Seed: *fromFlag,
+		}
+		if *timeFlag > 0 {
+			options.Swarm, options.Time = 1<<30, *timeFlag/time.Duration(len(lives.Lives()))
+		}
+		search.Test(t, scenario, options)
+	})
+}
+
+// BenchmarkLife is one calm life after the other: schedules per second.
+func BenchmarkLife(b *testing.B) {
+	for _, life := range lives.Lives() {
+		b.Run(strings.ReplaceAll(life.Name, " ", "_"), func(b *testing.B) {
+			scenario, err := life.Scenario(lives.Flaw{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				result, err := search.Run(scenario, search.Schedule{}, turns)
+				if err != nil || result.Violation != nil {
+					b.Fatal(err, result.Violation)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package lives
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"meridian.dev/meridian/internal/cache"
+	cacheact "meridian.dev/meridian/internal/cache/act"
+	cacheloop "meridian.dev/meridian/internal/cache/controller"
+	cacheobserve "meridian.dev/meridian/internal/cache/observe"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/act"
+	databaseloop "meridian.dev/meridian/internal/database/controller"
+	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/loop"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+// The programs.
+const (
+	databaseOperator = "operator"
+	cacheOperator    = "cache operator"
+)
+
+// parts are what a life of the operator is put together from. A flaw changes them.
+type parts struct {
+	// client reads from the caches and writes, live reads from the API server.
+	client, live client.Client
+	// tracker may be nil.
+	tracker *expect.Tracker
+	author  apply.Author
+	now     func() time.Time
+	version string
+	agents  agents
+	// lostAfter is how long a node may be away.
+	lostAfter time.Duration
+}
+
+func newParts(birth search.Birth) (parts, error) {
+	var chosen corev1.ConfigMap
+	err := birth.Cluster.Get(context.Background(), client.ObjectKey{Namespace: home, Name: versionName}, &chosen)
+	if err != nil {
+		return parts{}, err
+	}
+	known := birth.Cluster.Scheme()
+	return parts{
+		client: birth.Process.Client(), live: birth.Process.Live(), now: birth.Now, version: chosen.Data["version"],
+		tracker: expect.New(birth.Process.Cache(), known, expect.Options{Now: birth.Now}),
+		author: apply.Author{
+			Scheme: known, Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: memo,
+		},
+		agents: agents{cluster: birth.Cluster}, lostAfter: 5 * time.Minute,
+	}, nil
+}
+
+// memo is shared by all lives: the same objects are wanted again and again.
+var memo = apply.NewMemo(4096)
+
+// startDatabases begins a life of the loop of databases.
+func startDatabases(flaw Flaw) func(search.Birth) (reconcile.Reconciler, error) {
+	return func(birth search.Birth) (reconcile.Reconciler, error) {
+		made, err := newParts(birth)
+		if err != nil {
+			return nil, err
+		}
+		if flaw.Parts != nil {
+			flaw.Parts(&made)
+		}
+		config := loop.Config{
+			Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+		}
+		observer := observe.Observer{
+			Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask,
+			Images:       database.Images{Agent: "meridian:" + made.version, Server: "postgis"},
+			Installation: home + "/operator", LostAfter: made.lostAfter,
+		}
+		actor := act.Actor{
+			Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
+			Tell: made.agents.tell,
+		}
+		started, err := databaseloop.New(config, observer, actor, nil)
+		if err != nil || flaw.Around == nil {
+			return started, err
+		}
+		return flaw.Around(started), nil
+	}
+}
+
+// startCaches begins a life of the loop of caches.
+func startCaches(flaw Flaw) func(search.Birth) (reconcile.Reconciler, error) {
+	return func(birth search.Birth) (reconcile.Reconciler, error) {
+		made, err := newParts(birth)
+		if err != nil {
+			return nil, err
+		}
+		if flaw.Parts != nil {
+			flaw.Parts(&made)
+		}
+		started, err := cacheloop.New(loop.Config{
+			Name: cacheOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+		}, cacheobserve.Observer{
+			Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.askCache,
+			Images: cache.Images{Agent: "meridian:" + made.version, Redis: "redis:8", Valkey: "valkey:8"},
+		}, cacheact.Actor{
+			Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
+			Flush: made.agents.flush,
+		}, nil)
+		if err != nil || flaw.Around == nil {
+			return started, err
+		}
+		return flaw.Around(started), nil
+	}
+}
+
+func programs(flaw Flaw, withCaches bool) []search.Program {
+	made := []search.Program{{
+		Name: databaseOperator, Start: startDatabases(flaw), Uncached: []schema.GroupVersionKind{secretKind},
+		Watches: watches(databaseKind, databaseloop.Cached(), database.LabelDatabase),
+	}}
+	if withCaches {
+		made = []search.Program{{
+			Name: cacheOperator, Start: startCaches(flaw), Uncached: []schema.GroupVersionKind{secretKind},
+			Watches: watches(cacheKind, cacheloop.Cached(), cache.LabelCache),
+		}}
+	}
+	return made
+}
+
+// watches are those of the controllers: the owner when more than its status is new, and its children by their label.
+func watches(owner schema.GroupVersionKind, cached []client.Object, label string) []search.Watch {
+	itself := search.Itself(owner)
+	itself.News = moreThanStatus
+	made := []search.Watch{itself}
+	for _, object := range cached {
+		kind := kindOf(object)
+		if kind == owner {
+			continue
+		}
+		if kind == databaseKind { // of a cache, which wants to know whether it comes or goes
+			made = append(made, search.Watch{Kind: kind, Map: toTiles, News: never})
+			continue
+		}
+		made = append(made, search.Watch{Kind: kind, Map: func(child *unstructured.Unstructured) []reconcile.Request {
+			name := child.GetLabels()[label]
+			if name == "" {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}}}
+		}})
+	}
+	return made
+}
+
+func toTiles(*unstructured.Unstructured) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: Tiles}}
+}
+
+func never(_, _ *unstructured.Unstructured) bool { return false }
+
+func moreThanStatus(before, after *unstructured.Unstructured) bool {
+	if before.GetGeneration() != after.GetGeneration() {
+		return true
+	}
+	was, is := before.GetAnnotations(), after.GetAnnotations()
+	if len(was) != len(is) {
+		return true
+	}
+	for name, value := range was {
+		if is[name] != value {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,397 @@
+package lives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	cacheloop "meridian.dev/meridian/internal/cache/controller"
+	"meridian.dev/meridian/internal/database"
+	databaseloop "meridian.dev/meridian/internal/database/controller"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rbac"
+	"meridian.dev/meridian/kit/sim"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+// beforeWrites are asked about every write of the operator, with the world as it is when the write arrives. A delete
+// that arrives too late, because its object is another by now, does no harm: it is refused, and not asked about.
+var beforeWrites = []struct {
+	rule string
+	ask  func(search.State, sim.Call) error
+}{
+	{"L1 every write names the version that it was decided on", isConditional},
+	{"L2 nothing is written beyond the generated rights", isAllowed},
+	{"L3 nothing of a stranger is touched", leavesStrangers},
+	{"L4 an instance that is counted on is not taken away", takesNoCopy},
+	{"L5 a primary is not stopped, and never two instances at a time", stopsOneReplica},
+	{"L6 a claim goes only by the word of the spec, and never the last copy", keepsClaims},
+	{"L7 no empty volume takes the place of one that had data", replacesNoVolume},
+	{"L9 an instance is made only if it is written down", makesWhatIsWished},
+}
+
+// judge asks all of them but some.
+func judge(blind []string) func(search.State, sim.Call) error {
+	return func(state search.State, call sim.Call) error {
+		for _, each := range beforeWrites {
+			id, _, _ := strings.Cut(each.rule, " ")
+			if slices.Contains(blind, id) {
+				continue
+			}
+			if err := each.ask(state, call); err != nil {
+				return fmt.Errorf("%s: %w", each.rule, err)
+			}
+		}
+		return nil
+	}
+}
+
+func isConditional(_ search.State, call sim.Call) error {
+	switch {
+	case call.Verb == sim.Create:
+		return nil
+	case call.Verb == sim.DeleteCollection:
+		return errors.New("it takes whatever there is")
+	case call.ResourceVersion == "":
+		return errors.New("it names no version")
+	case call.Verb == sim.Delete && call.UID == "":
+		return errors.New("it names no UID")
+	}
+	return nil
+}
+
+// resources are the names under which rights are given.
+var resources = map[string]string{
+	"NetworkPolicy": "networkpolicies", "StorageClass": "storageclasses",
+}
+
+func isAllowed(_ search.State, call sim.Call) error {
+	table := databaseloop.Rights()
+	if strings.HasPrefix(call.Process, cacheOperator) {
+		table = cacheloop.Rights()
+	}
+	resource, known := resources[call.Kind.Kind]
+	if !known {
+		resource = strings.ToLower(call.Kind.Kind) + "s"
+	}
+	if call.Subresource != "" {
+		resource += "/" + call.Subresource
+	}
+	if !slices.ContainsFunc(table, func(row rbac.Row) bool {
+		return row.Group == call.Kind.Group && row.Resource == resource && slices.Contains(row.Verbs, string(call.Verb))
+	}) {
+		return fmt.Errorf("there is no right to %s %s", call.Verb, resource)
+	}
+	return nil
+}
+
+func leavesStrangers(state search.State, call sim.Call) error {
+	if call.Verb == sim.Create || call.Key.Namespace != space {
+		return nil
+	}
+	for _, theirs := range append(strangers(), squatter()) {
+		if theirs.GetName() != call.Key.Name || kindOf(theirs) != call.Kind {
+			continue
+		}
+		err := state.Get(context.Background(), call.Key, theirs)
+		if err == nil && theirs.GetAnnotations()[stranger] != "" {
+			return errors.New("it belongs to somebody else")
+		}
+		return client.IgnoreNotFound(err)
+	}
+	return nil
+}
+
+// scene is what the rules look at: the database with what is written down about its copies.
+type scene struct {
+	database v1alpha1.GeoDatabase
+	settings wire.Settings
+	record   wire.LeaseRecord
+	holder   wire.Member
+	view     view
+}
+
+func sceneOf(reader client.Reader) (*scene, error) {
+	ctx := context.Background()
+	made := &scene{settings: settingsOf(ctx, reader), view: view{Context: ctx}}
+	if _, err := get(ctx, reader, Cities.Name, &made.database); err != nil {
+		return nil, err
+	}
+	var lease coordinationv1.Lease
+	if _, err := get(ctx, reader, database.LeaseName(Cities.Name), &lease); err != nil {
+		return nil, err
+	}
+	var err error
+	if made.record, err = recordOf(&lease); err != nil {
+		return nil, err
+	}
+	made.holder = holderOf(&lease)
+	for _, list := range []client.ObjectList{&made.view.sets, &made.view.pods, &made.view.claims} {
+		if err := reader.List(ctx, list, client.InNamespace(space)); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// alive says that an instance has a copy whose agent works.
+func (s *scene) alive(name string) bool {
+	_, alive := (&council{view: &s.view}).alive(name)
+	return alive
+}
+
+func (s *scene) member(name string) bool {
+	return slices.ContainsFunc(s.record.Members, func(member wire.Member) bool { return member.Name == name })
+}
+
+func (s *scene) deleting() bool { return s.database.UID == "" || s.database.DeletionTimestamp != nil }
+
+// takes returns the scene of a delete of one of the kinds that would be carried out, nil for anything else.
+func takes(state search.State, call sim.Call, blank ...client.Object) (*scene, error) {
+	if call.Verb != sim.Delete || !strings.HasPrefix(call.Key.Name, Cities.Name+"-") {
+		return nil, nil
+	}
+	for _, object := range blank {
+		if kindOf(object) != call.Kind {
+			continue
+		}
+		err := state.Get(context.Background(), call.Key, object)
+		meant := call.UID == "" || call.UID == object.GetUID()
+		meant = meant && (call.ResourceVersion == "" || call.ResourceVersion == object.GetResourceVersion())
+		if err != nil || !meant || object.GetDeletionTimestamp() != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return sceneOf(state)
+	}
+	return nil, nil
+}
+
+func takesNoCopy(state search.State, call sim.Call) error {
+	scene, err := takes(state, call, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{})
+	switch {
+	case scene == nil || err != nil || scene.deleting():
+		return err
+	case slices.Contains(scene.settings.Instances, call.Key.Name):
+		return errors.New("the settings name it")
+	case scene.member(call.Key.Name):
+		return errors.New("the lease counts on it")
+	}
+	return nil
+}
+
+func stopsOneReplica(state search.State, call sim.Call) error {
+	scene, err := takes(state, call, &appsv1.StatefulSet{}, &corev1.Pod{})
+	if scene == nil || err != nil || scene.deleting() {
+		return err
+	}
+	instance := strings.TrimSuffix(call.Key.Name, "-0")
+	if call.Kind.Kind == "StatefulSet" {
+		instance = call.Key.Name
+	}
+	others := 0
+	for _, member := range scene.record.Members {
+		if member.Name == instance {
+			continue
+		}
+		if !scene.alive(member.Name) && scene.alive(instance) {
+			return fmt.Errorf("%s is away, and %s would be as well", member.Name, instance)
+		}
+		others++
+	}
+	if scene.holder.Name == instance && scene.alive(instance) && others > 0 {
+		return errors.New("it is the primary")
+	}
+	return nil
+}
+
+func keepsClaims(state search.State, call sim.Call) error {
+	scene, err := takes(state, call, &corev1.PersistentVolumeClaim{})
+	if scene == nil || err != nil {
+		return err
+	}
+	if scene.database.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
+		return errors.New("spec.storage.reclaim is not Delete")
+	}
+	copies := slices.ContainsFunc(scene.record.Members, func(member wire.Member) bool {
+		return member.Name != call.Key.Name && scene.alive(member.Name)
+	})
+	if !scene.deleting() && !copies && scene.record.Initialised {
+		return errors.New("no other copy is known to be alive")
+	}
+	return nil
+}
+
+func replacesNoVolume(state search.State, call sim.Call) error {
+	if call.Verb != sim.Create || call.Kind.Kind != "PersistentVolumeClaim" {
+		return nil
+	}
+	scene, err := sceneOf(state)
+	if err == nil && scene.member(call.Key.Name) && scene.view.claim(call.Key.Name) == nil {
+		return errors.New("the lease counts on the one that is lost")
+	}
+	return err
+}
+
+func makesWhatIsWished(state search.State, call sim.Call) error {
+	if call.Verb != sim.Create || call.Kind.Kind != "StatefulSet" || strings.HasPrefix(call.Process, cacheOperator) {
+		return nil
+	}
+	settings := settingsOf(context.Background(), state)
+	if len(settings.Instances) == 0 || slices.Contains(settings.Instances, call.Key.Name) {
+		return nil
+	}
+	// A create cannot be conditional on another object. One that was decided a moment ago may come too late: what it has
+	// made is on nobody's list, and goes again.
+	for _, event := range state.Events {
+		if event.Kind.Kind == "ConfigMap" && event.Key.Name == database.SettingsName(Cities.Name) &&
+			slices.Contains(settingsOf(context.Background(), state.At(event.Version)).Instances, call.Key.Name) {
+			return nil
+		}
+	}
+	return errors.New("the settings do not name it, and never did")
+}
+
+// afterWrites are asked after every write of anybody.
+var afterWrites = []struct {
+	rule string
+	kind client.Object
+	ask  func(search.State, sim.Event) error
+}{
+	{"L8 the lease is made once, or in the place of the one that was lost", &coordinationv1.Lease{}, makesLeaseOnce},
+	{"L10 what is known for good stays in the settings", &corev1.ConfigMap{}, keepsRecord},
+	{"L11 secrets are made once", &corev1.Secret{}, keepsSecrets},
+	{"L12 a database goes when all is undone that has to be", &v1alpha1.GeoDatabase{}, goesLast},
+	{"L13 a server fits into its container", &corev1.Pod{}, serverFits},
+}
+
+func judgeWrite(state search.State) error {
+	event := state.Events[len(state.Events)-1]
+	for _, each := range afterWrites {
+		if event.Kind != kindOf(each.kind) {
+			continue
+		}
+		if err := each.ask(state, event); err != nil {
+			return fmt.Errorf("%s: %w", each.rule, err)
+		}
+	}
+	return nil
+}
+
+func makesLeaseOnce(state search.State, event sim.Event) error {
+	named := settingsOf(context.Background(), state).LeaseUID
+	if event.Type != watch.Added || named == "" || event.Object.GetAnnotations()[wire.AnnotationSucceeds] == named {
+		return nil
+	}
+	return fmt.Errorf("the settings name %s", named)
+}
+
+func keepsRecord(state search.State, event sim.Event) error {
+	if event.Type != watch.Modified || event.Key.Name != database.SettingsName(Cities.Name) {
+		return nil
+	}
+	ctx := context.Background()
+	was, is := settingsOf(ctx, state.At(event.Version-1)), settingsOf(ctx, state)
+	switch {
+	case was.LeaseUID != "" && was.LeaseUID != is.LeaseUID && !succeeds(state, is.LeaseUID, was.LeaseUID):
+		return fmt.Errorf("the lease was %s, and is %s", was.LeaseUID, is.LeaseUID)
+	case was.Initialised && (!is.Initialised || was.SystemIdentifier != is.SystemIdentifier):
+		return fmt.Errorf("the system was %s, and is %q", was.SystemIdentifier, is.SystemIdentifier)
+	}
+	return nil
+}
+
+// succeeds says that the agents have taken a lease over from another one.
+func succeeds(state client.Reader, lease, before string) bool {
+	var found coordinationv1.Lease
+	if ok, err := get(context.Background(), state, database.LeaseName(Cities.Name), &found); !ok || err != nil {
+		return false
+	}
+	record, err := recordOf(&found)
+	return err == nil && string(found.UID) == lease && slices.Contains(record.Succeeds, before)
+}
+
+// keepsSecrets lets a password be the one that it was. The authority may be replaced by one that the old one is still
+// trusted beside: what is checked is that something that was trusted stays.
+func keepsSecrets(state search.State, event sim.Event) error {
+	if event.Type != watch.Modified {
+		return nil
+	}
+	var was, is corev1.Secret
+	ctx := context.Background()
+	if err := state.At(event.Version-1).Get(ctx, event.Key, &was); err != nil {
+		return err
+	}
+	if err := state.Get(ctx, event.Key, &is); err != nil {
+		return err
+	}
+	if string(was.Data["password"]) != string(is.Data["password"]) {
+		return errors.New("the password has changed")
+	}
+	for _, key := range []string{"ca.crt", database.AuthoritiesKey} {
+		if before := string(was.Data[key]); before != "" && !shares(before, string(is.Data[key])) {
+			return fmt.Errorf("none of the authorities in %s is trusted any more", key)
+		}
+	}
+	return nil
+}
+
+// shares says that two lists of certificates have one in common.
+func shares(before, after string) bool {
+	const end = "-----END CERTIFICATE-----"
+	for one := range strings.SplitSeq(before, end) {
+		if body := strings.TrimSpace(one); strings.Contains(body, "BEGIN CERTIFICATE") && strings.Contains(after, body) {
+			return true
+		}
+	}
+	return false
+}
+
+func goesLast(state search.State, event sim.Event) error {
+	if event.Type != watch.Deleted {
+		return nil
+	}
+	ctx := context.Background()
+	var gone v1alpha1.GeoDatabase
+	if err := state.At(event.Version-1).Get(ctx, event.Key, &gone); err != nil {
+		return err
+	}
+	scene, err := sceneOf(state)
+	if err != nil {
+		return err
+	}
+	for _, claim := range scene.view.claims.Items {
+		ours := claim.Annotations[database.AnnotationOwner] == string(gone.UID)
+		if ours && claim.DeletionTimestamp == nil && gone.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete &&
+			!slices.Contains(gone.Finalizers, "orphan") && gone.Annotations[orphaned] == "" {
+			return fmt.Errorf("the claim %s is there, and reclaim is Delete", claim.Name)
+		}
+	}
+	return nil
+}
+
+// orphaned marks a database that was deleted with the word that its children stay.
+const orphaned = "example.com/orphaned"
+
+func serverFits(state search.State, event sim.Event) error {
+	if event.Type != watch.Modified || !strings.HasPrefix(event.Key.Name, Tiles.Name) {
+		return nil
+	}
+	var pod corev1.Pod
+	if err := state.Get(context.Background(), event.Key, &pod); err != nil {
+		return err
+	}
+	allowed, limit := allowedTo(&pod), serverLimit(&pod)
+	if limit > 0 && allowed > 0 && residentOf(allowed) > limit {
+		return fmt.Errorf("it takes %d of %d, and is killed", residentOf(allowed), limit)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package lives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/kit/sim"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+func squat() search.Step {
+	return search.Step{Name: "somebody takes a name", Do: func(ctx context.Context, cluster client.Client) error {
+		return cluster.Create(ctx, squatter())
+	}}
+}
+
+func parameter(name, value string) search.Step {
+	return search.Step{Name: name + " is " + value, Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Parameters = map[string]v1alpha1.Setting{name: v1alpha1.Setting(value)}
+	})}
+}
+
+func restart() search.Step {
+	return search.Step{Name: "restart, please", Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Restart = "now"
+	})}
+}
+
+func enlarge(memory string) search.Step {
+	return search.Step{Name: memory + " of memory", Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		size := resource.MustParse(memory)
+		object.Spec.Resources.Memory = &size
+	})}
+}
+
+// hasNewSecret says that a Secret was replaced.
+func hasNewSecret(name string) func(search.State) error {
+	return func(state search.State) error {
+		if slices.ContainsFunc(state.Events, func(event sim.Event) bool {
+			return event.Kind == secretKind && event.Key.Name == name && event.Type == watch.Modified
+		}) {
+			return nil
+		}
+		return errors.New(name + " is still the same")
+	}
+}
+
+func image(name string) search.Step {
+	return search.Step{Name: "image: " + name, Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Image = name
+	})}
+}
+
+func hibernate(so bool) search.Step {
+	return search.Step{Name: fmt.Sprintf("hibernated: %t", so), Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Hibernated = so
+	})}
+}
+
+// runs says which image all instances run.
+func runs(image string) func(search.State) error {
+	return func(state search.State) error {
+		scene, err := sceneOf(state)
+		if err != nil {
+			return err
+		}
+		for _, pod := range scene.view.pods.Items {
+			if pod.Spec.Containers[0].Image != image {
+				return fmt.Errorf("%s runs %s, want %s", pod.Name, pod.Spec.Containers[0].Image, image)
+			}
+		}
+		return nil
+	}
+}
+
+func scale(to int32) search.Step {
+	return search.Step{Name: fmt.Sprintf("%d instances", to), Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Instances = to
+	})}
+}
+
+func reclaim(how v1alpha1.Reclaim) search.Step {
+	return search.Step{Name: "reclaim: " + string(how), Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Storage.Reclaim = how
+	})}
+}
+
+func pause(so bool) search.Step {
+	return search.Step{Name: fmt.Sprintf("paused: %t", so), Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Paused = so
+	})}
+}
+
+func grow(size string) search.Step {
+	return search.Step{Name: "volumes of " + size, Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Storage.Size = resource.MustParse(size)
+	})}
+}
+
+func switchTo(instance string) search.Step {
+	return search.Step{Name: instance + " shall be the primary", Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, database.AnnotationSwitchover, instance)
+	})}
+}
+
+// upgrade has another version of a program start, whose pods are made of another image.
+func upgrade(program string) search.Step {
+	version := client.ObjectKey{Namespace: home, Name: versionName}
+	return search.Step{Name: "another version is installed", Restarts: []string{program},
+		Do: change(version, func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func(chosen *corev1.ConfigMap) {
+			chosen.Data["version"] = "2"
+		})}
+}
+
+func drop() search.Step {
+	return search.Step{Name: "the database is deleted", Do: func(ctx context.Context, cluster client.Client) error {
+		object := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: Cities.Name}}
+		return client.IgnoreNotFound(cluster.Delete(ctx, object))
+	}}
+}
+
+func endPodOf(instance string) search.Step {
+	name := database.PodName(instance)
+	return search.Step{Name: "the pod " + name + " is deleted", Do: remove(&corev1.Pod{}, name)}
+}
+
+func remove(object client.Object, name string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, cluster client.Client) error {
+		fresh := object.DeepCopyObject().(client.Object)
+		fresh.SetNamespace(space)
+		fresh.SetName(name)
+		return client.IgnoreNotFound(cluster.Delete(ctx, fresh))
+	}
+}
+
+// loseNodeOf takes the power from a node. It is not known to be lost before some minutes have passed.
+func loseNodeOf(number int) search.Step {
+	name := fmt.Sprintf("node%d", number)
+	return search.Step{Name: name + " loses its power", Do: func(ctx context.Context, cluster client.Client) error {
+		var node corev1.Node
+		if err := cluster.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, away, "yes")
+		if err := cluster.Update(ctx, &node); err != nil {
+			return err
+		}
+		node.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+			LastTransitionTime: metav1.NewTime(search.Now(ctx)),
+		}}
+		return cluster.Status().Update(ctx, &node)
+	}}
+}
+
+func bringBack(number int) func(context.Context, client.Client) error {
+	return func(ctx context.Context, cluster client.Client) error {
+		var node corev1.Node
+		if err := cluster.Get(ctx, client.ObjectKey{Name: fmt.Sprintf("node%d", number)}, &node); err != nil {
+			return err
+		}
+		delete(node.Annotations, away)
+		if err := cluster.Update(ctx, &node); err != nil {
+			return err
+		}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		return cluster.Status().Update(ctx, &node)
+	}
+}
+
+func loseClaimOf(instance string) search.Step {
+	return search.Step{Name: "the claim and the pod of " + instance + " are deleted",
+		Do: func(ctx context.Context, cluster client.Client) error {
+			if err := remove(&corev1.PersistentVolumeClaim{}, instance)(ctx, cluster); err != nil {
+				return err
+			}
+			return remove(&corev1.Pod{}, database.PodName(instance))(ctx, cluster)
+		}}
+}
+
+// handOver says of claims that were kept that they belong to the database that there is now.
+func handOver() search.Step {
+	return search.Step{Name: "its old claims are handed over", Do: func(ctx context.Context, cluster client.Client) error {
+		object, err := databaseOf(cluster)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		for _, name := range upTo(3) {
+			key := client.ObjectKey{Namespace: space, Name: name}
+			adopt := change(key, func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
+				func(claim *corev1.PersistentVolumeClaim) {
+					metav1.SetMetaDataAnnotation(&claim.ObjectMeta, database.AnnotationOwner, string(object.UID))
+				})
+			if err := adopt(ctx, cluster); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// spoil takes labels and a selector from children, and a child altogether.
+func spoil() search.Step {
+	service := func() *corev1.Service { return &corev1.Service{} }
+	return search.Step{Name: "somebody spoils children", Do: func(ctx context.Context, cluster client.Client) error {
+		for _, each := range []func(context.Context, client.Client) error{
+			change(client.ObjectKey{Namespace: space, Name: "cities-ro"}, service, func(object *corev1.Service) {
+				object.Spec.Selector = map[string]string{"app": "another"}
+				object.Labels = nil
+			}),
+			remove(&corev1.Service{}, "cities-pods"),
+		} {
+			if err := each(ctx, cluster); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// loseLease takes the lease away, finalizer and all.
+func loseLease() search.Step {
+	return search.Step{Name: "the lease is deleted by force", Do: func(ctx context.Context, cluster client.Client) error {
+		return forceAway(ctx, cluster, database.LeaseName(Cities.Name))
+	}}
+}
+
+func isPrimary(instance string) func(search.State) error {
+	return func(state search.State) error {
+		scene, err := sceneOf(state)
+		switch {
+		case err != nil:
+			return err
+		case scene.holder.Name != instance:
+			return fmt.Errorf("the primary is %s, want %s", scene.holder.Name, instance)
+		case scene.database.Annotations[database.AnnotationSwitchover] != "":
+			return errors.New("the request is still there")
+		}
+		return nil
+	}
+}
+
+// isStuck says that nothing was built around a name that is taken, and that it is said.
+func isStuck(state search.State) error {
+	found, err := databaseOf(state)
+	if err != nil {
+		return err
+	}
+	scene, err := sceneOf(state)
+	if err == nil && (condition.IsTrue(found.Status.Conditions, condition.Ready) || len(scene.view.sets.Items) > 0) {
+		return fmt.Errorf("it is built: %s", told(found.Status.Conditions))
+	}
+	return err
+}
+
+func isStalled(state search.State) error {
+	found, err := databaseOf(state)
+	if err != nil {
+		return err
+	}
+	if condition.IsTrue(found.Status.Conditions, condition.Ready) {
+		return fmt.Errorf("it says that it is ready: %s", told(found.Status.Conditions))
+	}
+	scene, err := sceneOf(state)
+	if err == nil && scene.record.Term > 0 {
+		return errors.New("there is a lease again")
+	}
+	return err
+}
+
+func hasParameter(name, value string) func(search.State) error {
+	return func(state search.State) error {
+		for _, parameter := range settingsOf(context.Background(), state).Parameters {
+			if parameter == (wire.Parameter{Name: name, Value: value}) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is not %s", name, value)
+	}
+}
+
+func hasSize(size string) func(search.State) error {
+	return func(state search.State) error {
+		scene, err := sceneOf(state)
+		if err != nil {
+			return err
+		}
+		wanted := resource.MustParse(size)
+		for _, name := range scene.settings.Instances {
+			claim := scene.view.claim(name)
+			if claim == nil || claim.Status.Capacity.Storage().Cmp(wanted) != 0 {
+				return fmt.Errorf("the volume of %s has another size than %s", name, size)
+			}
+		}
+		return nil
+	}
+}
