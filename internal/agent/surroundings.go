@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,6 +120,21 @@ func (s *surroundings) readSlice(ctx context.Context) (slice, error) {
 		return slice{}, err
 	}
 	return decodeSlice(body)
+}
+
+// watch tells that the write address has changed, until the context ends. It does not tell what it is now: a consistent
+// read shows that, and a watch may lag. A watch that cannot be kept tells so each time that it is lost.
+func (s *surroundings) watch(ctx context.Context) {
+	folder, _ := path.Split(s.slicePath())
+	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + s.name}}
+	s.server.Watch(ctx, call.Watch{
+		Path: strings.TrimSuffix(folder, "/") + "?" + query.Encode(),
+		Each: func(call.Frame) (time.Duration, error) {
+			s.tell(tenure.RouteTouched{})
+			return 0, nil
+		},
+		Lost: func(error) { s.tell(tenure.RouteTouched{}) },
+	})
 }
 
 // ReadRoute implements tenure.Surroundings.

@@ -47,9 +47,11 @@ type tenancy struct {
 	guard  *guard
 	leases *leases
 	peers  *peers
-	events chan tenure.Event
-	tell   func(tenure.Event)
-	wake   chan struct{} // Asks the loop of package tenure for a pass.
+	// surroundings are where others find this instance.
+	surroundings *surroundings
+	events       chan tenure.Event
+	tell         func(tenure.Event)
+	wake         chan struct{} // Asks the loop of package tenure for a pass.
 }
 
 // room is for events that have happened during one pass. Whoever has another one waits.
@@ -105,14 +107,14 @@ func (w *tenancy) ports(life context.Context, at seat, log logr.Logger) (tenure.
 		Server: api, Namespace: at.Namespace, Name: child(at.owner, "primary"),
 		Annotation: wire.AnnotationRecord, Duration: defaultDuration, Now: time.Now,
 	}}
+	w.surroundings = &surroundings{
+		server: api, namespace: at.Namespace, pod: at.Pod, podUID: at.PodUID, name: at.route, tell: tell, log: log,
+		may: func(term int64) bool { return w.tenure.Leads(term) },
+	}
 	return tenure.Ports{
 		Clock: w.clock, Leases: w.leases, Peers: w.peers, Volume: volume{at.Volume}, Watchdog: w.guard,
-		Surroundings: &surroundings{
-			server: api, namespace: at.Namespace, pod: at.Pod, podUID: at.PodUID,
-			name: at.route, tell: tell, log: log,
-			may: func(term int64) bool { return w.tenure.Leads(term) },
-		},
-		Wishes: at.wishes, Server: dated{at.body, at.looked, w.clock},
+		Surroundings: w.surroundings,
+		Wishes:       at.wishes, Server: dated{at.body, at.looked, w.clock},
 	}, nil
 }
 
@@ -130,6 +132,7 @@ func (w *tenancy) run(life context.Context, told <-chan struct{}) error {
 	life, end := context.WithCancel(life)
 	defer end()
 	go w.leases.watch(life)
+	go w.surroundings.watch(life)
 	go func() {
 		for {
 			select {

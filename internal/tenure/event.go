@@ -64,6 +64,9 @@ type RouteSeen struct {
 	Term    int64
 }
 
+// RouteTouched says that the write address may be another one than was seen last. What it is now, a read shows.
+type RouteTouched struct{}
+
 // Labelled is the end of an attempt to label the pod.
 type Labelled struct {
 	Done bool
@@ -118,11 +121,15 @@ func (e SwitchoverAsked) Apply(state *State, _ wire.Member, _ Instant) {
 
 // Apply implements Event.
 func (e RouteSeen) Apply(state *State, _ wire.Member, now Instant) {
-	tried := state.Memory.Route.Tried
+	before := state.Memory.Route
 	state.Memory.Route = Route{
-		Known: e.Known, Absent: e.Absent, Address: e.Address, Term: e.Term, Tried: tried, Seen: now,
+		Known: e.Known, Absent: e.Absent, Address: e.Address, Term: e.Term, Seen: now,
+		Tried: before.Tried, Touched: before.Touched,
 	}
 }
+
+// Apply implements Event. What is under way may have been answered before the change: only the next look counts as one.
+func (RouteTouched) Apply(state *State, _ wire.Member, _ Instant) { state.Memory.Route.Touched = true }
 
 // Apply implements Event.
 func (e Labelled) Apply(state *State, _ wire.Member, _ Instant) {

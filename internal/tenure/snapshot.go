@@ -183,7 +183,12 @@ type Route struct {
 	// Writing says that a read or write of it is under way, and Tried when the last one began.
 	Writing bool    `json:"writing,omitempty"`
 	Tried   Instant `json:"tried,omitempty"`
+	// Touched says that somebody may have changed it since the last one began.
+	Touched bool `json:"touched,omitempty"`
 }
+
+// Begin notes that a read or write of it begins.
+func (r *Route) Begin(now Instant) { r.Writing, r.Tried, r.Touched = true, now, false }
 
 // Labels are the labels of the own pod, by which the read address finds it.
 type Labels struct {

@@ -1,10 +1,7 @@
 package lease
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -69,68 +66,22 @@ type Event struct {
 	Problem error
 }
 
-// Pauses before a watch begins again.
-const (
-	shortestPause = 200 * time.Millisecond
-	longestPause  = 5 * time.Second
-)
-
 // Watch tells of the lease as it is and of each change, until the context ends. When the connection is lost it begins
 // again, and tells of the lease anew: what changed in between is not told step by step. A connection that says nothing
 // for half the duration of the lease counts as lost: a holder would have renewed it by then, and whoever takes the
 // silence of a dead connection for that of the holder waits twice as long for its end.
 func (c *Client) Watch(ctx context.Context, tell func(Event)) {
-	for pause := shortestPause; ; {
-		began := time.Now()
-		err := c.watch(ctx, tell)
-		if ctx.Err() != nil {
-			return
-		}
-		tell(Event{Problem: err})
-		if time.Since(began) > longestPause {
-			pause = shortestPause
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-			pause = min(2*pause, longestPause)
-		}
-	}
-}
-
-var errSilent = errors.New("it says nothing any more")
-
-// watch is one watch to its end.
-func (c *Client) watch(ctx context.Context, tell func(Event)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silence := time.AfterFunc(c.Duration/2, func() { cancel(errSilent) })
-	defer silence.Stop()
 	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + c.Name}}
-	body, err := c.Server.Stream(ctx, call.Request{Method: http.MethodGet, Path: c.folder() + "?" + query.Encode()})
-	if err != nil {
-		return fmt.Errorf("watch lease %s: %w", c.Name, err)
-	}
-	defer func() { _ = body.Close() }()
-	for decoder := json.NewDecoder(body); ; {
-		var frame struct {
-			Type   string          `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		if err := decoder.Decode(&frame); err != nil {
-			return fmt.Errorf("watch lease %s: %w", c.Name, cmp.Or(context.Cause(ctx), err))
-		}
-		switch frame.Type {
-		case "ADDED", "MODIFIED", "DELETED":
+	c.Server.Watch(ctx, call.Watch{
+		Path: c.folder() + "?" + query.Encode(), Silence: c.Duration / 2,
+		Each: func(frame call.Frame) (time.Duration, error) {
 			seen, err := decode(frame.Object, c.Annotation)
 			if err != nil {
-				return fmt.Errorf("watch lease %s: %w", c.Name, err)
+				return 0, err
 			}
-			silence.Reset(max(c.Duration, seen.Duration) / 2)
 			tell(Event{Lease: seen, Deleted: frame.Type == "DELETED"})
-		case "ERROR":
-			return fmt.Errorf("watch lease %s: %w", c.Name, errors.New(string(frame.Object)))
-		}
-	}
+			return max(c.Duration, seen.Duration) / 2, nil
+		},
+		Lost: func(err error) { tell(Event{Problem: fmt.Errorf("watch lease %s: %w", c.Name, err)}) },
+	})
 }

@@ -219,10 +219,10 @@ func (w *World) befall(fault Fault) {
 	case FaultRoute, FaultRouteGone:
 		w.note(-1, "FAULT somebody changes the write address: %s", fault.Kind)
 		w.api.route.address, w.api.route.term = "", 0
-		w.api.route.version++
 		if fault.Kind == FaultRouteGone {
 			w.api.route.gone = w.now + fault.For
 		}
+		w.api.routeChanged()
 	case FaultWatchDead:
 		n.watchDead = w.now + fault.For
 	case FaultTerminate:

@@ -76,6 +76,24 @@ func (s *apiServer) tell(n *node) {
 	})
 }
 
+// routeChanged tells everybody whose watch lives that the write address is another one by now.
+func (s *apiServer) routeChanged() {
+	s.route.version++
+	for _, n := range s.w.nodes {
+		life := n.life
+		s.w.after(s.w.between(2*time.Millisecond, 60*time.Millisecond), func() {
+			switch {
+			case n.life != life || n.agent == nil:
+			case s.reaches(n) && s.w.now >= n.watchDead:
+				n.agent.take(tenure.RouteTouched{})
+			case !n.watchBroken:
+				n.watchBroken = true
+				s.rewatch(n, life)
+			}
+		})
+	}
+}
+
 func (s *apiServer) rewatch(n *node, life int) {
 	s.w.after(s.w.between(300*time.Millisecond, 2*time.Second), func() {
 		if n.life != life || n.agent == nil {
@@ -86,6 +104,7 @@ func (s *apiServer) rewatch(n *node, life int) {
 			return
 		}
 		n.watchBroken = false
+		n.agent.take(tenure.RouteTouched{})
 		if len(s.before) > 0 {
 			n.agent.take(tenure.LeaseWatched{View: s.before[s.w.random.IntN(len(s.before))]})
 		}

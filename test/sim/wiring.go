@@ -213,7 +213,7 @@ func (p routePort) WriteRoute(address string, term int64) {
 			}
 			w.truth.routed(n, term)
 			w.api.route.address, w.api.route.term = address, term
-			w.api.route.version++
+			w.api.routeChanged()
 			p.a.take(tenure.RouteSeen{Known: true, Address: address, Term: term})
 		})
 	})

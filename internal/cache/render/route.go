@@ -110,7 +110,7 @@ func AgentRules(design cache.Design) []rbacv1.PolicyRule {
 	slices.Sort(pods) // Who is leaving changes nothing.
 	rules := []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", []string{cache.LeaseName(design.Name)}, "get", "list", "watch", "update"),
-		rule("discovery.k8s.io", "endpointslices", []string{cache.WriteName(design.Name)}, "get", "update"),
+		rule("discovery.k8s.io", "endpointslices", []string{cache.WriteName(design.Name)}, "get", "watch", "update"),
 		rule(v1alpha1.GroupVersion.Group, "geocaches", []string{design.Name}, "get"),
 	}
 	if len(pods) > 0 {

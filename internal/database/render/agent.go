@@ -30,7 +30,7 @@ func AgentRules(design database.Design) []rbacv1.PolicyRule {
 	}
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", []string{database.LeaseName(design.Name)}, "get", "list", "watch", "update"),
-		rule("discovery.k8s.io", "endpointslices", []string{database.WriteName(design.Name)}, "get", "update"),
+		rule("discovery.k8s.io", "endpointslices", []string{database.WriteName(design.Name)}, "get", "watch", "update"),
 		rule("", "pods", pods, "get", "patch"),
 		rule(v1alpha1.GroupVersion.Group, "geodatabases", []string{design.Name}, "get"),
 	}

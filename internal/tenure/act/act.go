@@ -95,10 +95,10 @@ func (a *Actor) show(action tenure.Action, state *tenure.State) error {
 	now := a.Ports.Clock.Now()
 	switch action := action.(type) {
 	case tenure.ReadRoute:
-		state.Memory.Route.Writing, state.Memory.Route.Tried = true, now
+		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.ReadRoute()
 	case tenure.WriteRoute:
-		state.Memory.Route.Writing, state.Memory.Route.Tried = true, now
+		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.WriteRoute(action.Address, action.Term)
 	case tenure.WriteLabels:
 		state.Memory.Labels.Writing, state.Memory.Labels.Tried = true, now

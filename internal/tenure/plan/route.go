@@ -11,10 +11,11 @@ import (
 
 // Times of the write address.
 const (
-	// routeLasts is how long the holder believes that the write address is as it has written it: nobody else shall
-	// change it, and somebody may. routeSpread spreads the looks of many databases.
-	routeLasts  = 10 * time.Second
-	routeSpread = 2 * time.Second
+	// routeLasts is how long the holder believes without a look that the write address is as it has written it. A watch
+	// tells when somebody has changed it; this is for a watch that says nothing and should. routeSpread spreads the looks of
+	// many databases.
+	routeLasts  = 10 * time.Minute
+	routeSpread = 2 * time.Minute
 )
 
 // routeWrites makes the write address lead here once applications are let in, and again when somebody has changed,
@@ -29,6 +30,8 @@ func routeWrites(d *draft) bool {
 	case route.Writing:
 	case route.Known && (route.Absent || route.Term > d.Standing.Term):
 		d.lookAtTheRouteAgain(d.Policy.Renew)
+	case route.Known && route.Address == d.Address && route.Term == d.Standing.Term && route.Touched:
+		d.lookAtTheRouteAgain(d.Policy.Renew / 4)
 	case route.Known && route.Address == d.Address && route.Term == d.Standing.Term:
 		d.lookAtTheRouteAgain(routeLasts + d.spread())
 	case route.Known || !d.recently(route.Tried, d.Policy.Renew/4):
