@@ -31,6 +31,9 @@ type Stored struct {
 	// NextRecord is a record that this instance has begun to write as the holder. Until the lease shows which of the two
 	// it has, both count.
 	NextRecord *wire.LeaseRecord `json:"nextRecord,omitempty"`
+	// NextVersion is the version of the lease that this write demands: as long as the lease has it, the write may still
+	// be done, whatever has become of the agent that began it (E5).
+	NextVersion string `json:"nextVersion,omitempty"`
 	// Fence says that this copy takes nothing from a primary until the lease has another version than this.
 	Fence *Fence `json:"fence,omitempty"`
 	// Promise is a promise to the holder not to answer and not to stand.

@@ -21,10 +21,11 @@ const (
 	PointFence   PointKind = "fence"
 	PointBefore  PointKind = "before"
 	PointAfter   PointKind = "after"
-	// PointTake is a write that takes the lease, PointTransfer one that gives it away, PointAnswer the moment right after
-	// the answer to a ballot.
+	// PointTake is a write that takes the lease, PointTransfer one that gives it away, PointRecord one that changes its
+	// record, PointAnswer the moment right after the answer to a ballot.
 	PointTake     PointKind = "take"
 	PointTransfer PointKind = "transfer"
+	PointRecord   PointKind = "record"
 	PointAnswer   PointKind = "answer"
 	// PointTime is a moment, not a place.
 	PointTime PointKind = ""
@@ -46,7 +47,9 @@ const (
 	FaultNotApplied FaultKind = "unknown-not-applied"
 	FaultLate       FaultKind = "late"
 	FaultAppliedCut FaultKind = "applied-then-cut"
-	FaultLost       FaultKind = "lost"
+	// FaultForgotten is a write that is done late, of an agent that ends at once and is cut off after its first read.
+	FaultForgotten FaultKind = "late-and-restarted"
+	FaultLost      FaultKind = "lost"
 	FaultReplyLost  FaultKind = "reply-lost"
 	FaultTwice      FaultKind = "twice"
 	FaultFails      FaultKind = "fails"

@@ -21,6 +21,8 @@ type apiServer struct {
 	version int
 	away    bool
 	cutFrom []bool // cutFrom[i]: agent i does not reach it.
+	// cutNext[i] is for how long agent i does not reach it once it has read the lease, 0 if it does.
+	cutNext map[int]time.Duration
 	route   struct {
 		address string
 		term    int64
@@ -143,10 +145,22 @@ func (s *apiServer) read(n *node, fault *Fault, end func(tenure.View, error)) {
 		}
 		s.w.after(wait, func() {
 			if s.reaches(n) {
+				s.cutAfterRead(n)
 				finish(view, nil)
 			}
 		})
 	})
+}
+
+func (s *apiServer) cutAfterRead(n *node) {
+	lasting := s.cutNext[n.index]
+	if lasting == 0 {
+		return
+	}
+	s.w.note(n.index, "FAULT cut from the API server for %s", lasting)
+	delete(s.cutNext, n.index)
+	s.cutFrom[n.index] = true
+	s.w.after(lasting, func() { s.cutFrom[n.index] = false })
 }
 
 // write is a conditional write.
@@ -175,6 +189,10 @@ func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(te
 		case kind == FaultLate:
 			s.w.after(fault.For, func() { s.apply(n, write) })
 			unsure()
+		case kind == FaultForgotten:
+			s.w.after(fault.For, func() { s.apply(n, write) })
+			s.cutNext[n.index] = fault.For
+			s.w.strike(n, &Fault{Kind: FaultCrash})
 		case kind == FaultAppliedCut:
 			s.apply(n, write)
 			s.cutFrom[n.index] = true

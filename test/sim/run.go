@@ -88,7 +88,7 @@ func newWorld(c Case, tell bool) *World {
 	w.blind = flawOf(c.Bug).Blind
 	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},
 		answered: map[string][]wire.Member{}, fencedAt: map[int]tenure.Fence{}}
-	w.api = &apiServer{w: w, version: 990, cutFrom: make([]bool, c.Nodes)}
+	w.api = &apiServer{w: w, version: 990, cutFrom: make([]bool, c.Nodes), cutNext: map[int]time.Duration{}}
 	w.cut = make([][]bool, c.Nodes)
 	for index := range c.Nodes {
 		w.cut[index] = make([]bool, c.Nodes)

@@ -15,7 +15,9 @@ var singles = map[PointKind][]Fault{
 	PointMessage: {{Kind: FaultLost}, {Kind: FaultReplyLost}, {Kind: FaultLate, For: 900 * time.Millisecond},
 		{Kind: FaultLate, For: 6 * time.Second}, {Kind: FaultTwice, For: 4 * time.Second}},
 	PointStore:    {{Kind: FaultFails}},
-	PointTransfer: {{Kind: FaultApplied}, {Kind: FaultAppliedCut, For: 6 * time.Second}},
+	PointTransfer: {{Kind: FaultApplied}, {Kind: FaultAppliedCut, For: 6 * time.Second},
+		{Kind: FaultForgotten, For: 12 * time.Second}},
+	PointRecord: {{Kind: FaultForgotten, For: 12 * time.Second}},
 	PointTake: {{Kind: FaultAppliedCut, For: 6 * time.Second}, {Kind: FaultLate, For: 3 * time.Second},
 		{Kind: FaultLate, For: 7 * time.Second}},
 	PointAnswer: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 2 * time.Second},
@@ -28,7 +30,7 @@ var singles = map[PointKind][]Fault{
 }
 
 var pointKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
-	PointTake, PointTransfer, PointAnswer}
+	PointTake, PointTransfer, PointRecord, PointAnswer}
 
 // Singles are the cases of a scenario with one more fault, at every place that an undisturbed run of it has.
 func Singles(s Scenario) []Case {
@@ -132,7 +134,7 @@ func Swarm(seed uint64) Case {
 		fault.Point, fault.Node = kind, random.IntN(c.Nodes)
 		fault.Ordinal = random.IntN(map[PointKind]int{
 			PointRead: 15, PointWrite: 40, PointMessage: 60, PointStore: 30, PointFence: 4, PointBefore: 150,
-			PointAfter: 150, PointTake: 3, PointTransfer: 3, PointAnswer: 4,
+			PointAfter: 150, PointTake: 3, PointTransfer: 3, PointRecord: 6, PointAnswer: 4,
 		}[kind])
 		if fault.For > 0 {
 			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))

@@ -66,6 +66,29 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// TestForgottenWrites is about an agent that ends with a write of the lease under way, which is done long after the next
+// life of that agent has read the lease without it, and leads by promises (E5).
+func TestForgottenWrites(t *testing.T) {
+	runs := 0
+	for _, s := range sim.Scenarios() {
+		s.Seed, s.Budget = 1, 150*time.Second
+		for _, c := range sim.Singles(s) {
+			if c.Faults[len(c.Faults)-1].Kind != sim.FaultForgotten {
+				continue
+			}
+			runs++
+			if out := sim.Run(c, false); len(out.Problems) > 0 {
+				report(t, c, out)
+				return
+			}
+		}
+	}
+	if runs < 100 {
+		t.Errorf("only %d schedules: this shows nothing", runs)
+	}
+	t.Logf("%d schedules", runs)
+}
+
 func TestSingleFaults(t *testing.T) {
 	for _, s := range sim.Scenarios() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {

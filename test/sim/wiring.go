@@ -81,7 +81,9 @@ func (p leasePort) Read(began tenure.Instant) {
 func (p leasePort) Write(write tenure.Write) {
 	p.a.boundary(func() {
 		fault := p.a.point(PointWrite)
-		special := map[tenure.WriteKind]PointKind{tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer}
+		special := map[tenure.WriteKind]PointKind{
+			tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer, tenure.WriteRecord: PointRecord,
+		}
 		if kind := special[write.Kind]; kind != "" {
 			if of := p.a.point(kind); of != nil {
 				fault = of

@@ -46,7 +46,7 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 	// Whoever writes a lost lease anew changes neither holder nor members nor quorum.
 	if changes && kind != tenure.WriteSucceed {
 		d.store("both records count until the lease shows which", func(stored *tenure.Stored) {
-			stored.NextRecord = &record
+			stored.NextRecord, stored.NextVersion = &record, d.Lease.Version
 			if stored.LastRecord == nil {
 				stored.LastRecord = &record
 			}

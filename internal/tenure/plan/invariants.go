@@ -21,6 +21,7 @@ var invariants = []struct {
 	{"C3", leadOnlyByRight},
 	{"E1", takeOnlyTheVersionOfTheBallot},
 	{"E4", takeOnlyWithAnswers},
+	{"E5", forgetNoWriteInDoubt},
 	{"F1", answerOnlyFenced},
 	{"F2", liftOnlyByAConsistentRead},
 	{"F3", followNobodyBehindAFence},
@@ -74,6 +75,17 @@ func asSetting(setting tenure.Setting) quorum.Setting {
 		result.Names = append(result.Names, member.String())
 	}
 	return result
+}
+
+func forgetNoWriteInDoubt(m moment, action tenure.Action) string {
+	store, ok := action.(tenure.Store)
+	if !ok || m.stored.NextRecord == nil || store.Stored.NextRecord != nil {
+		return ""
+	}
+	if m.Lease.Version == m.stored.NextVersion && m.Right.Term != m.Lease.Term {
+		return "the lease has the version that a write demands, which may still be done"
+	}
+	return ""
 }
 
 func keepTheQuorum(m moment, action tenure.Action) string {

@@ -51,6 +51,14 @@ func TestInvariantsBite(t *testing.T) {
 		"W is raised before the server waits for more": {
 			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.W = 3 }), "Q1",
 		},
+		"a write of another life is forgotten while it may still be done": {
+			"holder", func(s *tenure.Snapshot) {
+				s.Stored.NextRecord, s.Stored.NextVersion, s.Right = s.Lease.Record, s.Lease.Version, tenure.Right{}
+			}, func() tenure.Action {
+				snapshot, _ := begin("holder")
+				return tenure.Store{Stored: snapshot.Stored}
+			}(), "E5",
+		},
 		"a take-over lowers W": {
 			"replica", voted, writing(tenure.WriteTake, a, func(r *wire.LeaseRecord) { next(r); r.W = 1 }), "Q2",
 		},

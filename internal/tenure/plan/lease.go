@@ -147,8 +147,8 @@ func learnFromTheLease(d *draft) bool {
 		(last == nil || !reflect.DeepEqual(*last, *lease.Record)) {
 		want.LastRecord = lease.Record
 	}
-	if want.NextRecord != nil && len(d.Doubts) == 0 && d.Write == nil && (lease.Read > 0 || d.ours()) {
-		want.NextRecord = nil
+	if want.NextRecord != nil && d.nothingInDoubt() {
+		want.NextRecord, want.NextVersion = nil, ""
 	}
 	if want.Promise != nil && !d.promised() {
 		want.Promise = nil
@@ -167,6 +167,16 @@ func learnFromTheLease(d *draft) bool {
 		})
 	}
 	return false
+}
+
+// nothingInDoubt says that no write of this agent, nor of one that lived here before, can still be done: the lease has
+// another version than they demanded, for sure, or an own write has given it the present one (E5).
+func (d *draft) nothingInDoubt() bool {
+	if len(d.Doubts) > 0 || d.Write != nil {
+		return false
+	}
+	another := d.Stored.NextVersion != "" && d.Stored.NextVersion != d.Lease.Version
+	return d.ours() || d.Lease.Read > 0 && another
 }
 
 // passed says that nothing can come any more of the ballot that a fence is about: its lease has had a newer version.
