@@ -46,12 +46,14 @@ type Replication struct {
 
 // Sender is one session that sends the log.
 type Sender struct {
-	PID      int         `json:"pid"`
-	Member   wire.Member `json:"member"`
-	Stream   bool        `json:"stream,omitempty"`
-	Flushed  uint64      `json:"flushed,omitempty"`
-	Priority int         `json:"priority,omitempty"`
-	Began    time.Time   `json:"began,omitzero"`
+	PID    int         `json:"pid"`
+	Member wire.Member `json:"member"`
+	// Joining says that this copy has no place here yet, and does not count (B2).
+	Joining  bool      `json:"joining,omitempty"`
+	Stream   bool      `json:"stream,omitempty"`
+	Flushed  uint64    `json:"flushed,omitempty"`
+	Priority int       `json:"priority,omitempty"`
+	Began    time.Time `json:"began,omitzero"`
 }
 
 // Near is how many bytes a replica may lack and still count as near.

@@ -199,10 +199,16 @@ func (m *Memory) Settle(self wire.Member) {
 	m.settle(self, over)
 }
 
-// settle grants the right of the earliest write in doubt that the lease shows: its deadline is the earliest.
+// settle grants the right of the earliest write in doubt that the lease shows: its deadline is the earliest. A lease does
+// not show a renewal: somebody else may have given it its present version, and what never arrived gives no right (C1).
 func (m *Memory) settle(self wire.Member, over []Write) {
 	for _, doubt := range over {
-		if m.Lease.Exists && m.Lease.Holder == doubt.Holder && m.Lease.Term == doubt.Record.Term {
+		shown := m.Lease.Exists && m.Lease.Holder == doubt.Holder && m.Lease.Term == doubt.Record.Term
+		if doubt.Kind == WriteRecord || doubt.Kind == WriteRenew {
+			shown = shown && doubt.Kind == WriteRecord && m.Lease.Record != nil &&
+				m.Lease.Record.Revision == doubt.Record.Revision
+		}
+		if shown {
 			m.grant(self, doubt)
 			return
 		}

@@ -54,11 +54,11 @@ func TestAWriteInDoubt(t *testing.T) {
 		"a read shows the version of before: it may still be done": {
 			func(m *tenure.Memory) { m.ReadDone(view("700", a, 3), 5*second, 5*second) }, 0, 1,
 		},
-		"a read shows that it was done": {
-			func(m *tenure.Memory) { m.ReadDone(view("701", a, 3), 5*second, 5*second) }, 2 * second, 0,
+		"C1: a read shows another version, and not whose write that was": {
+			func(m *tenure.Memory) { m.ReadDone(view("701", a, 3), 5*second, 5*second) }, 0, 0,
 		},
-		"a watch shows that it was done": {
-			func(m *tenure.Memory) { m.Watched(view("701", a, 3), 5*second) }, 2 * second, 0,
+		"C1: a watch shows another version, and not whose write that was": {
+			func(m *tenure.Memory) { m.Watched(view("701", a, 3), 5*second) }, 0, 0,
 		},
 		"somebody else has the lease": {
 			func(m *tenure.Memory) { m.ReadDone(view("701", b, 4), 5*second, 5*second) }, 0, 0,
@@ -81,6 +81,26 @@ func TestAWriteInDoubt(t *testing.T) {
 				t.Errorf("right %+v, doubts %d", memory.Right, len(memory.Doubts))
 			}
 		})
+	}
+}
+
+func TestARecordInDoubtThatTheLeaseShowsGivesTheRight(t *testing.T) {
+	for revision, want := range map[int64]tenure.Instant{9: 2 * second, 8: 0} {
+		var memory tenure.Memory
+		memory.ReadDone(view("700", a, 3), 1*second, 1*second)
+		write := renewal("700", 2*second)
+		write.Kind, write.Record.Revision = tenure.WriteRecord, 9
+		memory.WriteBegun(write)
+		memory.WriteEnded(a, tenure.WriteUnknown, tenure.View{}, 4*second)
+		seen := view("701", a, 3)
+		shown := record(3)
+		shown.Revision = revision
+		seen.Record = &shown
+		memory.ReadDone(seen, 5*second, 5*second)
+		memory.Settle(a)
+		if memory.Right.Renewed != want {
+			t.Errorf("revision %d: the right is %+v", revision, memory.Right)
+		}
 	}
 }
 

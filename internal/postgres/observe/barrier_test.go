@@ -86,3 +86,18 @@ func TestAQuorumIsTold(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 }
+
+// B2: a copy that joins does not count under the name of the member that it becomes, and holds nothing up.
+func TestAJoiningCopyDoesNotCount(t *testing.T) {
+	var b observe.Barrier
+	setting := tenure.Setting{K: 1, Names: []wire.Member{two, three}}
+	joining := began(9, three, 0, 0)
+	joining.Joining = true
+	var got postgres.Quorum
+	for range 3 {
+		got = look(&b, setting, 2, senders(began(7, two, 3, 1), joining))
+	}
+	if got.Setting == nil || len(got.Replace) > 0 {
+		t.Errorf("it is waited for: %+v", got)
+	}
+}

@@ -251,7 +251,7 @@ func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
 	quorum := postgres.Quorum{Checkpoint: b.checkpoint}
 	wished := true
 	for _, sender := range seen.Senders {
-		counts := setting.K > 0 && slices.Contains(setting.Names, sender.Member)
+		counts := setting.K > 0 && !sender.Joining && slices.Contains(setting.Names, sender.Member)
 		if counts && !b.before.IsZero() && !sender.Began.After(b.before) {
 			quorum.Replace = append(quorum.Replace, sender.PID)
 		}

@@ -147,6 +147,17 @@ func TestUpstream(t *testing.T) {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
+	// B2: a copy without a place goes by a name that nobody waits for, and that is no longer.
+	joining := render.Upstream(render.Follow{Self: wire.Member{Name: "cities-2", Incarnation: "i2"}, Host: "h", Port: 1})
+	if !strings.Contains(joining, "application_name=cities-2+i2 ") {
+		t.Error(joining)
+	}
+	for name, want := range map[string]bool{"cities-2/i2": false, "cities-2+i2": true} {
+		member, joins := render.Streamer(name)
+		if member != (wire.Member{Name: "cities-2", Incarnation: "i2"}) || joins != want {
+			t.Errorf("%s is %v, joining %t", name, member, joins)
+		}
+	}
 	if !strings.Contains(render.Alone(), "primary_conninfo = ''\n") {
 		t.Error(render.Alone())
 	}

@@ -40,7 +40,7 @@ func StandbyNames(quorum *tenure.Setting) string {
 type Follow struct {
 	// Self is the name towards the other.
 	Self wire.Member
-	// Slot is the place that is kept there, empty if none is.
+	// Slot is the place that is kept there, empty if none is. Whoever has none does not count (B2).
 	Slot string
 	// Host is the name in its certificate, Address where it is, empty to look the name up.
 	Host, Address string
@@ -48,6 +48,27 @@ type Follow struct {
 	Runtime       string
 	// Key is the name that the key is lent under.
 	Key string
+}
+
+// name is what the other counts by. PostgreSQL counts senders and not names, so a copy that connects a second time before
+// the first connection was seen to be dead would count twice. A place has one user at a time: only who has one goes by
+// the name of a member (B2).
+func (f Follow) name() string {
+	if f.Slot == "" {
+		return f.Self.Name + joins + f.Self.Incarnation
+	}
+	return f.Self.String()
+}
+
+// joins takes the place of the stroke in the name of a member, so that it gets no longer. No name has it.
+const joins = "+"
+
+// Streamer is who goes by that name, and whether only as one that wants to become a member.
+func Streamer(name string) (member wire.Member, joining bool) {
+	if before, after, found := strings.Cut(name, joins); found {
+		return wire.Member{Name: before, Incarnation: after}, true
+	}
+	return wire.ParseMember(name), false
 }
 
 // Alone is the text of the upstream file of a server that follows nobody.
@@ -59,7 +80,7 @@ func Alone() string {
 func Upstream(follow Follow) string {
 	conninfo := []string{
 		"user=" + RoleReplication, fmt.Sprintf("port=%d", follow.Port), "host=" + follow.Host,
-		"application_name=" + follow.Self.String(), "passfile=/nonexistent",
+		"application_name=" + follow.name(), "passfile=/nonexistent",
 		"connect_timeout=3", "keepalives_idle=5", "keepalives_interval=2", "keepalives_count=3", "tcp_user_timeout=5000",
 	}
 	if follow.Address != "" {

@@ -11,7 +11,6 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
-	"meridian.dev/meridian/internal/wire"
 )
 
 // proof is what a new session has shown. A session that is open already knows what it has loaded itself, and not what
@@ -153,7 +152,8 @@ func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, erro
 		var name string
 		var flushed int64
 		err := row.Scan(&sender.PID, &name, &sender.Stream, &flushed, &sender.Priority, &sender.Began)
-		sender.Member, sender.Flushed = wire.ParseMember(name), uint64(flushed)
+		sender.Member, sender.Joining = render.Streamer(name)
+		sender.Flushed = uint64(flushed)
 		return sender, err
 	})
 	if err != nil {
