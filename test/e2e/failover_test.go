@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	failoverRuns   = flag.Int("runs", 1, "how often each fault is tried")
-	failoverFaults = flag.String("faults", "short", "short, all, or names of faults with commas between")
+	failoverRuns    = flag.Int("runs", 1, "how often each fault is tried")
+	failoverFaults  = flag.String("faults", "short", "short, all, or names of faults with commas between")
+	failoverRepairs = flag.String("repairs", "", "only repairs whose name has this in it")
 )
 
 // fault is something that goes wrong, and what may be expected then.

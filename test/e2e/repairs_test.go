@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +28,13 @@ func TestRepairs(t *testing.T) {
 		name string
 		do   func(*failover, string) (undo func())
 	}{
+		{"a volume is wiped", (*failover).wipeVolume},
 		{"a volume is lost", (*failover).loseVolume},
 		{"a node is out of service", (*failover).loseNode},
 	} {
+		if *failoverRepairs != "" && !strings.Contains(one.name, *failoverRepairs) {
+			continue
+		}
 		f.awaitWell()
 		lost := f.replica()
 		before := f.instances()
@@ -64,6 +69,12 @@ func (f *failover) replica() string {
 	}
 	f.t.Fatal("there is no replica on another node")
 	return ""
+}
+
+// wipeVolume removes the data under a running server, and leaves the volume and what the agent keeps beside the data.
+func (f *failover) wipeVolume(lost string) func() {
+	f.c.kubectl("exec", "-n", failoverSpace, lost+"-0", "-c", "database", "--", "sh", "-c", "rm -rf /var/lib/meridian/pgdata")
+	return func() {}
 }
 
 func (f *failover) loseVolume(lost string) func() {

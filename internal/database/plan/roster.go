@@ -91,6 +91,8 @@ func (d *draft) lost(instance database.Instance, name string) string {
 		return "its node is gone"
 	case node.OutOfService:
 		return "its node is out of service"
+	case name != d.Lease.Holder && wiped(instance):
+		return "its volume has lost its data"
 	case d.tooLong(node.AwaySince):
 		return "its node has been away for longer than " + d.LostAfter.String()
 	case instance.Pod != nil && instance.Claim.Bound && d.Lease.HasMember(name) && d.tooLong(instance.Pod.UnplacedSince):
@@ -98,6 +100,13 @@ func (d *draft) lost(instance database.Instance, name string) string {
 	default:
 		return ""
 	}
+}
+
+// wiped says that the agent finds its volume without the data that it has had. It makes none anew by itself, in case
+// somebody brings the data back; another instance takes its place meanwhile.
+func wiped(instance database.Instance) bool {
+	says := wire.Reason(instance.Report.Reason)
+	return instance.Report.Reachable && (says == wire.ReasonVolumeEmpty || says == wire.ReasonDataDamaged)
 }
 
 func (d *draft) tooLong(since time.Time) bool {
