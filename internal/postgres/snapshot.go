@@ -129,6 +129,10 @@ type Data struct {
 	Standby bool `json:"standby,omitempty"`
 	// End is how far the copy has come, by its log: known while no server runs.
 	End *tenure.Position `json:"end,omitempty"`
+	// Consistent is how much of the log a server must have replayed before it can let anybody in, by the control file, and
+	// Short says that this copy has less, and that no server has come so far since.
+	Consistent uint64 `json:"consistent,omitempty"`
+	Short      bool   `json:"short,omitempty"`
 	// Floors are what a replica must have at least of some parameters, by what its primary had.
 	Floors []Floor `json:"floors,omitempty"`
 	// State is PostgreSQL's own word, such as "shut down" or "in production".

@@ -5,6 +5,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/observe"
+	"meridian.dev/meridian/internal/tenure"
 )
 
 // That the log is gone which a copy needs, is true of that copy: one that takes its place is not replaced for it.
@@ -40,6 +41,31 @@ func TestWhereThePrimaryWasIsRemembered(t *testing.T) {
 		o.RememberAhead(&server)
 		if got := server.Replication.Ahead; got != look.want {
 			t.Errorf("timeline %d, told %d: ahead is %d, want %d", look.timeline, look.told, got, look.want)
+		}
+	}
+}
+
+// A copy that was rewound and did not get all of its source is short until a server has come far enough, also while one
+// tries and nobody can look at its log.
+func TestACopyThatLacksWhatMakesItWhole(t *testing.T) {
+	whole, half := &postgres.Record{}, &postgres.Record{InProgress: postgres.StepRewind}
+	at := func(lsn uint64) *tenure.Position { return &tenure.Position{Timeline: 2, LSN: lsn} }
+	var memory observe.Short
+	for number, look := range []struct {
+		record    *postgres.Record
+		end       *tenure.Position
+		reachable bool
+		want      bool
+	}{
+		{half, nil, false, false}, {whole, at(900), false, true}, {whole, nil, false, true}, {whole, at(1000), false, false},
+		{whole, at(999), false, true}, {whole, nil, true, false}, {whole, nil, false, false},
+	} {
+		s := postgres.Snapshot{
+			Volume: postgres.Volume{Record: look.record}, Data: postgres.Data{Consistent: 1000, End: look.end},
+			Server: postgres.Server{Reachable: look.reachable},
+		}
+		if memory.Look(&s); s.Data.Short != look.want {
+			t.Errorf("look %d: short is %t", number, s.Data.Short)
 		}
 	}
 }

@@ -14,5 +14,11 @@ type Ran struct{ ran }
 // Look takes the snapshot of a pass.
 func (r *Ran) Look(s *postgres.Snapshot) { r.look(s) }
 
+// Short is the memory of whether a copy lacks what makes it whole, for the tests.
+type Short struct{ short }
+
+// Look takes the snapshot of a pass.
+func (m *Short) Look(s *postgres.Snapshot) { m.short.look(s) }
+
 // RememberAhead is a look at a replica.
 func (o *Observer) RememberAhead(server *postgres.Server) { o.rememberAhead(server) }

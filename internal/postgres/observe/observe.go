@@ -35,6 +35,7 @@ type Observer struct {
 	barrier  barrier
 	leading  leading
 	end      end
+	short    short
 	places   places
 	ran      ran
 	place    end

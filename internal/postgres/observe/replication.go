@@ -64,6 +64,7 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	o.mutex.Unlock()
 	s.Promoting = s.Process.Running && promoted.start == s.Process.Start && promoted.start != ""
 	s.Data.End = o.endOf(*s)
+	o.short.look(s)
 	if s.Server.Reachable && s.Server.Replica {
 		s.Server.Replication.Place = o.placeOf(*s)
 		o.rememberAhead(&s.Server)
@@ -138,6 +139,20 @@ func (p *places) look(s *postgres.Snapshot) {
 		facts.Idle[name] = s.Now.Sub(idle[name])
 	}
 	p.idle = idle
+}
+
+// short is whether the copy lacks what makes it whole. A rewind leaves a copy that needs the log up to where its source
+// was, which may be dead before it has sent that: whoever takes such a copy for a whole one waits for ever.
+type short bool
+
+func (m *short) look(s *postgres.Snapshot) {
+	switch {
+	case s.Server.Reachable || !s.Volume.Record.Whole():
+		*m = false
+	case s.Data.End != nil:
+		*m = short(s.Data.Consistent > s.Data.End.LSN)
+	}
+	s.Data.Short = bool(*m)
 }
 
 // endOf reads the end of the log once for each end of a server or of a job that changes the copy.

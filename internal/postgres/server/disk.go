@@ -132,7 +132,7 @@ func (d *Disk) lookAtData(ctx context.Context) (postgres.Data, error) {
 		return damaged(data, err)
 	}
 	data.SystemIdentifier, data.Timeline, data.State = control.systemIdentifier, control.timeline, control.state
-	data.Floors = control.floors
+	data.Floors, data.Consistent = control.floors, control.consistent
 	d.redo.Store(control.redo)
 	d.line.Store(int64(control.timeline))
 	if _, err := os.Lstat(filepath.Join(d.Data(), standbySignal)); err == nil {
@@ -293,7 +293,7 @@ type control struct {
 	systemIdentifier string
 	timeline         int
 	state            string
-	redo             uint64
+	redo, consistent uint64
 	floors           []postgres.Floor
 }
 
@@ -345,6 +345,10 @@ func parseControl(output []byte) (control, error) {
 			read.state = value
 		case "Latest checkpoint's REDO location":
 			if read.redo, err = postgres.ParseLSN(value); err != nil {
+				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
+			}
+		case "Minimum recovery ending location":
+			if read.consistent, err = postgres.ParseLSN(value); err != nil {
 				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
 			}
 		case "Latest checkpoint's TimeLineID", "Min recovery ending loc's timeline":

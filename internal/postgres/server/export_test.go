@@ -32,6 +32,12 @@ func NewVerifier(password string) (string, error) {
 	return made.String(), err
 }
 
+// Consistent returns how much of the log a server must replay before it lets anybody in.
+func Consistent(output []byte) (uint64, error) {
+	read, err := parseControl(output)
+	return read.consistent, err
+}
+
 // ParseControl returns identifier, timeline and state.
 func ParseControl(output []byte) (identifier string, timeline int, state string, err error) {
 	read, err := parseControl(output)

@@ -91,7 +91,12 @@ Latest checkpoint's PrevTimeLineID:   2
 	if identifier != "7401234567890123456" || timeline != 3 || state != "in production" || err != nil {
 		t.Errorf("%s, %d, %s, %v", identifier, timeline, state, err)
 	}
+	const rewound = good + "Minimum recovery ending location:     1/3000060\n"
+	if consistent, err := server.Consistent([]byte(rewound)); consistent != 1<<32+0x3000060 || err != nil {
+		t.Errorf("consistent at %x, %v", consistent, err)
+	}
 	for name, output := range map[string]string{
+		"no position":      strings.Replace(rewound, "1/3000060", "x", 1),
 		"a wrong checksum": "WARNING: Calculated CRC checksum does not match value stored in file.\n" + good,
 		"a missing line":   strings.Replace(good, "Database cluster state", "Else", 1),
 		"no number":        strings.Replace(good, "       3\n", "       x\n", 1),

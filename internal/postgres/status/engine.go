@@ -93,6 +93,8 @@ func cannotLead(s postgres.Snapshot, failing string) string {
 		return s.Trouble
 	case s.Standing.Role == tenure.RoleLead && s.Data.Standby && !s.Promoting && s.Data.Timeline > s.Standing.Timeline:
 		return fmt.Sprintf("the copy is on timeline %d, and was to lead on %d", s.Data.Timeline, s.Standing.Timeline)
+	case s.Data.Short:
+		return "the copy was made to fit that of a primary that did not send it all"
 	case !s.Volume.Room.Starts() || s.Standing.Role != tenure.RoleLead && s.Volume.Room.Full(false):
 		// Others are asked first. Whoever has the lease goes on as long as its server can.
 		return "the volume is full"

@@ -136,6 +136,12 @@ func TestEngine(t *testing.T) {
 		"being rewound": {in(postgres.StepRewind), present, tenure.Engine{
 			Known: true, Data: tenure.DataChanging, Incarnation: "i1", SystemIdentifier: "7",
 		}},
+		"rewound, and its source is dead": {ours, postgres.Data{
+			Presence: postgres.DataPresent, SystemIdentifier: "7", End: end, Consistent: 10, Short: true,
+		}, tenure.Engine{
+			Known: true, Data: tenure.DataWhole, Incarnation: "i1", SystemIdentifier: "7", Flushed: end,
+			CannotLead: "the copy was made to fit that of a primary that did not send it all",
+		}},
 		"first, not told of yet": {in(postgres.StepInitialise), present, tenure.Engine{
 			Known: true, Data: tenure.DataNone, Incarnation: "i1", SystemIdentifier: "7",
 		}},
