@@ -122,6 +122,10 @@ func (d *draft) answerFenceWithoutALease(request tenure.Request) {
 		d.no(request, why)
 		return
 	}
+	if d.catchingUp() {
+		d.no(request, d.ownBallotFirst())
+		return
+	}
 	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
 	d.fence("F1: the fence is on the volume before the answer", fence)
 	reply := d.testimony()

@@ -224,6 +224,11 @@ func (d *draft) catchingUp() bool {
 		d.recently(*d.Ballot.Fencing, catchUpPatience)
 }
 
+// ownBallotFirst is what whoever asks meanwhile is told.
+func (d *draft) ownBallotFirst() string {
+	return "this instance conducts a ballot of its own, and takes the log of " + d.Standing.Upstream.Name + " for it"
+}
+
 // catchUp takes the log of the member that has most, if that does not take the lease itself. If the log does not come,
 // that member may be gone, and its answer with it: those that are left are asked anew.
 func (d *draft) catchUp(own, highest tenure.Answer, fence tenure.Fence) {
