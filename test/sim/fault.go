@@ -26,6 +26,12 @@ const (
 	PointTake     PointKind = "take"
 	PointTransfer PointKind = "transfer"
 	PointAnswer   PointKind = "answer"
+	// PointRecord is the moment right after the holder has changed the record.
+	PointRecord PointKind = "record"
+	// PointLook is a read of the write address or of what pods say, PointShow a write of the write address or of the
+	// labels of the own pod.
+	PointLook PointKind = "look"
+	PointShow PointKind = "show"
 	// PointTime is a moment, not a place.
 	PointTime PointKind = ""
 )

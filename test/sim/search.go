@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -20,18 +21,33 @@ var singles = map[PointKind][]Fault{
 		{Kind: FaultLate, For: 7 * time.Second}},
 	PointAnswer: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 2 * time.Second},
 		{Kind: FaultVolumeLost, For: time.Second}},
-	PointFence: {{Kind: FaultFails}},
+	PointRecord: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 20 * time.Second}},
+	PointLook:   {{Kind: FaultRefused}},
+	PointShow:   {{Kind: FaultRefused}, {Kind: FaultApplied}},
+	PointFence:  {{Kind: FaultFails}},
 	PointBefore: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 20 * time.Second},
 		{Kind: FaultFreeze, For: 15 * time.Second}},
 	PointAfter: {{Kind: FaultCrash}, {Kind: FaultVolumeLost, For: time.Second},
 		{Kind: FaultFreezePod, For: 15 * time.Second}},
 }
 
-var pointKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
-	PointTake, PointTransfer, PointAnswer}
+// swarmKinds are the places that swarms draw from, pointKinds all of them.
+var (
+	swarmKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
+		PointTake, PointTransfer, PointAnswer}
+	pointKinds = append(slices.Clone(swarmKinds), PointRecord, PointLook, PointShow)
+)
+
+// calls are the places where an agent asks something of the API server.
+var calls = []PointKind{PointRead, PointWrite, PointTake, PointTransfer, PointLook, PointShow}
 
 // Singles are the cases of a scenario with one more fault, at every place that an undisturbed run of it has.
-func Singles(s Scenario) []Case {
+func Singles(s Scenario) []Case { return s.singlesAt(pointKinds) }
+
+// CallSingles are those at calls of the API server.
+func CallSingles(s Scenario) []Case { return s.singlesAt(calls) }
+
+func (s Scenario) singlesAt(kinds []PointKind) []Case {
 	s.Lag = true
 	undisturbed := Run(s.Case, false)
 	var cases []Case
@@ -41,7 +57,7 @@ func Singles(s Scenario) []Case {
 		first = nil
 	}
 	for node := range s.Nodes {
-		for _, kind := range pointKinds {
+		for _, kind := range kinds {
 			key := pointKey{node, kind}
 			for ordinal := first[key]; ordinal < undisturbed.Points[key]; ordinal++ {
 				for _, fault := range singles[kind] {
@@ -124,7 +140,7 @@ func Swarm(seed uint64) Case {
 		c.Faults = append(c.Faults, deposing(c.Nodes, random)...)
 	}
 	for range random.IntN(12) {
-		kind := pointKinds[random.IntN(len(pointKinds))]
+		kind := swarmKinds[random.IntN(len(swarmKinds))]
 		fault := singles[kind][random.IntN(len(singles[kind]))]
 		if fault.Kind == FaultVolumeLost || fault.Kind == FaultFreezePod && c.Durability == tenure.Async {
 			continue
@@ -196,6 +212,42 @@ func Shrink(c Case) Case {
 	return c
 }
 
+// shrinkAndLose takes a member out and the holder's machine away, right after the record says so.
+func shrinkAndLose(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, false, false, true
+	c.Lease = 4 * time.Second
+	c.Faults = []Fault{{Kind: FaultWish, At: began + time.Duration(random.Int64N(int64(8*time.Second))), Wish: 2}}
+	for node := range c.Nodes {
+		c.Faults = append(c.Faults, Fault{
+			Kind: FaultPowerOff, Point: PointRecord, Node: node, Ordinal: 2 + random.IntN(7), For: 40 * time.Second,
+		})
+	}
+	c.Last, c.Unsettled, c.Budget = began+40*time.Second, true, 5*time.Second
+	return c
+}
+
+// restartInThePast ends whoever has answered an election, and lets its watch begin in the past before its first read
+// has an answer. The write that takes the lease is long on its way, and the deposed primary has a slow clock.
+func restartInThePast(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, true, true, true
+	c.Lease, c.Last, c.Unsettled, c.Budget = 4*time.Second, 60*time.Second, true, 5*time.Second
+	c.Faults = deposing(c.Nodes, random)
+	for node := range c.Nodes {
+		for ordinal := range 4 {
+			c.Faults = append(c.Faults,
+				Fault{Kind: FaultCrash, Point: PointAnswer, Node: node, Ordinal: ordinal},
+				Fault{Kind: FaultLate, Point: PointTake, Node: node, Ordinal: ordinal, For: 7 * time.Second})
+		}
+		for ordinal := range 40 {
+			if random.IntN(2) == 0 {
+				late := time.Second + time.Duration(random.Int64N(int64(800*time.Millisecond)))
+				c.Faults = append(c.Faults, Fault{Kind: FaultLate, Point: PointRead, Node: node, Ordinal: ordinal, For: late})
+			}
+		}
+	}
+	return c
+}
+
 // standBack is an election in which whoever has most may not reach the API server.
 func standBack(c Case, random *rand.Rand) Case {
 	c.Nodes, c.Instances, c.WildClocks, c.SlowClock = 5, 5, false, false
@@ -249,8 +301,8 @@ func Hunt(flaw Flaw, seed uint64) Case {
 	}
 	faults = append(faults, flaw.strokes(c, random)...)
 	c.Faults = faults
-	if flaw.Gap > 0 {
-		c = standBack(c, random)
+	if flaw.Aim != nil {
+		c = flaw.Aim(c, random)
 	}
 	return c
 }
