@@ -175,6 +175,7 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.move()
 		if w.spares(n) {
 			n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
+			delete(w.truth.known, n.index)
 		}
 		n.restart(back)
 	case FaultKillServer:

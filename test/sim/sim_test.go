@@ -57,6 +57,9 @@ func TestScenarios(t *testing.T) {
 				if s.Gap > 0 && out.Gap > s.Gap {
 					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
 				}
+				if out.Astray {
+					out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
+				}
 				if len(out.Problems) > 0 {
 					c := s.Case
 					c.Loud = *loudFlag
@@ -121,11 +124,14 @@ func TestSwarm(t *testing.T) {
 		return
 	}
 	began, failures, steps := time.Now(), 0, 0
-	count := 0
+	count, astray := 0, 0
 	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
 		c := sim.Swarm(*fromFlag + uint64(count))
 		out := sim.Run(c, false)
 		steps += out.Steps
+		if out.Astray {
+			astray++
+		}
 		if len(out.Problems) > 0 {
 			if failures++; failures <= *mostFlag {
 				report(t, c, out)
@@ -138,8 +144,8 @@ func TestSwarm(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d schedules, %d failures, %d steps, %s: %.0f schedules per second", count, failures, steps,
-		took.Round(time.Millisecond), float64(count)/took.Seconds())
+	t.Logf("%d schedules, %d failures, %d ended where nothing is promised, %d steps, %s: %.0f schedules per second", count,
+		failures, astray, steps, took.Round(time.Millisecond), float64(count)/took.Seconds())
 }
 
 func TestSameSeedSameTrace(t *testing.T) {

@@ -42,6 +42,8 @@ type World struct {
 	passes int
 	lively int
 	calm   bool
+	// astray says that somebody was led astray by a lease that was put back, and could not know.
+	astray bool
 }
 
 type event struct {
@@ -118,7 +120,7 @@ func (w *World) until(end time.Duration) bool {
 		w.now = next.at
 		w.steps++
 		next.run()
-		if len(w.problems) > 0 {
+		if len(w.problems) > 0 || w.astray {
 			return false
 		}
 		if w.steps > 2_000_000 {

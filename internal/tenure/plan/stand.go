@@ -157,6 +157,9 @@ func (d *draft) answerOwn(fence tenure.Fence) {
 
 // collect asks for answers, and takes the lease with enough of them and a position that none exceeds (E4).
 func (d *draft) collect() bool {
+	if d.learnThatItWasPutBack() {
+		return true
+	}
 	var own *tenure.Answer
 	var highest tenure.Answer
 	count := 0
