@@ -21,12 +21,18 @@ const (
 	PointFence   PointKind = "fence"
 	PointBefore  PointKind = "before"
 	PointAfter   PointKind = "after"
-	// PointTake is a write that takes the lease, PointTransfer one that gives it away, PointRecord one that changes its
+	// PointTake is a write that takes the lease, PointTransfer one that gives it away, PointChange one that changes its
 	// record, PointAnswer the moment right after the answer to a ballot.
 	PointTake     PointKind = "take"
 	PointTransfer PointKind = "transfer"
-	PointRecord   PointKind = "record"
+	PointChange   PointKind = "change"
 	PointAnswer   PointKind = "answer"
+	// PointRecord is the moment right after the holder has changed the record.
+	PointRecord PointKind = "record"
+	// PointLook is a read of the write address or of what pods say, PointShow a write of the write address or of the
+	// labels of the own pod.
+	PointLook PointKind = "look"
+	PointShow PointKind = "show"
 	// PointTime is a moment, not a place.
 	PointTime PointKind = ""
 )
@@ -50,9 +56,9 @@ const (
 	// FaultForgotten is a write that is done late, of an agent that ends at once and is cut off after its first read.
 	FaultForgotten FaultKind = "late-and-restarted"
 	FaultLost      FaultKind = "lost"
-	FaultReplyLost  FaultKind = "reply-lost"
-	FaultTwice      FaultKind = "twice"
-	FaultFails      FaultKind = "fails"
+	FaultReplyLost FaultKind = "reply-lost"
+	FaultTwice     FaultKind = "twice"
+	FaultFails     FaultKind = "fails"
 )
 
 // What goes wrong with a machine, at a place or at a moment.
@@ -172,6 +178,7 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.move()
 		if w.spares(n) {
 			n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
+			delete(w.truth.known, n.index)
 		}
 		n.restart(back)
 	case FaultKillServer:

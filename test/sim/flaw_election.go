@@ -16,7 +16,7 @@ func leaseFlaws() []Flaw {
 			Kinds: []FaultKind{FaultPowerOff, FaultCut, FaultCutAPI, FaultCrash}, Plan: leadAtOnce},
 		{Bug: "a fence is lifted by what a watch shows", Rule: "F2", Modes: strictly, Points: answerThenTake,
 			Blind: []string{"F1", "E4"},
-			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}, Snapshot: liftByAWatch},
+			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}, Snapshot: liftByAWatch, Aim: restartInThePast},
 		{Bug: "a fence is lifted by any word of a holder", Rule: "F2", Modes: strictly, Blind: []string{"F1", "E4"},
 			Points: []PointKind{PointTake}, Kinds: []FaultKind{FaultCutAPI, FaultFreezePod, FaultFreeze},
 			Snapshot: liftByAnyWord, Plan: tellAlways},
@@ -133,7 +133,7 @@ func electionFlaws() []Flaw {
 		{Bug: "an answer of an old incarnation counts", Rule: "I1", Modes: strictly, Nodes: 3,
 			Kinds: []FaultKind{FaultVolumeLost, FaultFreezePod, FaultCutAPI, FaultPowerOff}, Event: anyIncarnation},
 		{Bug: "standing back for ever for who has most", Rule: "E4", Modes: strictly, Nodes: 3,
-			Gap: 35 * time.Second, Kinds: []FaultKind{FaultCutAPI}, Plan: neverCatchUp},
+			Gap: 35 * time.Second, Kinds: []FaultKind{FaultCutAPI}, Plan: neverCatchUp, Aim: standBack},
 	}
 }
 

@@ -33,6 +33,8 @@ type apiServer struct {
 	before []tenure.View
 	// backups are older states that somebody may restore.
 	backups []tenure.View
+	// putBack says that somebody has done so.
+	putBack bool
 	// holder is who held the lease last.
 	holder string
 }
@@ -272,7 +274,7 @@ func (s *apiServer) restore(which int, versions bool) {
 	if old.UID != s.lease.UID {
 		return
 	}
-	s.lease, s.before = old, nil
+	s.lease, s.before, s.putBack = old, nil, true
 	s.w.note(-1, "the lease is at term %d again", old.Term)
 	if versions {
 		// The counter of the cluster goes back, and on from there; what others write moves it too.

@@ -83,6 +83,7 @@ func (n *node) start() {
 		return
 	}
 	n.life++
+	w.truth.learned(n, n.volume.stored, n.volume.stored.NextRecord)
 	n.leaving, n.watchBroken = false, false
 	n.guard = tenure.Guard{Alive: true}
 	n.agent = newAgent(n)

@@ -53,6 +53,8 @@ type Outcome struct {
 	Points    map[pointKey]int
 	// Early are the places that were passed before the scenario itself began.
 	Early map[pointKey]int
+	// Astray says that the run has ended where nothing is promised any more: see README.md.
+	Astray bool
 	// Refusals counts plans that the check of production would have refused.
 	Refusals int
 }
@@ -67,7 +69,7 @@ func Run(c Case, tell bool) Outcome {
 		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
 		Takes: w.truth.takes, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
 		Took: w.now, Points: w.points, Early: w.early,
-		Refusals: w.truth.refusals,
+		Refusals: w.truth.refusals, Astray: w.astray,
 	}
 }
 
@@ -87,7 +89,7 @@ func newWorld(c Case, tell bool) *World {
 	}
 	w.blind = flawOf(c.Bug).Blind
 	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},
-		answered: map[string][]wire.Member{}, fencedAt: map[int]tenure.Fence{}}
+		answered: map[string][]wire.Member{}, fencedAt: map[int]tenure.Fence{}, known: map[int]wire.LeaseRecord{}}
 	w.api = &apiServer{w: w, version: 990, cutFrom: make([]bool, c.Nodes), cutNext: map[int]time.Duration{}}
 	w.cut = make([][]bool, c.Nodes)
 	for index := range c.Nodes {

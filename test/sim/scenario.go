@@ -38,6 +38,11 @@ func (s Scenario) mode(durability tenure.Durability) Scenario {
 	return s
 }
 
+func (s Scenario) lagging() Scenario {
+	s.Lag = true
+	return s
+}
+
 func (s Scenario) machines(count int) Scenario {
 	s.Nodes = count
 	return s
@@ -163,6 +168,14 @@ func lost() []Scenario {
 		of("lease put back far", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 3}).within(2 * s),
 		of("lease put back after a switchover", 3, at(0, FaultSwitchover, 0, 0),
 			Fault{Kind: FaultLeaseBack, At: began + 12*s, Other: 1}),
+		of("lease put back to before an election", 3, at(0, FaultPowerOff, Holder, 40*s),
+			Fault{Kind: FaultLeaseBack, At: began + 25*s}),
+		of("lease put back to before an election with its versions", 3, at(0, FaultPowerOff, Holder, 40*s),
+			Fault{Kind: FaultLeaseBack, At: began + 25*s, Wish: 1}),
+		of("lease put back to before an election, all restart", 3, at(0, FaultPowerOff, Holder, 40*s),
+			Fault{Kind: FaultLeaseBack, At: began + 25*s}, at(26*s, FaultAllCrash, 0, 0)),
+		of("lease of five put back to before an election", 5, at(0, FaultPowerOff, Holder, 40*s),
+			at(24*s, FaultPowerOff, Holder, 60*s), Fault{Kind: FaultLeaseBack, At: began + 25*s}).lagging(),
 		of("lease put back, holder powered off", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1},
 			at(100*time.Millisecond, FaultPowerOff, Holder, 40*s)),
 	}

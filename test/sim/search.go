@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -14,26 +15,41 @@ var singles = map[PointKind][]Fault{
 		{Kind: FaultLate, For: 3 * time.Second}, {Kind: FaultLate, For: 12 * time.Second}},
 	PointMessage: {{Kind: FaultLost}, {Kind: FaultReplyLost}, {Kind: FaultLate, For: 900 * time.Millisecond},
 		{Kind: FaultLate, For: 6 * time.Second}, {Kind: FaultTwice, For: 4 * time.Second}},
-	PointStore:    {{Kind: FaultFails}},
+	PointStore: {{Kind: FaultFails}},
 	PointTransfer: {{Kind: FaultApplied}, {Kind: FaultAppliedCut, For: 6 * time.Second},
 		{Kind: FaultForgotten, For: 12 * time.Second}},
-	PointRecord: {{Kind: FaultForgotten, For: 12 * time.Second}},
+	PointChange: {{Kind: FaultForgotten, For: 12 * time.Second}},
 	PointTake: {{Kind: FaultAppliedCut, For: 6 * time.Second}, {Kind: FaultLate, For: 3 * time.Second},
 		{Kind: FaultLate, For: 7 * time.Second}},
 	PointAnswer: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 2 * time.Second},
 		{Kind: FaultVolumeLost, For: time.Second}},
-	PointFence: {{Kind: FaultFails}},
+	PointRecord: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 20 * time.Second}},
+	PointLook:   {{Kind: FaultRefused}},
+	PointShow:   {{Kind: FaultRefused}, {Kind: FaultApplied}},
+	PointFence:  {{Kind: FaultFails}},
 	PointBefore: {{Kind: FaultCrash}, {Kind: FaultPowerOff, For: 20 * time.Second},
 		{Kind: FaultFreeze, For: 15 * time.Second}},
 	PointAfter: {{Kind: FaultCrash}, {Kind: FaultVolumeLost, For: time.Second},
 		{Kind: FaultFreezePod, For: 15 * time.Second}},
 }
 
-var pointKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
-	PointTake, PointTransfer, PointRecord, PointAnswer}
+// swarmKinds are the places that swarms draw from, pointKinds all of them.
+var (
+	swarmKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
+		PointTake, PointTransfer, PointChange, PointAnswer}
+	pointKinds = append(slices.Clone(swarmKinds), PointRecord, PointLook, PointShow)
+)
+
+// calls are the places where an agent asks something of the API server.
+var calls = []PointKind{PointRead, PointWrite, PointTake, PointTransfer, PointChange, PointLook, PointShow}
 
 // Singles are the cases of a scenario with one more fault, at every place that an undisturbed run of it has.
-func Singles(s Scenario) []Case {
+func Singles(s Scenario) []Case { return s.singlesAt(pointKinds) }
+
+// CallSingles are those at calls of the API server.
+func CallSingles(s Scenario) []Case { return s.singlesAt(calls) }
+
+func (s Scenario) singlesAt(kinds []PointKind) []Case {
 	s.Lag = true
 	undisturbed := Run(s.Case, false)
 	var cases []Case
@@ -43,7 +59,7 @@ func Singles(s Scenario) []Case {
 		first = nil
 	}
 	for node := range s.Nodes {
-		for _, kind := range pointKinds {
+		for _, kind := range kinds {
 			key := pointKey{node, kind}
 			for ordinal := first[key]; ordinal < undisturbed.Points[key]; ordinal++ {
 				for _, fault := range singles[kind] {
@@ -126,7 +142,7 @@ func Swarm(seed uint64) Case {
 		c.Faults = append(c.Faults, deposing(c.Nodes, random)...)
 	}
 	for range random.IntN(12) {
-		kind := pointKinds[random.IntN(len(pointKinds))]
+		kind := swarmKinds[random.IntN(len(swarmKinds))]
 		fault := singles[kind][random.IntN(len(singles[kind]))]
 		if fault.Kind == FaultVolumeLost || fault.Kind == FaultFreezePod && c.Durability == tenure.Async {
 			continue
@@ -134,7 +150,7 @@ func Swarm(seed uint64) Case {
 		fault.Point, fault.Node = kind, random.IntN(c.Nodes)
 		fault.Ordinal = random.IntN(map[PointKind]int{
 			PointRead: 15, PointWrite: 40, PointMessage: 60, PointStore: 30, PointFence: 4, PointBefore: 150,
-			PointAfter: 150, PointTake: 3, PointTransfer: 3, PointRecord: 6, PointAnswer: 4,
+			PointAfter: 150, PointTake: 3, PointTransfer: 3, PointChange: 6, PointAnswer: 4,
 		}[kind])
 		if fault.For > 0 {
 			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))
@@ -198,6 +214,42 @@ func Shrink(c Case) Case {
 	return c
 }
 
+// shrinkAndLose takes a member out and the holder's machine away, right after the record says so.
+func shrinkAndLose(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, false, false, true
+	c.Lease = 4 * time.Second
+	c.Faults = []Fault{{Kind: FaultWish, At: began + time.Duration(random.Int64N(int64(8*time.Second))), Wish: 2}}
+	for node := range c.Nodes {
+		c.Faults = append(c.Faults, Fault{
+			Kind: FaultPowerOff, Point: PointRecord, Node: node, Ordinal: 2 + random.IntN(7), For: 40 * time.Second,
+		})
+	}
+	c.Last, c.Unsettled, c.Budget = began+40*time.Second, true, 5*time.Second
+	return c
+}
+
+// restartInThePast ends whoever has answered an election, and lets its watch begin in the past before its first read
+// has an answer. The write that takes the lease is long on its way, and the deposed primary has a slow clock.
+func restartInThePast(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, true, true, true
+	c.Lease, c.Last, c.Unsettled, c.Budget = 4*time.Second, 60*time.Second, true, 5*time.Second
+	c.Faults = deposing(c.Nodes, random)
+	for node := range c.Nodes {
+		for ordinal := range 4 {
+			c.Faults = append(c.Faults,
+				Fault{Kind: FaultCrash, Point: PointAnswer, Node: node, Ordinal: ordinal},
+				Fault{Kind: FaultLate, Point: PointTake, Node: node, Ordinal: ordinal, For: 7 * time.Second})
+		}
+		for ordinal := range 40 {
+			if random.IntN(2) == 0 {
+				late := time.Second + time.Duration(random.Int64N(int64(800*time.Millisecond)))
+				c.Faults = append(c.Faults, Fault{Kind: FaultLate, Point: PointRead, Node: node, Ordinal: ordinal, For: late})
+			}
+		}
+	}
+	return c
+}
+
 // standBack is an election in which whoever has most may not reach the API server.
 func standBack(c Case, random *rand.Rand) Case {
 	c.Nodes, c.Instances, c.WildClocks, c.SlowClock = 5, 5, false, false
@@ -251,8 +303,8 @@ func Hunt(flaw Flaw, seed uint64) Case {
 	}
 	faults = append(faults, flaw.strokes(c, random)...)
 	c.Faults = faults
-	if flaw.Gap > 0 {
-		c = standBack(c, random)
+	if flaw.Aim != nil {
+		c = flaw.Aim(c, random)
 	}
 	return c
 }

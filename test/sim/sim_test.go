@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ var (
 	loudFlag  = flag.Bool("loud", false, "tell of every action")
 	faultFlag = flag.Int("fault", 0, "exhaustive: only the schedule with this number")
 	everyFlag = flag.Int("every", 60, "exhaustive: run only every nth schedule; 1 for all")
+	callsFlag = flag.Int("calls", 1, "exhaustive, calls of the API server alone: run only every nth schedule; 1 for all")
 	shardFlag = flag.Int("shard", 0, "exhaustive: with which schedule to begin, below -every")
 	mostFlag  = flag.Int("most", 1, "stop after so many failures")
 )
@@ -43,6 +45,7 @@ func list(faults []sim.Fault) string {
 func TestScenarios(t *testing.T) {
 	for _, s := range sim.Scenarios() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			var worst time.Duration
 			for seed := uint64(1); seed <= 10; seed++ {
 				if *seedFlag != 0 && seed != *seedFlag {
@@ -53,6 +56,9 @@ func TestScenarios(t *testing.T) {
 				worst = max(worst, out.Gap)
 				if s.Gap > 0 && out.Gap > s.Gap {
 					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
+				}
+				if out.Astray {
+					out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
 				}
 				if len(out.Problems) > 0 {
 					c := s.Case
@@ -89,27 +95,46 @@ func TestForgottenWrites(t *testing.T) {
 	t.Logf("%d schedules", runs)
 }
 
-func TestSingleFaults(t *testing.T) {
-	for _, s := range sim.Scenarios() {
-		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
-			s.Seed, s.Budget = 1, 150*time.Second
-			cases := sim.Singles(s)
-			failures, ran := 0, 0
-			for index, c := range cases {
-				if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%*everyFlag != *shardFlag {
-					continue
-				}
-				ran++
-				if out := sim.Run(c, false); len(out.Problems) > 0 {
-					t.Logf("schedule %d", index)
-					report(t, c, out)
-					if failures++; failures >= *mostFlag {
-						return
+// TestCallFaults gives every answer to every call of the API server that an agent makes, in every scenario.
+func TestCallFaults(t *testing.T) { singles(t, sim.CallSingles, *callsFlag) }
+
+// TestSingleFaults has a fault at each place: messages, stores and boundaries of acts too.
+func TestSingleFaults(t *testing.T) { singles(t, sim.Singles, *everyFlag) }
+
+// singles runs each scenario with one more fault, a schedule for each. Schedules share nothing, so scenarios run beside
+// each other.
+func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every int) {
+	t.Helper()
+	began, ran, all := time.Now(), atomic.Int64{}, atomic.Int64{}
+	t.Run("of", func(t *testing.T) {
+		for _, s := range sim.Scenarios() {
+			t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+				t.Parallel()
+				s.Seed, s.Budget = 1, 150*time.Second
+				cases := casesOf(s)
+				all.Add(int64(len(cases)))
+				failures := 0
+				for index, c := range cases {
+					if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%every != *shardFlag%every {
+						continue
+					}
+					ran.Add(1)
+					if out := sim.Run(c, false); len(out.Problems) > 0 {
+						t.Logf("schedule %d", index)
+						report(t, c, out)
+						if failures++; failures >= *mostFlag {
+							return
+						}
 					}
 				}
-			}
-			t.Logf("%d of %d schedules", ran, len(cases))
-		})
+			})
+		}
+	})
+	took := time.Since(began)
+	t.Logf("%d of %d schedules, %s: %.0f schedules per second", ran.Load(), all.Load(), took.Round(time.Millisecond),
+		float64(ran.Load())/took.Seconds())
+	if ran.Load() == 0 && *faultFlag == 0 {
+		t.Error("nothing was run")
 	}
 }
 
@@ -122,11 +147,14 @@ func TestSwarm(t *testing.T) {
 		return
 	}
 	began, failures, steps := time.Now(), 0, 0
-	count := 0
+	count, astray := 0, 0
 	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
 		c := sim.Swarm(*fromFlag + uint64(count))
 		out := sim.Run(c, false)
 		steps += out.Steps
+		if out.Astray {
+			astray++
+		}
 		if len(out.Problems) > 0 {
 			if failures++; failures <= *mostFlag {
 				report(t, c, out)
@@ -139,8 +167,8 @@ func TestSwarm(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d schedules, %d failures, %d steps, %s: %.0f schedules per second", count, failures, steps,
-		took.Round(time.Millisecond), float64(count)/took.Seconds())
+	t.Logf("%d schedules, %d failures, %d ended where nothing is promised, %d steps, %s: %.0f schedules per second", count,
+		failures, astray, steps, took.Round(time.Millisecond), float64(count)/took.Seconds())
 }
 
 func TestSameSeedSameTrace(t *testing.T) {

@@ -26,6 +26,7 @@ type truth struct {
 	fencedAt   map[int]tenure.Fence     // The last fence that was proven, by node.
 	highest    int64                    // The highest term that was ever written.
 	record     *wire.LeaseRecord        // The last record that was written.
+	known      map[int]wire.LeaseRecord // The latest that the volume of each node has ever shown: term and revision.
 	nextID     int
 
 	acks    int
@@ -116,12 +117,18 @@ func (t *truth) opened(s *server) {
 func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	record := write.Record
 	last, highest := t.record, t.highest
+	astray := t.astray(n)
+	if astray && write.Kind != tenure.WriteRenew && write.Kind != tenure.WriteRecord {
+		t.w.astray = true
+		t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: nothing is promised from here on")
+		return
+	}
 	t.record, t.highest = &record, max(t.highest, record.Term)
 	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
 		t.writtenAnew(n, write, before, last, highest)
 		return
 	}
-	if record.Term < highest {
+	if record.Term < highest && !astray {
 		t.w.wrong("O3", "%s writes term %d, and term %d was written before", n.name, record.Term, highest)
 	}
 	if record.Term < before.Term {
@@ -150,6 +157,25 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 			t.w.wrong("S1", "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
 		}
 	}
+}
+
+// astray says that the lease was put back to a state after which there was a later one that this volume has never seen.
+// Nobody there can know: for it the lease is as it was when it went away.
+func (t *truth) astray(n *node) bool {
+	known, last := t.known[n.index], t.record
+	return t.w.api.putBack && last != nil && (known.Term < t.highest || known.Term < last.Term ||
+		known.Term == last.Term && known.Revision < last.Revision)
+}
+
+// learned keeps what a volume has shown. What is about to be written is no knowledge of what was.
+func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
+	known := t.known[n.index]
+	for _, record := range []*wire.LeaseRecord{{Term: stored.MaxTerm}, stored.LastRecord, next} {
+		if record != nil && (record.Term > known.Term || record.Term == known.Term && record.Revision > known.Revision) {
+			known = wire.LeaseRecord{Term: record.Term, Revision: record.Revision}
+		}
+	}
+	t.known[n.index] = known
 }
 
 // writtenAnew looks at the first write of a lease that was lost.
@@ -272,6 +298,11 @@ func (t *truth) stored(n *node, stored tenure.Stored) {
 	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm {
 		t.w.wrong("M1", "%s forgets a term", n.name)
 	}
+	before := n.volume.stored.NextRecord
+	if before != nil && stored.NextRecord != nil && before.Revision == stored.NextRecord.Revision {
+		before = nil // It is still under way.
+	}
+	t.learned(n, stored, before)
 }
 
 func (t *truth) routed(n *node, term int64) {

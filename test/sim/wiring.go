@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -82,7 +81,7 @@ func (p leasePort) Write(write tenure.Write) {
 	p.a.boundary(func() {
 		fault := p.a.point(PointWrite)
 		special := map[tenure.WriteKind]PointKind{
-			tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer, tenure.WriteRecord: PointRecord,
+			tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer, tenure.WriteRecord: PointChange,
 		}
 		if kind := special[write.Kind]; kind != "" {
 			if of := p.a.point(kind); of != nil {
@@ -91,6 +90,11 @@ func (p leasePort) Write(write tenure.Write) {
 		}
 		p.a.n.w.api.write(p.a.n, write, fault, func(verdict tenure.Verdict, view tenure.View) {
 			p.a.n.w.note(p.a.n.index, "lease write %s: %s", write.Kind, verdict)
+			if write.Kind == tenure.WriteRecord && verdict == tenure.WriteDone {
+				if fault := p.a.point(PointRecord); fault != nil {
+					p.a.n.w.after(time.Millisecond, func() { p.a.n.w.strike(p.a.n, fault) })
+				}
+			}
 			p.a.take(tenure.LeaseWritten{Verdict: verdict, View: view})
 		})
 	})
@@ -128,6 +132,11 @@ func (p volumePort) Store(stored tenure.Stored) error {
 	p.a.boundary(func() {
 		if fault := p.a.point(PointStore); fault != nil {
 			err = errors.New("no space left on the volume")
+			return
+		}
+		// That what is stored can be read again is looked at often enough to be found out, and not each time.
+		if p.a.n.w.stores++; p.a.n.w.stores%8 != 1 {
+			p.a.keep(stored)
 			return
 		}
 		document, problem := stored.Encode()
@@ -180,8 +189,9 @@ type routePort struct{ a *agent }
 
 func (p routePort) ReadRoute() {
 	w, n := p.a.n.w, p.a.n
+	fault := p.a.point(PointLook)
 	w.after(w.api.travel(), func() {
-		if !w.api.reaches(n) {
+		if !w.api.reaches(n) || fault != nil {
 			p.a.take(tenure.RouteSeen{})
 			return
 		}
@@ -193,50 +203,71 @@ func (p routePort) ReadRoute() {
 	})
 }
 
-// WriteRoute is conditional on the version: a later term is never overwritten.
+// WriteRoute is conditional on the version: a later term is never overwritten. As in the port of production, the right
+// to lead is asked for after the version was read.
 func (p routePort) WriteRoute(address string, term int64) {
 	w, n := p.a.n.w, p.a.n
+	fault := p.a.point(PointShow)
+	failed := func() { p.a.take(tenure.RouteSeen{}) }
+	refused := fault != nil && fault.Kind == FaultRefused
 	way := w.api.travel()
 	if w.chance(0.1) && !w.calm {
 		way = w.between(0, 15*time.Second)
 	}
 	version := w.api.route.version
 	p.a.boundary(func() {
+		if address != "" && !p.a.leads(term) {
+			w.after(500*time.Millisecond, p.ReadRoute)
+			return
+		}
 		w.after(way, func() {
 			if w.now < w.api.route.gone && w.api.reaches(n) {
 				p.a.take(tenure.RouteSeen{Known: true, Absent: true})
 				return
 			}
 			changed := w.api.route.version != version || w.api.route.term > term
-			if !w.api.reaches(n) || changed && w.bug != BugRouteOfAnyTerm {
+			if !w.api.reaches(n) || refused || changed && w.bug != BugRouteOfAnyTerm {
 				// The port pauses before it says that it has failed.
-				w.after(500*time.Millisecond, func() { p.a.take(tenure.RouteSeen{}) })
+				w.after(500*time.Millisecond, failed)
 				return
 			}
 			w.truth.routed(n, term)
 			w.api.route.address, w.api.route.term = address, term
 			w.api.routeChanged()
+			if fault != nil {
+				w.after(callTimeout, failed) // It was done, and nobody hears of it.
+				return
+			}
 			p.a.take(tenure.RouteSeen{Known: true, Address: address, Term: term})
 		})
 	})
 }
 
+// leads says whether the agent has the right to lead at a term. A loop with a flaw may do without it.
+func (a *agent) leads(term int64) bool {
+	asked, ok := a.loop.(interface{ Leads(term int64) bool })
+	return !ok || asked.Leads(term)
+}
+
 func (p routePort) WriteLabels(role string, read bool, cut string) {
 	w, n := p.a.n.w, p.a.n
+	fault := p.a.point(PointShow)
 	w.after(w.api.travel(), func() {
-		if w.api.reaches(n) {
+		reached := w.api.reaches(n)
+		if reached && (fault == nil || fault.Kind != FaultRefused) {
 			n.cut = cut
 		}
-		p.a.take(tenure.Labelled{Done: w.api.reaches(n), Role: role, Read: read, Cut: cut})
+		p.a.take(tenure.Labelled{Done: reached && fault == nil, Role: role, Read: read, Cut: cut})
 	})
 }
 
 func (p routePort) ReadCuts(instances []string) {
 	w, n := p.a.n.w, p.a.n
+	fault := p.a.point(PointLook)
 	w.after(w.api.travel(), func() {
 		var seen tenure.CutsSeen
 		for _, name := range instances {
-			if cut, found := wire.DecodeCutOff(w.named(name).cut); found && w.api.reaches(n) {
+			if cut, found := wire.DecodeCutOff(w.named(name).cut); found && w.api.reaches(n) && fault == nil {
 				seen.Cuts = append(seen.Cuts, cut)
 			}
 		}
@@ -285,7 +316,8 @@ func (t *teller) Info(level int, message string, pairs ...any) {
 		w.note(who, "%s %v", message, pairs)
 		return
 	}
-	w.mix(who, fmt.Sprint(pairs[1]))
+	verb, _ := pairs[1].(string)
+	w.mix(who, verb)
 	if level == 0 {
 		w.lively++
 	}

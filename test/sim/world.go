@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -37,10 +37,13 @@ type World struct {
 	story    []string
 	problems []string
 	steps    int
+	stores   int
 	// passes counts passes of loops, lively the actions that are no renewals.
 	passes int
 	lively int
 	calm   bool
+	// astray says that somebody was led astray by a lease that was put back, and could not know.
+	astray bool
 }
 
 type event struct {
@@ -49,30 +52,53 @@ type event struct {
 	run func()
 }
 
+// queue is a heap of events, the next one first. That of the standard library would make garbage of every event, and
+// events are most of what a run does.
 type queue []event
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+func (e event) before(other event) bool {
+	return e.at < other.at || e.at == other.at && e.seq < other.seq
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
-// Push implements heap.Interface.
-func (q *queue) Push(x any) { *q = append(*q, x.(event)) }
+func (q *queue) push(added event) {
+	*q = append(*q, added)
+	heap := *q
+	for at := len(heap) - 1; at > 0; {
+		parent := (at - 1) / 2
+		if !heap[at].before(heap[parent]) {
+			return
+		}
+		heap[at], heap[parent] = heap[parent], heap[at]
+		at = parent
+	}
+}
 
-// Pop implements heap.Interface.
-func (q *queue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return last
+func (q *queue) pop() event {
+	heap := *q
+	next, end := heap[0], len(heap)-1
+	heap[0], heap[end] = heap[end], event{}
+	heap = heap[:end]
+	*q = heap
+	for at := 0; ; {
+		child := 2*at + 1
+		if child >= end {
+			return next
+		}
+		if right := child + 1; right < end && heap[right].before(heap[child]) {
+			child = right
+		}
+		if !heap[child].before(heap[at]) {
+			return next
+		}
+		heap[at], heap[child] = heap[child], heap[at]
+		at = child
+	}
 }
 
 // after schedules something.
 func (w *World) after(d time.Duration, run func()) {
 	w.seq++
-	heap.Push(&w.queue, event{at: w.now + max(d, 0), seq: w.seq, run: run})
+	w.queue.push(event{at: w.now + max(d, 0), seq: w.seq, run: run})
 }
 
 // chosen makes everything that is random in a run come from its seed.
@@ -90,11 +116,11 @@ func (w *World) chance(p float64) bool { return w.random.Float64() < p }
 // until runs events until the moment, or until something is wrong.
 func (w *World) until(end time.Duration) bool {
 	for len(w.queue) > 0 && w.queue[0].at <= end {
-		next := heap.Pop(&w.queue).(event)
+		next := w.queue.pop()
 		w.now = next.at
 		w.steps++
 		next.run()
-		if len(w.problems) > 0 {
+		if len(w.problems) > 0 || w.astray {
 			return false
 		}
 		if w.steps > 2_000_000 {
@@ -146,5 +172,5 @@ func (w *World) wrong(rule, format string, args ...any) {
 // identity is an id that is random as far as anybody in the world is concerned.
 func (w *World) identity(prefix string) string {
 	w.seq++
-	return fmt.Sprintf("%s%d", prefix, w.seq)
+	return prefix + strconv.FormatUint(w.seq, 10)
 }

@@ -102,7 +102,7 @@ func SizeOf(design database.Design, instance string) database.Size {
 		if wanted.Name != instance {
 			continue
 		}
-		template, _ := podTemplate(design, wanted)
+		template, _ := plainTemplate(design, wanted)
 		for _, container := range template.Spec.Containers {
 			if container.Name == database.ContainerDatabase {
 				size.CPU = container.Resources.Requests[corev1.ResourceCPU]

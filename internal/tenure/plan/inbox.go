@@ -115,7 +115,7 @@ func (d *draft) answerFence(request tenure.Request) {
 		return
 	}
 	if d.catchingUp() {
-		d.no(request, "this instance conducts a ballot of its own, and takes the log of "+d.Standing.Upstream.Name+" for it")
+		d.no(request, d.ownBallotFirst())
 		return
 	}
 	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}

@@ -213,6 +213,12 @@ func takeOnlyWithAnswers(m moment, action tenure.Action) string {
 		if slices.Contains(m.Lease.Record.Members, answer.Member) && answer.Position.Compare(own) > 0 && !given {
 			return answer.Member.Name + " has more"
 		}
+		newer := func(r wire.LeaseRecord) bool {
+			return r.Term > m.Lease.Record.Term || r.Term == m.Lease.Record.Term && r.Revision > m.Lease.Record.Revision
+		}
+		if answer.Member != m.Self() && slices.ContainsFunc(answer.Records, newer) {
+			return "the lease was put back: " + answer.Member.Name + " tells of a later record"
+		}
 	}
 	if !self || count < needed {
 		return fmt.Sprintf("%d answers of %d", count, needed)

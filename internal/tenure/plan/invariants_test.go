@@ -86,6 +86,15 @@ func TestInvariantsBite(t *testing.T) {
 			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Answers[1].Position.LSN = 1001 },
 			writing(tenure.WriteTake, a, next), "E4",
 		},
+		"an answer tells of a later record": {
+			"replica", func(s *tenure.Snapshot) {
+				voted(s)
+				record := *s.Lease.Record
+				record.Revision++
+				s.Ballot.Answers[1].Records = []wire.LeaseRecord{record}
+			},
+			writing(tenure.WriteTake, a, next), "E4",
+		},
 		"an answer of a replaced copy": {
 			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Answers[1].Member.Incarnation = "i9" },
 			writing(tenure.WriteTake, a, next), "E4",

@@ -122,6 +122,10 @@ func (d *draft) answerFenceWithoutALease(request tenure.Request) {
 		d.no(request, why)
 		return
 	}
+	if d.catchingUp() {
+		d.no(request, d.ownBallotFirst())
+		return
+	}
 	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
 	d.fence("F1: the fence is on the volume before the answer", fence)
 	reply := d.testimony()
@@ -308,6 +312,34 @@ func (d *draft) collectEverybody(all []wire.Member) {
 	default:
 		d.catchUp(*own, highest, fence)
 	}
+}
+
+// learnThatItWasPutBack is for a copy that was away when the lease was put back to what it had been then: for it the
+// lease looks as it should. Whoever has seen more answers with its records, and nobody else does. An election by the
+// quorum of the past could leave out what was acknowledged since, so it ends, and the lease is lost here too (O3).
+func (d *draft) learnThatItWasPutBack() bool {
+	last := *d.Lease.Record
+	for _, answer := range d.Ballot.Answers {
+		for _, record := range answer.Records {
+			if answer.Member != d.Self() && later(record, last) {
+				last = record
+			}
+		}
+	}
+	if !later(last, *d.Lease.Record) {
+		return false
+	}
+	why := tenure.Why("O3: an answer tells of a later record, so the lease was put back to what it had been")
+	d.store(why, func(stored *tenure.Stored) {
+		stored.LastRecord, stored.MaxTerm = &last, max(stored.MaxTerm, last.Term)
+	})
+	d.do(tenure.Conduct{Why: why})
+	d.Ballot = nil
+	return true
+}
+
+func later(record, than wire.LeaseRecord) bool {
+	return record.Term > than.Term || record.Term == than.Term && record.Revision > than.Revision
 }
 
 // What a copy that is given up has seen nobody knows: it may have led after all that the others know of, and whoever

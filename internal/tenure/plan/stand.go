@@ -157,6 +157,9 @@ func (d *draft) answerOwn(fence tenure.Fence) {
 
 // collect asks for answers, and takes the lease with enough of them and a position that none exceeds (E4).
 func (d *draft) collect() bool {
+	if d.learnThatItWasPutBack() {
+		return true
+	}
 	var own *tenure.Answer
 	var highest tenure.Answer
 	count := 0
@@ -222,6 +225,11 @@ func (d *draft) takeOver() {
 func (d *draft) catchingUp() bool {
 	return d.Standing.Role == tenure.RoleCatchUp && d.Ballot != nil && d.Ballot.Fencing != nil &&
 		d.recently(*d.Ballot.Fencing, catchUpPatience)
+}
+
+// ownBallotFirst is what whoever asks meanwhile is told.
+func (d *draft) ownBallotFirst() string {
+	return "this instance conducts a ballot of its own, and takes the log of " + d.Standing.Upstream.Name + " for it"
 }
 
 // catchUp takes the log of the member that has most, if that does not take the lease itself. If the log does not come,

@@ -20,8 +20,9 @@ type Options struct {
 	Seed  uint64
 	// Phases are the names of those that are gone through, all if there are none.
 	Phases []string
-	// Every is how many single decisions are passed over for each that is tried: 0 and 1 for none, that is, all are tried.
-	Every int
+	// Every lets only each so manyth single decision be tried: 0 and 1 for all of them. Shard says which: with Every 8, the
+	// shards 0 to 7 together are all.
+	Every, Shard int
 	// NoShrink leaves a failing schedule as it was found, which is faster.
 	NoShrink bool
 	// Time ends the search early, 0 for never. With it, the number of schedules depends on the machine.
@@ -139,7 +140,7 @@ func (e *explorer) some(phase string) func(Schedule) bool {
 	count := 0
 	return func(schedule Schedule) bool {
 		count++
-		return (count-1)%e.options.Every != 0 || e.try(schedule)
+		return (count-1)%e.options.Every != e.options.Shard%e.options.Every || e.try(schedule)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"meridian.dev/meridian/kit/sim/search"
@@ -18,34 +19,49 @@ func TestBites(t *testing.T) {
 	if !*biteFlag {
 		t.Skip("-bite looks for every mistake that was put in on purpose")
 	}
+	var lock sync.Mutex
 	var needed []int
-	for _, flaw := range lives.Flaws() {
-		t.Run(strings.ReplaceAll(flaw.Name, " ", "_"), func(t *testing.T) {
-			tried := 0
-			for _, life := range lives.Lives() {
-				if !slices.Contains(flaw.Lives, life.Name) {
-					continue
+	t.Run("of", func(t *testing.T) {
+		for _, flaw := range lives.Flaws() {
+			t.Run(strings.ReplaceAll(flaw.Name, " ", "_"), func(t *testing.T) {
+				t.Parallel()
+				if after := bite(t, flaw); after > 0 {
+					lock.Lock()
+					defer lock.Unlock()
+					needed = append(needed, after)
 				}
-				report := hunt(t, life, flaw)
-				if report.Failure == nil {
-					tried += report.Schedules
-					continue
-				}
-				needed = append(needed, tried+report.Failure.After)
-				t.Logf("found after %d schedules in %q: %.220s", tried+report.Failure.After, life.Name,
-					report.Failure.Violation.String())
-				if again := control(t, life, flaw, report.Failure.Schedule); again != nil {
-					t.Errorf("the loop without the mistake fails as well: %s", again)
-				}
-				return
-			}
-			t.Errorf("not found in %d schedules", tried)
-		})
-	}
+			})
+		}
+	})
 	slices.Sort(needed)
 	if len(needed) > 0 {
-		t.Logf("%d of %d found, median after %d schedules", len(needed), len(lives.Flaws()), needed[len(needed)/2])
+		t.Logf("%d of %d found, median after %d schedules, at most %d", len(needed), len(lives.Flaws()),
+			needed[len(needed)/2], needed[len(needed)-1])
 	}
+}
+
+// bite looks for one mistake, and says after how many schedules it was found, 0 if it was not.
+func bite(t *testing.T, flaw lives.Flaw) (after int) {
+	t.Helper()
+	tried := 0
+	for _, life := range lives.Lives() {
+		if !slices.Contains(flaw.Lives, life.Name) {
+			continue
+		}
+		report := hunt(t, life, flaw)
+		if report.Failure == nil {
+			tried += report.Schedules
+			continue
+		}
+		after = tried + report.Failure.After
+		t.Logf("found after %d schedules in %q: %.220s", after, life.Name, report.Failure.Violation.String())
+		if again := control(t, life, flaw, report.Failure.Schedule); again != nil {
+			t.Errorf("the loop without the mistake fails as well: %s", again)
+		}
+		return after
+	}
+	t.Errorf("not found in %d schedules", tried)
+	return 0
 }
 
 func hunt(t *testing.T, life lives.Life, flaw lives.Flaw) search.Report {

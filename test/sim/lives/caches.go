@@ -22,6 +22,11 @@ var (
 		Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), createCache("256Mi")},
 	}
 	warm = after(cached)
+
+	cachedThrice = Life{
+		Name: "replicas of a cache", Cache: true, From: warm, Script: []search.Step{replicas(3)}, End: hasReplicas(3),
+	}
+	warmThrice = after(cachedThrice)
 )
 
 // Caches are the lives of a cache. The database is only there by name.
@@ -35,7 +40,7 @@ func Caches() []Life {
 		{Name: "less memory", Cache: true, From: warm, Script: []search.Step{remember("128Mi")}, End: keeps("128Mi")},
 		{Name: "more memory and less", Cache: true, From: warm, Script: []search.Step{remember("512Mi"), remember("200Mi")},
 			End: keeps("200Mi")},
-		{Name: "replicas of a cache", Cache: true, From: warm, Script: []search.Step{replicas(3)}, End: hasReplicas(3)},
+		cachedThrice,
 		{Name: "replicas of a cache, and fewer", Cache: true, From: warm, Restarts: 1,
 			Script: []search.Step{replicas(3), replicas(1)}, End: hasReplicas(1)},
 		{Name: "a cache is emptied", Cache: true, From: warm, End: isEmptied,
@@ -48,6 +53,14 @@ func Caches() []Life {
 			})}}},
 		{Name: "the pod of a cache ends", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
 			Script: []search.Step{{Name: "its pod is deleted", Do: remove(&corev1.Pod{}, cache.PodName("tiles-1"))}}},
+		{Name: "the primary of a cache ends", Cache: true, Restarts: 1, Moves: 1, From: warmThrice, End: hasReplicas(3),
+			Script: []search.Step{{Name: "its pod is deleted", Do: remove(&corev1.Pod{}, cache.PodName("tiles-1"))}}},
+		{Name: "the node of the primary of a cache is away for a minute", Cache: true, Restarts: 1, Moves: 1,
+			From: warmThrice, End: hasReplicas(3), Script: []search.Step{
+				loseNodeOf(1), {Name: "node1 is back", Do: bringBack(1)},
+			}},
+		{Name: "another version with replicas of a cache", Cache: true, From: warmThrice, End: hasReplicas(3),
+			Script: []search.Step{upgrade(cacheOperator)}},
 		{Name: "certificates of a cache end", Cache: true, From: warm, End: keeps("256Mi"), Script: []search.Step{
 			{Name: "40 days pass", Wait: 40 * 24 * time.Hour}, {Name: "40 days pass", Wait: 40 * 24 * time.Hour},
 		}},

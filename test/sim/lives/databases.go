@@ -123,6 +123,8 @@ func losses() []Life {
 		}},
 		{Name: "a claim is lost", From: three, Restarts: 1, Script: []search.Step{loseClaimOf("cities-3")},
 			End: served(names(1, 2, 4)...)},
+		{Name: "the claim of the primary is lost", From: three, Restarts: 1, Moves: 1,
+			Script: []search.Step{loseClaimOf("cities-1")}, End: served(names(2, 3, 4)...)},
 		{Name: "the lease is lost", From: three, Script: []search.Step{loseLease()}, End: served(upTo(3)...)},
 		{Name: "children are spoilt", From: three, Script: []search.Step{spoil()}, End: served(upTo(3)...)},
 		{Name: "certificates end", From: three, Script: []search.Step{

@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	everyFlag = flag.Int("every", 12, "single faults: run only every nth schedule; 1 for all")
+	everyFlag = flag.Int("every", 8, "single faults: run only every nth schedule; 1 for all")
+	shardFlag = flag.Int("shard", 0, "single faults: with which schedule to begin, below -every")
 	seedsFlag = flag.Int("seeds", 2, "how many swarms in each life")
 	fromFlag  = flag.Uint64("from", 1, "the first seed")
 	timeFlag  = flag.Duration("time", 0, "swarms for so long in all, instead of a number of them")
@@ -38,6 +39,7 @@ func each(t *testing.T, do func(*testing.T, lives.Life, search.Scenario)) {
 // TestCalm lives every life without a fault, fast and slowly.
 func TestCalm(t *testing.T) {
 	each(t, func(t *testing.T, life lives.Life, _ search.Scenario) {
+		t.Parallel()
 		for _, life.Slow = range []bool{false, true} {
 			scenario, err := life.Scenario(lives.Flaw{})
 			if err != nil {
@@ -65,7 +67,7 @@ func TestSingleFaults(t *testing.T) {
 	each(t, func(t *testing.T, _ lives.Life, scenario search.Scenario) {
 		t.Parallel()
 		search.Test(t, scenario, search.Options{
-			Turns: turns, Phases: phases, Every: *everyFlag, Pairs: *pairsFlag, Swarm: -1,
+			Turns: turns, Phases: phases, Every: *everyFlag, Shard: *shardFlag, Pairs: *pairsFlag, Swarm: -1,
 		})
 	})
 }
