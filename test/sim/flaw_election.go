@@ -271,7 +271,22 @@ func orphanFlaws() []Flaw {
 			Blind: []string{"O2"}, Snapshot: pretendAll},
 		{Bug: "a lease that was put back is obeyed", Rule: "O3", Modes: strictly, Nodes: 3, Blind: []string{"M1", "O3"},
 			Kinds: []FaultKind{FaultLeaseBack, FaultLeaseBack, FaultSwitchover, FaultPowerOff}, Snapshot: obeyThePast},
+		{Bug: "an answer that tells of a later record is counted", Rule: "O3", Modes: strictly, Nodes: 5,
+			Kinds: []FaultKind{FaultLeaseBack}, Snapshot: hearPositionsOnly, Aim: putBackWhileAway},
 	}
+}
+
+// hearPositionsOnly lets an ordinary candidate hear nothing of an answer but how far the member has come.
+func hearPositionsOnly(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Ballot == nil || s.Lost() != "" {
+		return
+	}
+	ballot := *s.Ballot
+	ballot.Answers = slices.Clone(ballot.Answers)
+	for index := range ballot.Answers {
+		ballot.Answers[index].Records = nil
+	}
+	s.Ballot = &ballot
 }
 
 func succeedAtOnce(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {

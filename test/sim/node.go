@@ -173,6 +173,7 @@ type agent struct {
 	planned uint64
 	replies map[uint64]func(wire.PeerReply)
 	nextID  uint64
+	told    string // The version of a ballot whose answers tell that the lease was put back.
 	got     struct {
 		view tenure.View
 		err  error
@@ -211,6 +212,9 @@ func (a *agent) inAgent(run func()) {
 func (a *agent) take(event tenure.Event) {
 	a.inAgent(func() {
 		a.loop.Take(event)
+		if replied, ok := event.(tenure.PeerReplied); ok {
+			a.n.w.truth.heard(a, replied)
+		}
 		a.soon(time.Millisecond)
 	})
 }

@@ -250,6 +250,19 @@ func restartInThePast(c Case, random *rand.Rand) Case {
 	return c
 }
 
+// putBackWhileAway puts the lease back to what it was when a member went away, and takes the holder away.
+func putBackWhileAway(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 5, 5, false, false, true
+	c.Lease = 4 * time.Second
+	c.Faults = []Fault{
+		{Kind: FaultPowerOff, At: began, Node: Holder, For: 30 * time.Second},
+		{Kind: FaultPowerOff, At: began + 14*time.Second, Node: Holder, For: 50 * time.Second},
+		{Kind: FaultLeaseBack, At: began + 15*time.Second, Other: random.IntN(3), Wish: random.IntN(2)},
+	}
+	c.Last, c.Unsettled, c.Budget = began+60*time.Second, true, 5*time.Second
+	return c
+}
+
 // standBack is an election in which whoever has most may not reach the API server.
 func standBack(c Case, random *rand.Rand) Case {
 	c.Nodes, c.Instances, c.WildClocks, c.SlowClock = 5, 5, false, false

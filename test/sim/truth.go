@@ -167,6 +167,20 @@ func (t *truth) astray(n *node) bool {
 		known.Term == last.Term && known.Revision < last.Revision)
 }
 
+// heard notes that somebody has told an agent of a later record than the lease has.
+func (t *truth) heard(a *agent, replied tenure.PeerReplied) {
+	now := t.w.api.lease
+	if replied.Request.Kind != wire.PeerFence || !replied.Reply.Yes || now.Record == nil ||
+		replied.Request.LeaseVersion != now.Version {
+		return
+	}
+	for _, record := range replied.Reply.Records {
+		if record.Term > now.Record.Term || record.Term == now.Record.Term && record.Revision > now.Record.Revision {
+			a.told = now.Version
+		}
+	}
+}
+
 // learned keeps what a volume has shown. What is about to be written is no knowledge of what was.
 func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
 	known := t.known[n.index]

@@ -79,6 +79,9 @@ func (p leasePort) Read(began tenure.Instant) {
 
 func (p leasePort) Write(write tenure.Write) {
 	p.a.boundary(func() {
+		if write.Kind == tenure.WriteTake && p.a.told == write.Version {
+			p.a.n.w.wrong("O3", "%s takes a lease that was put back, and an answer has told so", p.a.n.name)
+		}
 		fault := p.a.point(PointWrite)
 		special := map[tenure.WriteKind]PointKind{
 			tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer, tenure.WriteRecord: PointChange,
