@@ -93,6 +93,7 @@ func (s *servers) probes() http.Handler {
 	mux.HandleFunc("GET "+wire.PathReady, func(out http.ResponseWriter, _ *http.Request) {
 		answer(out, s.ready(), "the instance does not accept connections")
 	})
+	mux.HandleFunc("GET "+wire.PathReport, s.answerPublicReport)
 	return mux
 }
 
@@ -164,6 +165,17 @@ func (s *servers) answerReport(out http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	write(out, report.Encode)
+}
+
+// answerPublicReport tells those without a certificate what the figures tell too, so that a person can take a snapshot
+// with the rights to look at pods.
+func (s *servers) answerPublicReport(out http.ResponseWriter, _ *http.Request) {
+	report, ok := s.report()
+	if !ok {
+		http.Error(out, "there is no report yet", http.StatusServiceUnavailable)
+		return
+	}
+	write(out, report.Public().Encode)
 }
 
 func (s *servers) answerPeer(out http.ResponseWriter, in *http.Request) {

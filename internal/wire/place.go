@@ -5,7 +5,7 @@ const (
 	PortPostgres = 5432
 	// PortAgent serves PathReport over mutual TLS.
 	PortAgent = 8700
-	// PortProbe serves PathLive and PathReady as plain HTTP, for the kubelet.
+	// PortProbe serves PathLive and PathReady as plain HTTP, for the kubelet, and the public part of PathReport.
 	PortProbe = 8701
 )
 
