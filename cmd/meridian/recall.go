@@ -13,8 +13,8 @@ func recallCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "recall BUNDLE",
 		Short: "Decide again on what was seen: the file that `kubectl meridian snapshot` has written",
-		Long: "Decide again on what was seen: the file that `kubectl meridian snapshot` has written, or the replay.txtar in\n" +
-			"it. It prints what this version of the operator would do and wait for, and whether its invariants hold.\n" +
+		Long: "Decide again on what was seen: the file that `kubectl meridian snapshot` has written, or the replay.txtar\n" +
+			"in it. It prints what this version of the operator would do and wait for, and whether its invariants hold.\n" +
 			"Nothing is read but the file, and nothing is changed.",
 		Example: "  meridian recall maps-cities-20260301-120000.tar.gz",
 		Args:    cobra.ExactArgs(1),

@@ -272,8 +272,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestConflict has somebody else change the database between the look of the plugin and its request: nothing is asked for,
-// because what was checked may not hold any more.
+// TestConflict has somebody else change the database between the look of the plugin and its request: nothing is asked
+// for, because what was checked may not hold any more.
 func TestConflict(t *testing.T) {
 	for _, args := range [][]string{{"restart", "cities"}, {"switchover", "cities", "--to", "cities-2"}} {
 		w := newWorld(t)
@@ -357,7 +357,8 @@ func TestSnapshot(t *testing.T) {
 	}
 	files := unpack(t, file)
 	for _, name := range []string{
-		"cities/status.txt", "cities/check.txt", "cities/scenario.txtar", "cities/replay.txtar", "cities/objects/cities/pods.yaml",
+		"cities/status.txt", "cities/check.txt", "cities/scenario.txtar", "cities/replay.txtar",
+		"cities/objects/cities/pods.yaml",
 		"cities/objects/geodatabase.yaml", "cities/logs/cities-1-0-database.log",
 		"cities/logs/cities-1-0-database-before.log",
 		"cities/figures/cities-1-0.txt",

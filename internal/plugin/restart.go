@@ -60,7 +60,8 @@ func (p *plugin) restart(ctx context.Context, in *cluster.Cluster, key client.Ob
 	}
 	done := restarted{Namespace: key.Namespace, Name: key.Name, Restart: wanted, Paused: database.Spec.Paused}
 	return p.print(done, func(out io.Writer) {
-		fmt.Fprintf(out, "Asked for a restart of %s. Follow it with: kubectl meridian status %s --watch\n", key.Name, key.Name)
+		fmt.Fprintf(out, "Asked for a restart of %s. Follow it with: kubectl meridian status %s --watch\n", key.Name,
+			key.Name)
 		if done.Paused {
 			fmt.Fprintln(out, "spec.paused is true: it waits until that is false.")
 		}

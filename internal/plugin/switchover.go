@@ -87,7 +87,8 @@ func (p *plugin) switchOver(ctx context.Context, in *cluster.Cluster, key client
 	if err := ask(ctx, in, &database, asked); err != nil {
 		return fmt.Errorf("ask for another primary: %w", err)
 	}
-	words := fmt.Sprintf("Asked for another primary of %s: %s. Now it is %s.\n", key.Name, wanted.target, primaryOf(before))
+	words := fmt.Sprintf("Asked for another primary of %s: %s. Now it is %s.\n", key.Name, wanted.target,
+		primaryOf(before))
 	if wanted.limit == 0 {
 		done := switched{key.Namespace, key.Name, before.Primary, "", before.Term, 0}
 		return p.print(done, func(out io.Writer) { fmt.Fprint(out, words) })

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reader reads with the rights of a person. What they may not read is noted, and looks as if it were not there. A Secret
-// is never asked for.
+// reader reads with the rights of a person. What they may not read is noted, and looks as if it were not there. A
+// Secret is never asked for.
 type reader struct {
 	client.Reader
 

@@ -95,7 +95,8 @@ func snapshot() database.Snapshot {
 	pod, set := seen.Instances[0].Pod, seen.Instances[0].Set
 	seen.Settings.Hash = render.Settings(design).Hash()
 	seen.Instances[0].Report.SettingsHash, pod.Settings = seen.Settings.Hash, seen.Settings.Hash
-	pod.Template, pod.Wish, pod.Metadata = render.Template(design, "cities-1"), render.Wish(seen.Spec), render.Metadata(seen.Spec)
+	pod.Template, pod.Wish = render.Template(design, "cities-1"), render.Wish(seen.Spec)
+	pod.Metadata = render.Metadata(seen.Spec)
 	set.Template, set.Wish = pod.Template, pod.Wish
 	return seen
 }

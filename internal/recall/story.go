@@ -1,6 +1,6 @@
-// Package recall takes a snapshot of a database the way the operator does, with the rights of whoever asks, and plays it
-// again later and elsewhere: the same rules, the same invariants, the same words. A snapshot that somebody sends becomes
-// a test that way.
+// Package recall takes a snapshot of a database the way the operator does, with the rights of whoever asks, and plays
+// it again later and elsewhere: the same rules, the same invariants, the same words. A snapshot that somebody sends
+// becomes a test that way.
 //
 // It changes nothing and reads no Secret. What could not be read, and what had to be assumed for it, is part of the
 // story. Start reading at Source.Take, which makes a Story, and at Play, which decides on one.
@@ -56,7 +56,8 @@ func (s Story) Encode() (string, error) {
 		lines []string
 	}{{assumedFile, s.Assumed}, {unreadFile, s.Unread}} {
 		if len(part.lines) > 0 {
-			archive.Files = append(archive.Files, txtar.File{Name: part.name, Data: []byte(strings.Join(part.lines, "\n") + "\n")})
+			text := strings.Join(part.lines, "\n") + "\n"
+			archive.Files = append(archive.Files, txtar.File{Name: part.name, Data: []byte(text)})
 		}
 	}
 	return string(txtar.Format(&archive)), nil

@@ -57,7 +57,7 @@ func TestText(t *testing.T) {
 		"a cookie":                          "Cookie: session=" + hidden + "; a=very-secret",
 		"a verifier":                        "SCRAM-SHA-256$4096:" + hidden + "==$x:y",
 		"a key":                             "-----BEGIN EC PRIVATE KEY-----\n" + hidden + "\n-----END EC PRIVATE KEY-----",
-		"a key in a line of JSON":           `{"key":"-----BEGIN PRIVATE KEY-----\n` + hidden + `\n-----END PRIVATE KEY-----\n"}`,
+		"a key in a line of JSON":           `{"key":"-----BEGIN PRIVATE KEY-----\n` + hidden + `\n-----END PRIVATE KEY-----"}`,
 		"a key that was cut off":            "-----BEGIN RSA PRIVATE KEY-----\n" + hidden,
 		"a variable of a shell":             "PGPASSWORD=" + hidden + " psql",
 		"a variable in quotes":              `export API_TOKEN="hunter2 very-secret"`,
@@ -170,8 +170,8 @@ func TestTrees(t *testing.T) {
 		"a ConfigMap":                `{"kind":"ConfigMap","data":{"app.conf":"hunter2"},"binaryData":{"b":"hunter2"}}`,
 		"settings that are no JSON":  `{"data":{"settings.json":"hunter2"}}`,
 		"a parameter of somebody":    `{"spec":{"parameters":{"app.key":"hunter2","work_mem":"4MB"}}}`,
-		"parameters as a list":       `{"parameters":[{"name":"app.key","value":"hunter2"},{"name":"work_mem","value":"4MB"}]}`,
-		"parameters in settings":     `{"data":{"settings.json":"{\"parameters\":[{\"name\":\"a.b\",\"value\":\"hunter2\"}]}"}}`,
+		"parameters as a list":       `{"parameters":[{"name":"a.b","value":"hunter2"},{"name":"work_mem","value":"4MB"}]}`,
+		"parameters in settings":     `{"data":{"settings.json":"{\"parameters\":{\"a.b\":\"hunter2\"}}"}}`,
 		"a command as a parameter":   `{"parameters":{"ssl_passphrase_command":"echo hunter2"}}`,
 		"a storage class":            `{"provisioner":"x","parameters":{"restuserkey":"hunter2","work_mem":"hunter2"}}`,
 		"a password that is a list":  `{"passwords":["hunter2",{"a":"very-secret"}]}`,
@@ -182,7 +182,7 @@ func TestTrees(t *testing.T) {
 		"a secret as a text":         `{"secret":"hunter2"}`,
 		"a reference with a value":   `{"secret":{"secretName":"a","value":"hunter2"}}`,
 		"a name that tells":          `{"name":"client-secret","value":"hunter2"}`,
-		"a template in a template":   `{"spec":{"template":{"spec":{"containers":[{"name":"a","env":[{"name":"b","value":"hunter2"}]}]}}}}`,
+		"a template in a template":   `{"template":{"spec":{"containers":[{"env":[{"name":"b","value":"hunter2"}]}]}}}`,
 		"an address in a message":    `{"message":"redis://:hunter2@tiles"}`,
 		"a name with a path before":  `{"aws.secret_access_key":"hunter2"}`,
 		"a nested text under a name": `{"credentials":{"deep":{"deeper":"hunter2"}}}`,
@@ -214,7 +214,9 @@ func TestRefusal(t *testing.T) {
 	if leaks(got.Error()) {
 		t.Errorf("a value is in %q", got)
 	}
-	for _, want := range []string{"spec.containers[1].env[0].name: Invalid value: must not contain '='", "supported values"} {
+	for _, want := range []string{
+		"spec.containers[1].env[0].name: Invalid value: must not contain '='", "supported values",
+	} {
 		if !strings.Contains(got.Error(), want) {
 			t.Errorf("no %q in %q", want, got)
 		}

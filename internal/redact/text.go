@@ -22,6 +22,9 @@ const (
 	quotedValue  = escapedValue + `|` + doubleValue + `|` + singleValue
 )
 
+// keyWords are on the first and on the last line of a private key.
+const keyWords = `[A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`
+
 // rule finds a secret in a text; of what it finds the first group stays.
 type rule struct {
 	find *regexp.Regexp
@@ -31,8 +34,7 @@ type rule struct {
 // rules go from what is sure to what only looks like a secret. A value after an equals sign ends with the word, one
 // after a colon with the line: too much taken out does less harm than too little.
 var rules = []rule{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\z)`),
-		word},
+	{regexp.MustCompile(`(?s)-----BEGIN ` + keyWords + `.*?(?:-----END ` + keyWords + `|\z)`), word},
 	{regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"]*@`), "${1}" + word + "@"},
 	{regexp.MustCompile(`(?i)(password\s+(?:=\s*)?)(?:E?'(?:[^'\n]|'')*'?|\$\w*\$[^\n]*?\$\w*\$)`), "${1}'" + word + "'"},
 	{regexp.MustCompile(`(?i)(\bsetuser\s)[^\n]*`), "${1}" + word},

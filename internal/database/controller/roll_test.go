@@ -177,8 +177,8 @@ func TestAllBroken(t *testing.T) {
 	w.until("it is ready", w.ready)
 }
 
-// TestValuesAreNotTold gives a container a password. What is observed, and therefore what plans, events and logs tell, is
-// the name of the variable alone.
+// TestValuesAreNotTold gives a container a password. What is observed, and therefore what plans, events and logs tell,
+// is the name of the variable alone.
 func TestValuesAreNotTold(t *testing.T) {
 	w := rollTown(t)
 	const secret = "hunter2"

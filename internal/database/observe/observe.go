@@ -236,7 +236,7 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 		UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
 	}
 	for _, change := range difference.Changes {
-		// Values are left out: a plan is shown in events and logs, and a value may be a password in a variable of a container.
+		// Values are left out: a plan is shown in events and logs, and the value of a variable may be a password.
 		text := change.Path
 		if child.Kind == database.KindSet && strings.HasSuffix(change.Path, "].image") {
 			// What waits for a restart is most often another image, which is no secret.

@@ -1,5 +1,5 @@
-// Package bundle packs what is known about a database into one file that can be sent to somebody else. Everything passes
-// through internal/redact, or comes from there.
+// Package bundle packs what is known about a database into one file that can be sent to somebody else. Everything
+// passes through internal/redact, or comes from there.
 //
 // It is pure but for the writer that it is given. Start reading at Writer.
 package bundle
