@@ -1,5 +1,7 @@
 package wire
 
+import "time"
+
 // Ports of the database container.
 const (
 	PortPostgres = 5432
@@ -14,7 +16,12 @@ const (
 	PathReport = "/v1/report"
 	PathLive   = "/livez"
 	PathReady  = "/readyz"
+	// PathStart is answered when the instance is ready for the first time, or after StartPatience.
+	PathStart = "/startz"
 )
+
+// StartPatience is how long the making of an instance is nobody's concern.
+const StartPatience = 30 * time.Second
 
 // Folders of the database container, each the mount of a volume.
 const (
