@@ -57,7 +57,7 @@ func TestText(t *testing.T) {
 		"a cookie":                          "Cookie: session=" + hidden + "; a=very-secret",
 		"a verifier":                        "SCRAM-SHA-256$4096:" + hidden + "==$x:y",
 		"a key":                             "-----BEGIN EC PRIVATE KEY-----\n" + hidden + "\n-----END EC PRIVATE KEY-----",
-		"a key in a line of JSON":           `{"key":"-----BEGIN PRIVATE KEY-----\n` + hidden + `\n-----END PRIVATE KEY-----"}`,
+		"a key in JSON":                     `{"a":"-----BEGIN PRIVATE KEY-----\n` + hidden + `\n-----END PRIVATE KEY-----"}`,
 		"a key that was cut off":            "-----BEGIN RSA PRIVATE KEY-----\n" + hidden,
 		"a variable of a shell":             "PGPASSWORD=" + hidden + " psql",
 		"a variable in quotes":              `export API_TOKEN="hunter2 very-secret"`,
