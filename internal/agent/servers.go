@@ -104,12 +104,16 @@ const glance = 50 * time.Millisecond
 // answerStart keeps the kubelet waiting until the instance is ready for the first time, and no longer than it may take
 // to make one: after that the other probes tell how it is.
 func (s *servers) answerStart(out http.ResponseWriter, in *http.Request) {
+	awaitStart(out, in, func() bool { return s.ready() || s.now().Sub(s.begun) >= wire.StartPatience })
+}
+
+func awaitStart(out http.ResponseWriter, in *http.Request, over func() bool) {
 	// Other answers are given at once, and the server ends whoever takes longer.
 	deadline, call := time.Now().Add(2*wire.StartPatience), http.NewResponseController(out)
 	_ = errors.Join(call.SetReadDeadline(deadline), call.SetWriteDeadline(deadline))
 	clock := time.NewTicker(glance)
 	defer clock.Stop()
-	for !s.ready() && s.now().Sub(s.begun) < wire.StartPatience {
+	for !over() {
 		select {
 		case <-in.Context().Done():
 			return
