@@ -39,6 +39,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newVersion(), operatorCommand(), rbacCommand(), agentCommand(), installCommand())
+	root.AddCommand(newVersion(), operatorCommand(), rbacCommand(), agentCommand(), installCommand(),
+		recallCommand())
 	return root
 }

@@ -42,6 +42,15 @@ func TestRun(t *testing.T) {
 			args:       []string{"rbac", "--namespaces", "roses,tulips"},
 			wantStdout: "namespace: tulips\n",
 		},
+		"what somebody saw is decided on again": {
+			args:       []string{"recall", "../../internal/recall/testdata/towns.tar.gz"},
+			wantStdout: "Invariants\n  all hold\n",
+		},
+		"a bundle that is not there": {
+			args:       []string{"recall", "nowhere.tar.gz"},
+			wantCode:   1,
+			wantStderr: "open the bundle: open nowhere.tar.gz",
+		},
 		"the operator takes no argument": {
 			args:       []string{"operator", "now"},
 			wantCode:   1,

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,5 +123,17 @@ func TestProbes(t *testing.T) {
 				t.Errorf("live %d, ready %d; want %d, %d", live, ready, test.live, test.ready)
 			}
 		})
+	}
+}
+
+// TestStart waits longer than any other answer may take. An agent that is long past its beginning does not wait.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	const wait = 11 * time.Second
+	if code, took := agent.Start(t, 0, wait); code != http.StatusOK || took < wait {
+		t.Errorf("a new instance: %d after %v", code, took)
+	}
+	if code, took := agent.Start(t, time.Hour, time.Hour); code != http.StatusOK || took > wait {
+		t.Errorf("an old instance: %d after %v", code, took)
 	}
 }

@@ -49,6 +49,28 @@ func Probe(shown *Shown, now time.Time, ago time.Duration) (live, ready int) {
 	return ask(wire.PathLive), ask(wire.PathReady)
 }
 
+// Start asks the probe for the first answer over a connection, of an agent that began so long ago and becomes ready
+// after a while. It returns the code, and how long it took.
+func Start(t *testing.T, ago, after time.Duration) (int, time.Duration) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	probed := &servers{now: time.Now, begun: began.Add(-ago), state: func() (Shown, bool) {
+		return Shown{At: time.Now(), Ready: time.Since(began) > after}, true
+	}}
+	probed.serve(listener, probed.probes())
+	t.Cleanup(probed.close)
+	answer, err := http.Get("http://" + listener.Addr().String() + wire.PathStart) //nolint:noctx // The test has a limit.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return answer.StatusCode, time.Since(began)
+}
+
 // NewVolume is the volume in a folder.
 func NewVolume(folder string) tenure.Volume { return volume{folder} }
 

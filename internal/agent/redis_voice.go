@@ -63,6 +63,7 @@ func (v *voice) listen(probes, reports string, material pki.Source) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+wire.PathLive, v.answerLive)
 	mux.HandleFunc("GET "+wire.PathReady, v.answerReady)
+	mux.HandleFunc("GET "+wire.PathStart, v.answerStart)
 	v.http.serve(plain, withFigures(mux, metrics.Cache(v.report)))
 	mux = http.NewServeMux()
 	mux.Handle("GET "+wire.PathReport, only(http.HandlerFunc(v.answerReport), instanceName, operatorName))
@@ -94,8 +95,17 @@ func (v *voice) answerLive(out http.ResponseWriter, _ *http.Request) {
 }
 
 func (v *voice) answerReady(out http.ResponseWriter, _ *http.Request) {
+	answer(out, v.ready(), "applications are not let in")
+}
+
+func (v *voice) ready() bool {
 	state, ok := v.state()
-	answer(out, ok && state.ready && v.alive(), "applications are not let in")
+	return ok && state.ready && v.alive()
+}
+
+// answerStart is that of a database: see servers.answerStart.
+func (v *voice) answerStart(out http.ResponseWriter, in *http.Request) {
+	awaitStart(out, in, func() bool { return v.ready() || v.now().Sub(v.begun) >= wire.StartPatience })
 }
 
 func (v *voice) answerReport(out http.ResponseWriter, _ *http.Request) {

@@ -93,7 +93,34 @@ func (s *servers) probes() http.Handler {
 	mux.HandleFunc("GET "+wire.PathReady, func(out http.ResponseWriter, _ *http.Request) {
 		answer(out, s.ready(), "the instance does not accept connections")
 	})
+	mux.HandleFunc("GET "+wire.PathStart, s.answerStart)
+	mux.HandleFunc("GET "+wire.PathReport, s.answerPublicReport)
 	return mux
+}
+
+// glance is how often is looked whether an instance has become ready.
+const glance = 50 * time.Millisecond
+
+// answerStart keeps the kubelet waiting until the instance is ready for the first time, and no longer than it may take
+// to make one: after that the other probes tell how it is.
+func (s *servers) answerStart(out http.ResponseWriter, in *http.Request) {
+	awaitStart(out, in, func() bool { return s.ready() || s.now().Sub(s.begun) >= wire.StartPatience })
+}
+
+func awaitStart(out http.ResponseWriter, in *http.Request, over func() bool) {
+	// Other answers are given at once, and the server ends whoever takes longer.
+	deadline, call := time.Now().Add(2*wire.StartPatience), http.NewResponseController(out)
+	_ = errors.Join(call.SetReadDeadline(deadline), call.SetWriteDeadline(deadline))
+	clock := time.NewTicker(glance)
+	defer clock.Stop()
+	for !over() {
+		select {
+		case <-in.Context().Done():
+			return
+		case <-clock.C:
+		}
+	}
+	answer(out, true, "")
 }
 
 // alive says that both loops of the agent are, and nothing about PostgreSQL or the API server: a restart of the pod
@@ -164,6 +191,17 @@ func (s *servers) answerReport(out http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	write(out, report.Encode)
+}
+
+// answerPublicReport tells those without a certificate what the figures tell too, so that a person can take a snapshot
+// with the rights to look at pods.
+func (s *servers) answerPublicReport(out http.ResponseWriter, _ *http.Request) {
+	report, ok := s.report()
+	if !ok {
+		http.Error(out, "there is no report yet", http.StatusServiceUnavailable)
+		return
+	}
+	write(out, report.Public().Encode)
 }
 
 func (s *servers) answerPeer(out http.ResponseWriter, in *http.Request) {

@@ -136,6 +136,9 @@ type Hold struct {
 	Recheck time.Duration `json:"-"`
 }
 
+// BeingMade ends the message of a hold about copies that were never there: it is no reason to warn anybody.
+const BeingMade = "; the others are being made"
+
 // Weight says what a hold means.
 type Weight string
 

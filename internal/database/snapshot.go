@@ -16,8 +16,10 @@ type Snapshot struct {
 	// Deleting says that somebody has deleted the database.
 	Deleting bool `json:"deleting,omitempty"`
 	// Guarded says that the database bears our finalizer.
-	Guarded bool                     `json:"guarded,omitempty"`
-	Spec    v1alpha1.GeoDatabaseSpec `json:"spec"`
+	Guarded bool `json:"guarded,omitempty"`
+	// Young says that the database was not Ready since it was made, by its own status: for words, and for nothing else.
+	Young bool                     `json:"young,omitempty"`
+	Spec  v1alpha1.GeoDatabaseSpec `json:"spec"`
 	// Images are what this operator starts instances with.
 	Images Images `json:"images"`
 	// Record is what was frozen when the database was initialised: from its copies, or, the first time, from a report.

@@ -7,9 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/docs"
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // TestAlertPages holds the alerts against their pages in the runbook: none is missing, none is left over, and each
@@ -53,6 +59,31 @@ func TestAlertPages(t *testing.T) {
 	slices.Sort(alerts)
 	if diff := cmp.Diff(alerts, docs.Alerts()); diff != "" {
 		t.Errorf("alerts and pages (-alerts +pages):\n%s", diff)
+	}
+}
+
+// TestPolicyForPrometheus holds the policy against what it must open: the port of the figures, of the pods that a
+// policy of Meridian's closes, and of no others.
+func TestPolicyForPrometheus(t *testing.T) {
+	var policy networkingv1.NetworkPolicy
+	text := read(t, "../../deploy/monitoring/networkpolicy.yaml")
+	if err := yaml.UnmarshalStrict([]byte(text), &policy); err != nil {
+		t.Fatal(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, open := labels.Set{database.LabelDatabase: "cities"}, labels.Set{cache.LabelCache: "tiles"}
+	if !selector.Matches(closed) || selector.Matches(open) {
+		t.Errorf("it selects %s", selector)
+	}
+	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].Ports) != 1 || len(policy.Spec.Ingress[0].From) != 1 {
+		t.Fatalf("it opens %+v", policy.Spec.Ingress)
+	}
+	door, from := policy.Spec.Ingress[0].Ports[0], policy.Spec.Ingress[0].From[0]
+	if door.Port.IntValue() != wire.PortProbe || from.PodSelector == nil || from.NamespaceSelector == nil {
+		t.Errorf("it opens %v to %+v", door.Port, from)
 	}
 }
 

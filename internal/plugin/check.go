@@ -70,7 +70,7 @@ func (p *plugin) eventsCommand() *cobra.Command {
 }
 
 func (p *plugin) runbookCommand() *cobra.Command {
-	return &cobra.Command{
+	return p.printable(&cobra.Command{
 		Use:     "runbook [REASON|ALERT]",
 		Short:   "Print the page of the runbook for the reason of a condition or for an alert, or the list of pages",
 		Example: "  kubectl meridian runbook QuorumMissing\n  kubectl meridian runbook MeridianNotServing",
@@ -80,17 +80,16 @@ func (p *plugin) runbookCommand() *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				fmt.Fprintln(p.Out, strings.Join(slices.Concat(docs.Reasons(), docs.Alerts()), "\n"))
-				return nil
+				pages := slices.Concat(docs.Reasons(), docs.Alerts())
+				return p.print(pages, func(out io.Writer) { fmt.Fprintln(out, strings.Join(pages, "\n")) })
 			}
 			page, err := docs.Page(args[0])
 			if err != nil {
 				return fmt.Errorf("%w; `kubectl meridian runbook` lists them", err)
 			}
-			_, err = io.WriteString(p.Out, page)
-			return err
+			return p.print(map[string]string{"name": args[0], "page": page}, func(out io.Writer) { fmt.Fprint(out, page) })
 		},
-	}
+	})
 }
 
 func (p *plugin) completionCommand() *cobra.Command {

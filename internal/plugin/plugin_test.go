@@ -22,6 +22,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/plugin"
 	"meridian.dev/meridian/internal/plugin/view"
+	"meridian.dev/meridian/internal/recall"
 	"meridian.dev/meridian/kit/sim"
 )
 
@@ -45,6 +46,14 @@ func TestVerbs(t *testing.T) {
 		"events":            {[]string{"events", "cities"}, []string{"geodatabase/cities  AsWished", "pod/cities-1-0"}},
 		"runbook":           {[]string{"runbook", "LeaseLost"}, []string{"# LeaseLost", "## What you do"}},
 		"pages":             {[]string{"runbook"}, []string{"LeaseLost\n", "QuorumMissing\n"}},
+		"pages as JSON":     {[]string{"runbook", "-o", "json"}, []string{`"LeaseLost",`}},
+		"a page as YAML":    {[]string{"runbook", "LeaseLost", "-o", "yaml"}, []string{"name: LeaseLost\n"}},
+		"explain as JSON":   {[]string{"explain", "-o", "json"}, []string{"{\n"}},
+		"events as YAML":    {[]string{"events", "-o", "yaml"}, []string{"reason: AsWished\n"}},
+		"restart as JSON":   {[]string{"restart", "cities", "-o", "json"}, []string{`"restart": "2026-`}},
+		"a switchover that is none": {
+			[]string{"switchover", "cities", "--to", "cities-1", "-o", "json"}, []string{`"to": "cities-1"`, `"term": 3`},
+		},
 		"version":           {[]string{"version"}, []string{"plugin      v1.2.3", "operator    example.com/meridian:1"}},
 		"version as JSON":   {[]string{"version", "-o", "json"}, []string{`"plugin": "v1.2.3"`}},
 		"completion":        {[]string{"completion", "kubectl"}, []string{"__complete"}},
@@ -263,6 +272,33 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestConflict has somebody else change the database between the look of the plugin and its request: nothing is asked
+// for, because what was checked may not hold any more.
+func TestConflict(t *testing.T) {
+	for _, args := range [][]string{{"restart", "cities"}, {"switchover", "cities", "--to", "cities-2"}} {
+		w := newWorld(t)
+		w.before = func(call sim.Call) {
+			if !call.Verb.Writes() {
+				return
+			}
+			database := w.database()
+			database.Spec.Instances = 5
+			if err := w.client.Update(t.Context(), database); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := w.run(args...)
+		want := "somebody has changed the database at the same moment; look at it and ask again"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one with %q", args, err, want)
+		}
+		after := w.database()
+		if after.Spec.Restart != "" || after.Annotations[view.AnnotationSwitchover] != "" {
+			t.Errorf("%v: it was asked for all the same", args)
+		}
+	}
+}
+
 func TestPSQL(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{
@@ -321,7 +357,8 @@ func TestSnapshot(t *testing.T) {
 	}
 	files := unpack(t, file)
 	for _, name := range []string{
-		"cities/status.txt", "cities/check.txt", "cities/scenario.txtar", "cities/objects/cities/pods.yaml",
+		"cities/status.txt", "cities/check.txt", "cities/scenario.txtar", "cities/replay.txtar",
+		"cities/objects/cities/pods.yaml",
 		"cities/objects/geodatabase.yaml", "cities/logs/cities-1-0-database.log",
 		"cities/logs/cities-1-0-database-before.log",
 		"cities/figures/cities-1-0.txt",
@@ -340,8 +377,38 @@ func TestSnapshot(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(known), &facts); err != nil || facts.Database.Name != "cities" {
 		t.Errorf("the scenario does not come back: %v", err)
 	}
+	story, err := recall.Decode([]byte(files["cities/replay.txtar"]))
+	if err != nil || story.Seen.Name != "cities" || len(story.Assumed) == 0 {
+		t.Errorf("what the operator saw does not come back: %v\n%s", err, files["cities/replay.txtar"])
+	}
 	if _, err := w.run("snapshot", "cities", "--file", file); err == nil {
 		t.Error("a file that is there was written over")
+	}
+}
+
+// TestSnapshotWithFewRights shows that the bundle of somebody who may read little says so, and is still written.
+func TestSnapshotWithFewRights(t *testing.T) {
+	w := newWorld(t)
+	w.forbidden = []string{"StatefulSet", "Service", "Role", "NetworkPolicy", "ConfigMap"}
+	file := filepath.Join(t.TempDir(), "cities.tar.gz")
+	if _, err := w.run("snapshot", "cities", "--file", file); err != nil {
+		t.Fatal(err)
+	}
+	files := unpack(t, file)
+	story, err := recall.Decode([]byte(files["cities/replay.txtar"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"StatefulSet", "Service", "Role", "ConfigMap"} {
+		want := "objects of the kind " + kind + ": you may not read them"
+		if !slices.Contains(story.Unread, want) || !strings.Contains(files["cities/unread.txt"], want) {
+			t.Errorf("nobody says %q: %q", want, story.Unread)
+		}
+		for _, child := range story.Seen.Children {
+			if child.Kind == kind && kind != "StatefulSet" && child.State != "Same" {
+				t.Errorf("%s %s is %s, although nobody could read it", kind, child.Name, child.State)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 func (p *plugin) restartCommand() *cobra.Command {
-	return &cobra.Command{
+	return p.printable(&cobra.Command{
 		Use:   "restart NAME",
 		Short: "Ask for a restart of every instance: replicas one by one, then the primary moves once",
 		Long: "Ask for a restart of every instance: replicas one by one, then the primary moves once, the old one last.\n" +
@@ -31,7 +32,16 @@ func (p *plugin) restartCommand() *cobra.Command {
 			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "gdb/")}
 			return p.restart(cmd.Context(), in, key)
 		},
-	}
+	})
+}
+
+// restarted is what was asked for, for programs.
+type restarted struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Restart is the value of spec.restart, Paused says that it waits until spec.paused is false.
+	Restart string `json:"restart"`
+	Paused  bool   `json:"paused,omitempty"`
 }
 
 func (p *plugin) restart(ctx context.Context, in *cluster.Cluster, key client.ObjectKey) error {
@@ -48,10 +58,12 @@ func (p *plugin) restart(ctx context.Context, in *cluster.Cluster, key client.Ob
 	if asked.Spec.Restart != wanted {
 		return errors.New("this cluster does not know spec.restart: its definitions are older than this plugin")
 	}
-	fmt.Fprintf(p.Out, "Asked for a restart of %s. Follow it with: kubectl meridian status %s --watch\n", key.Name,
-		key.Name)
-	if database.Spec.Paused {
-		fmt.Fprintln(p.Out, "spec.paused is true: it waits until that is false.")
-	}
-	return nil
+	done := restarted{Namespace: key.Namespace, Name: key.Name, Restart: wanted, Paused: database.Spec.Paused}
+	return p.print(done, func(out io.Writer) {
+		fmt.Fprintf(out, "Asked for a restart of %s. Follow it with: kubectl meridian status %s --watch\n", key.Name,
+			key.Name)
+		if done.Paused {
+			fmt.Fprintln(out, "spec.paused is true: it waits until that is false.")
+		}
+	})
 }

@@ -3,11 +3,14 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +26,9 @@ import (
 	"meridian.dev/meridian/internal/plugin/bundle"
 	"meridian.dev/meridian/internal/plugin/cluster"
 	"meridian.dev/meridian/internal/plugin/view"
+	"meridian.dev/meridian/internal/recall"
+	"meridian.dev/meridian/internal/redact"
+	"meridian.dev/meridian/internal/wire"
 )
 
 func (p *plugin) snapshotCommand() *cobra.Command {
@@ -34,7 +40,9 @@ func (p *plugin) snapshotCommand() *cobra.Command {
 		Long: "Pack everything that helps to understand a database into one file: objects, events, what the agents say,\n" +
 			"and the end of the logs. Secrets are not read; what looks like one elsewhere is redacted. Look into it before\n" +
 			"you send it all the same.\n\n" +
-			"scenario.txtar in it is a test: put into internal/plugin/view/testdata it shows every view as you saw it.",
+			"replay.txtar in it is what the operator saw: `meridian recall FILE` tells what it decides on that, and put into\n" +
+			"internal/database/plan/testdata it is a test. scenario.txtar is one for internal/plugin/view/testdata.\n\n" +
+			"What you may not read is missing, and named in unread.txt.",
 		Example: "  kubectl meridian snapshot cities\n  kubectl meridian snapshot cities --file cities.tar.gz --tail 5000",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,22 +58,36 @@ func (p *plugin) snapshotCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("write the file: %w", err)
 			}
-			packed, err := (&packer{
+			packer := &packer{
 				Cluster: in, facts: facts, tail: tail, writer: bundle.New(out, folderOf(file), facts.Now),
-			}).pack(cmd.Context())
+			}
+			packed, err := packer.pack(cmd.Context())
 			if closed := out.Close(); err == nil {
 				err = closed
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(p.Out, "%s: %d files\n", file, packed)
-			return nil
+			written := written{File: file, Files: packed, Unread: strings.Count(packer.problems.String(), "\n")}
+			return p.print(written, func(out io.Writer) {
+				fmt.Fprintf(out, "%s: %d files\n", file, packed)
+				if written.Unread > 0 {
+					fmt.Fprintf(out, "%d things could not be read: unread.txt in it names them.\n", written.Unread)
+				}
+			})
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "name of the file; by default after the database and the time")
 	cmd.Flags().Int64Var(&tail, "tail", 1000, "how many of the last lines of each log")
-	return cmd
+	return p.printable(cmd)
+}
+
+// written is what was packed, for programs.
+type written struct {
+	File  string `json:"file"`
+	Files int    `json:"files"`
+	// Unread counts what could not be read.
+	Unread int `json:"unread"`
 }
 
 func folderOf(file string) string {
@@ -87,7 +109,7 @@ func (p *packer) pack(ctx context.Context) (int, error) {
 	for _, unread := range p.facts.Unread {
 		fmt.Fprintln(&p.problems, unread)
 	}
-	for _, add := range []func(context.Context) error{p.addViews, p.addObjects, p.addPods} {
+	for _, add := range []func(context.Context) error{p.addViews, p.addStory, p.addObjects, p.addPods} {
 		if err := add(ctx); err != nil {
 			return 0, err
 		}
@@ -106,7 +128,7 @@ func (p *packer) addViews(context.Context) error {
 	view.Check(&check, style, facts.Database.Name, view.Diagnose(facts, docs.Reasons()))
 	view.Explain(&explain, style, facts.Now, view.ExplainFacts(facts))
 	view.Events(&events, style, facts.Now, view.Changes(facts, ""))
-	known, err := bundle.YAML(facts)
+	known, err := redact.YAML(facts)
 	if err != nil {
 		return err
 	}
@@ -121,6 +143,32 @@ func (p *packer) addViews(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// addStory adds what the operator sees, so that its decision can be made again elsewhere.
+func (p *packer) addStory(ctx context.Context) error {
+	source := recall.Source{
+		Reader: p.Client, Scheme: p.Scheme(), Now: func() time.Time { return p.facts.Now }, Operator: p.facts.Deployment,
+		Ask: func(ctx context.Context, pod corev1.Pod) (wire.Report, error) {
+			if p.Plain == nil {
+				return wire.Report{}, errors.New("there is no way to it")
+			}
+			return p.Report(ctx, pod)
+		},
+	}
+	story, err := source.Take(ctx, &p.facts.Database)
+	if err != nil {
+		fmt.Fprintf(&p.problems, "%s: %v\n", recall.FileName, err)
+		return nil
+	}
+	for _, unread := range story.Unread {
+		fmt.Fprintf(&p.problems, "%s: %s\n", recall.FileName, unread)
+	}
+	document, err := story.Encode()
+	if err != nil {
+		return err
+	}
+	return p.writer.Redacted(recall.FileName, document)
 }
 
 // addObjects adds the children of the database and of its caches, and what they stand on. Secrets are not among them.

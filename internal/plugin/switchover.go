@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -41,7 +42,19 @@ func (p *plugin) switchoverCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&target, "to", anyInstance, "the instance that shall be the primary")
 	cmd.Flags().DurationVar(&limit, "timeout", 90*time.Second, "how long to wait; 0: do not")
-	return cmd
+	return p.printable(cmd)
+}
+
+// switched is how a switchover has ended, for programs.
+type switched struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// From was the primary, To is it now; both are the same if there was nothing to do, and To is empty if nobody waited.
+	From string `json:"from"`
+	To   string `json:"to,omitempty"`
+	Term int64  `json:"term"`
+	// Seconds is how long it took.
+	Seconds float64 `json:"seconds"`
 }
 
 // wish is a switchover that somebody asks for.
@@ -58,8 +71,8 @@ func (p *plugin) switchOver(ctx context.Context, in *cluster.Cluster, key client
 	before := database.Status
 	switch {
 	case wanted.target == before.Primary:
-		fmt.Fprintf(p.Out, "%s is the primary already.\n", wanted.target)
-		return nil
+		done := switched{key.Namespace, key.Name, before.Primary, before.Primary, before.Term, 0}
+		return p.print(done, func(out io.Writer) { fmt.Fprintf(out, "%s is the primary already.\n", wanted.target) })
 	case database.Annotations[view.AnnotationSwitchover] != "":
 		return fmt.Errorf("a switchover to %s is under way already", database.Annotations[view.AnnotationSwitchover])
 	case wanted.target != anyInstance && !isMember(before, wanted.target):
@@ -74,9 +87,14 @@ func (p *plugin) switchOver(ctx context.Context, in *cluster.Cluster, key client
 	if err := ask(ctx, in, &database, asked); err != nil {
 		return fmt.Errorf("ask for another primary: %w", err)
 	}
-	fmt.Fprintf(p.Out, "Asked for another primary of %s: %s. Now it is %s.\n", key.Name, wanted.target, primaryOf(before))
+	words := fmt.Sprintf("Asked for another primary of %s: %s. Now it is %s.\n", key.Name, wanted.target,
+		primaryOf(before))
 	if wanted.limit == 0 {
-		return nil
+		done := switched{key.Namespace, key.Name, before.Primary, "", before.Term, 0}
+		return p.print(done, func(out io.Writer) { fmt.Fprint(out, words) })
+	}
+	if p.output == "" {
+		fmt.Fprint(p.Out, words)
 	}
 	return p.awaitSwitchover(ctx, in, &database, start, wanted.limit)
 }
@@ -101,9 +119,13 @@ func (p *plugin) awaitSwitchover(
 		ended := err == nil && now.Annotations[view.AnnotationSwitchover] == ""
 		switch {
 		case ended && now.Status.Term > before.Status.Term && now.Status.Primary != "":
-			fmt.Fprintf(p.Out, "%s is the primary, at term %d, after %s.\n", now.Status.Primary, now.Status.Term,
-				in.Now().Sub(start).Round(100*time.Millisecond))
-			return nil
+			took := in.Now().Sub(start).Round(100 * time.Millisecond)
+			done := switched{
+				key.Namespace, key.Name, before.Status.Primary, now.Status.Primary, now.Status.Term, took.Seconds(),
+			}
+			return p.print(done, func(out io.Writer) {
+				fmt.Fprintf(out, "%s is the primary, at term %d, after %s.\n", done.To, done.Term, took)
+			})
 		case ended && now.Status.Term == before.Status.Term && in.Now().Sub(start) > 5*time.Second:
 			return fmt.Errorf("it was refused: %s", p.refusal(ctx, in, key, start))
 		case in.Now().Sub(start) > limit:

@@ -276,6 +276,17 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
+func (l limited) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption,
+) error {
+	for _, kind := range l.world.forbidden {
+		if strings.HasSuffix(fmt.Sprintf("%T", object), "."+kind) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, key.Name, nil)
+		}
+	}
+	return l.Client.Get(ctx, key, object, options...)
+}
+
 // limited is a client with few rights.
 type limited struct {
 	client.Client

@@ -1,11 +1,13 @@
 package wire
 
+import "time"
+
 // Ports of the database container.
 const (
 	PortPostgres = 5432
 	// PortAgent serves PathReport over mutual TLS.
 	PortAgent = 8700
-	// PortProbe serves PathLive and PathReady as plain HTTP, for the kubelet.
+	// PortProbe serves PathLive and PathReady as plain HTTP, for the kubelet, and the public part of PathReport.
 	PortProbe = 8701
 )
 
@@ -14,7 +16,12 @@ const (
 	PathReport = "/v1/report"
 	PathLive   = "/livez"
 	PathReady  = "/readyz"
+	// PathStart is answered when the instance is ready for the first time, or after StartPatience.
+	PathStart = "/startz"
 )
+
+// StartPatience is how long the making of an instance is nobody's concern.
+const StartPatience = 30 * time.Second
 
 // Folders of the database container, each the mount of a volume.
 const (

@@ -180,6 +180,26 @@ func (r Report) Canonical() Report {
 	return r
 }
 
+// Public is what anybody may know: no sentence of the server, no value of a parameter, no name from the application's
+// schema.
+func (r Report) Public() Report {
+	r.Message, r.Certificate = "", ""
+	r.Parameters = slices.Clone(r.Parameters)
+	for i := range r.Parameters {
+		r.Parameters[i].Current, r.Parameters[i].Wanted = "", ""
+	}
+	r.Libraries = slices.Clone(r.Libraries)
+	for i := range r.Libraries {
+		r.Libraries[i].More += len(r.Libraries[i].Indexes)
+		r.Libraries[i].Indexes = nil
+	}
+	if r.Clone != nil {
+		clone := *r.Clone
+		clone.Problem, r.Clone = "", &clone
+	}
+	return r
+}
+
 // Encode returns the JSON of a report that Check accepts.
 func (r Report) Encode() ([]byte, error) {
 	canonical := r.Canonical()

@@ -222,3 +222,29 @@ func TestRestarts(t *testing.T) {
 		}
 	}
 }
+
+// TestPublic shows what those without a certificate do not get to know.
+func TestPublic(t *testing.T) {
+	const hidden = "hunter2"
+	report := wire.Report{
+		Instance: "cities-1", State: wire.StateRunning, Role: wire.RolePrimary, Reason: wire.ReasonCopying,
+		Message: hidden, Certificate: hidden, Clone: &wire.Progress{Done: 1, Problem: hidden},
+		Parameters: []wire.ParameterState{{Name: "app.key", State: wire.ParameterRefused, Current: hidden, Wanted: hidden}},
+		Libraries:  []wire.Library{{Name: "geos", Before: "1", Now: "2", Indexes: []string{hidden}, More: 1}},
+	}
+	document, err := report.Public().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"app.key"`, `"geos"`, `"more":2`, `"Copying"`} {
+		if !strings.Contains(strings.ReplaceAll(string(document), " ", ""), want) {
+			t.Errorf("no %s in %s", want, document)
+		}
+	}
+	if strings.Contains(string(document), hidden) {
+		t.Errorf("it says %s", document)
+	}
+	if report.Parameters[0].Wanted != hidden || report.Clone.Problem != hidden || report.Libraries[0].Indexes == nil {
+		t.Error("the report itself was changed")
+	}
+}

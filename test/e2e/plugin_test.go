@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/recall"
 	"meridian.dev/meridian/kit/condition"
 )
 
@@ -143,6 +144,28 @@ func checkSnapshot(c *cluster) {
 	if files < 20 {
 		c.t.Errorf("only %d files in the bundle", files)
 	}
+	story := storyOf(c, file)
+	if decision := recall.Play(story); len(decision.Violations) > 0 || len(story.Seen.Instances) != 3 {
+		c.t.Errorf("recalled: %+v\n%+v", decision, story)
+	}
+	if len(story.Unread) > 0 {
+		c.t.Errorf("an administrator could not read %q", story.Unread)
+	}
+}
+
+// storyOf is what the operator saw, from the bundle.
+func storyOf(c *cluster, file string) recall.Story {
+	c.t.Helper()
+	bundle, err := os.Open(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = bundle.Close() }()
+	story, err := recall.Open(bundle)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return story
 }
 
 // checkFewRights acts as a user who may read databases alone.
@@ -175,6 +198,11 @@ func checkFewRights(c *cluster) {
 	}
 	if seen.Primary == "" || len(seen.Instances) != 3 || len(seen.Unread) < 3 {
 		c.t.Errorf("with few rights it shows %s", output)
+	}
+	file := filepath.Join(c.t.TempDir(), "few.tar.gz")
+	c.meridian("--as", "looker", "snapshot", "cities", "--file", file)
+	if story := storyOf(c, file); len(story.Unread) < 5 || story.Seen.Name != "cities" {
+		c.t.Errorf("with few rights the bundle says %+v", story)
 	}
 	asked := exec.CommandContext(c.t.Context(), filepath.Join(c.root, "bin", "sandbox"), "kubectl", "meridian", "-n",
 		pluginSpace, "--as", "looker", "switchover", "cities")

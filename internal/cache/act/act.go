@@ -23,6 +23,7 @@ import (
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
 	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/redact"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
@@ -62,6 +63,8 @@ func (a Actor) Act(
 		result, err := p.do(ctx, action)
 		result.Action = action
 		if err != nil {
+			// The API server quotes values in what it refuses; names of fields are enough.
+			err = redact.Error(err)
 			result.Problem = err.Error()
 			failed = errors.Join(failed, fmt.Errorf("%s %s %s: %w", action.Verb, action.Kind, action.Name, err))
 		}
@@ -134,7 +137,7 @@ func (p *pass) write(ctx context.Context, wanted, live client.Object) (cache.Res
 	}
 	result := cache.Result{Done: true, Wrote: done.Outcome == apply.Done}
 	for _, change := range done.Unheld {
-		result.Unheld = append(result.Unheld, change.String())
+		result.Unheld = append(result.Unheld, change.Path)
 	}
 	return result, nil
 }

@@ -152,6 +152,9 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 	case report.SettingsHash != hash && !d.stopped && !d.invalid:
 		d.hold(cache.Progressing, soon, "SettingsNotInForce",
 			instance.Name+" has not put the latest memory and settings in force yet")
+	case report.Reason == string(wire.ReasonUpstreamMissing) && !slices.Contains(d.Lease.Members, instance.Name):
+		// Nobody counts on it yet: it waits for a primary that has just begun.
+		d.hold(cache.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case report.Reason != "":
 		d.hold(cache.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -169,6 +170,7 @@ func cacheContainer(design cache.Design, instance string) corev1.Container {
 		// The agent is alive as long as it answers at all: what the server does is not the kubelet's to judge.
 		LivenessProbe:  probe(wire.PathLive, 10, 6),
 		ReadinessProbe: probe(wire.PathReady, 1, 2),
+		StartupProbe:   startup(),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "run", MountPath: wire.FolderRun},
@@ -199,6 +201,14 @@ func Resources(design cache.Design) corev1.ResourceRequirements {
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: memory},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: memory},
 	}
+}
+
+// startup waits for the first answer of an instance that is being made, so that nobody is warned of probes that fail
+// because all goes as it should. The agent ends the wait by itself.
+func startup() *corev1.Probe {
+	wait := probe(wire.PathStart, 1, 60)
+	wait.TimeoutSeconds = int32((wire.StartPatience + 10*time.Second).Seconds())
+	return wait
 }
 
 func probe(path string, period, failures int32) *corev1.Probe {

@@ -25,6 +25,7 @@ import (
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/redact"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
@@ -68,6 +69,8 @@ func (a Actor) Act(
 		result, err := p.do(ctx, action)
 		result.Action = action
 		if err != nil {
+			// The API server quotes values in what it refuses; names of fields are enough.
+			err = redact.Error(err)
 			result.Problem = err.Error()
 			failed = errors.Join(failed, fmt.Errorf("%s %s %s: %w", action.Verb, action.Kind, action.Name, err))
 		}
@@ -182,7 +185,7 @@ func (p *pass) carryOut(ctx context.Context, action apply.Action) (database.Resu
 	}
 	written := database.Result{Done: true, Wrote: result.Outcome == apply.Done}
 	for _, change := range result.Unheld {
-		written.Unheld = append(written.Unheld, change.String())
+		written.Unheld = append(written.Unheld, change.Path)
 	}
 	return written, nil
 }

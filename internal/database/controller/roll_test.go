@@ -10,10 +10,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim"
 )
@@ -172,6 +175,32 @@ func TestAllBroken(t *testing.T) {
 	w.until("all are stuck", func() bool { return len(w.births) == 3 && !w.up("towns-1") })
 	w.wish(func(spec *v1alpha1.GeoDatabaseSpec) { spec.Image = "" })
 	w.until("it is ready", w.ready)
+}
+
+// TestValuesAreNotTold gives a container a password. What is observed, and therefore what plans, events and logs tell,
+// is the name of the variable alone.
+func TestValuesAreNotTold(t *testing.T) {
+	w := rollTown(t)
+	const secret = "hunter2"
+	w.wish(func(spec *v1alpha1.GeoDatabaseSpec) {
+		spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(
+			`{"containers":[{"name":"side","image":"side:1","env":[{"name":"TOKEN","value":"` + secret + `"}]}]}`)}}
+	})
+	observer := observe.Observer{
+		Live: w.admin, Now: w.clock.Now, Ask: w.ask, Installation: "home/operator",
+		Author: apply.Author{
+			Scheme: w.admin.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager,
+		},
+		Images: database.Images{Agent: w.agent, Server: "postgis"},
+	}
+	seen, err := observer.Observe(t.Context(), w.admin, w.database())
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := fmt.Sprint(seen.Children)
+	if strings.Contains(told, secret) || !strings.Contains(told, "spec.template.spec.containers") {
+		t.Errorf("the children are %s", told)
+	}
 }
 
 // TestOperatorUpgrade has another version of the operator take over, with another agent: nothing restarts, and what

@@ -28,6 +28,7 @@ import (
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/pki"
 )
 
@@ -51,6 +52,9 @@ type Observer struct {
 	Fleet *Fleet
 	// Refusals are what agents have refused.
 	Refusals *Refusals
+	// Outside says that somebody else than the operator looks, with rights of their own: Secrets are not read and are
+	// taken to be whole, and agents are asked without a certificate, by whatever way Ask knows.
+	Outside bool
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
 	Ask func(ctx context.Context, agent children.Agent) (wire.Report, error)
 }
@@ -77,6 +81,7 @@ func (o Observer) Observe(
 		},
 		Deleting:     object.DeletionTimestamp != nil,
 		Guarded:      controllerutil.ContainsFinalizer(object, database.Finalizer),
+		Young:        young(object),
 		Installation: o.Installation, StampedBy: object.Annotations[database.AnnotationInstallation],
 		LostAfter: o.LostAfter,
 		Refusals:  o.Refusals.Lately(client.ObjectKeyFromObject(object), o.Now()),
@@ -106,6 +111,16 @@ func (o Observer) Observe(
 		}
 	}
 	return p.facts, nil
+}
+
+// infancy is how soon after its creation a database gets its first status.
+const infancy = time.Minute
+
+// young says that a database was not Ready since it was made: the first word about that still stands.
+func young(object *v1alpha1.GeoDatabase) bool {
+	ready := condition.Find(object.Status.Conditions, v1alpha1.ConditionReady)
+	return ready == nil || ready.Status != metav1.ConditionTrue &&
+		ready.LastTransitionTime.Sub(object.CreationTimestamp.Time) < infancy
 }
 
 // ours says whether a child belongs to this database, and not to an earlier one of the same name.
@@ -221,10 +236,10 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 		UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
 	}
 	for _, change := range difference.Changes {
-		// Values are left out: a plan is shown in events, and a page of settings is no sentence.
+		// Values are left out: a plan is shown in events and logs, and the value of a variable may be a password.
 		text := change.Path
-		if child.Kind == database.KindSet {
-			// What waits for a restart is shown with what it changes.
+		if child.Kind == database.KindSet && strings.HasSuffix(change.Path, "].image") {
+			// What waits for a restart is most often another image, which is no secret.
 			text = change.Path + " from " + brevity(change.From) + " to " + brevity(change.To)
 		}
 		if len(change.By) > 0 {

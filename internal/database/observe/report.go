@@ -31,12 +31,15 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 	switch {
 	case address == "":
 		return database.Report{Problem: "its pod has no address yet"}
-	case p.material == nil:
+	case p.material == nil && !p.Outside:
 		return database.Report{Problem: "there is no certificate to call it with yet"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, children.Patience)
 	defer cancel()
-	agent := children.Agent{Address: address, Host: render.AgentHost(p.facts.Identity), Material: *p.material}
+	agent := children.Agent{Address: address, Host: render.AgentHost(p.facts.Identity)}
+	if p.material != nil {
+		agent.Material = *p.material
+	}
 	report, err := p.Ask(ctx, agent)
 	switch {
 	case err != nil:

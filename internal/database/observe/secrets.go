@@ -13,9 +13,18 @@ import (
 	"meridian.dev/meridian/kit/pki"
 )
 
+// assumed is in the place of what only the operator may read.
+const assumed = "assumed"
+
 // readSecrets looks at the Secrets of the database. Their values stay in this function: facts say that they exist, and
 // what kit/pki would do about certificates.
 func (p *pass) readSecrets(ctx context.Context) error {
+	if p.Outside {
+		whole := database.Secret{Exists: true, UID: assumed, ResourceVersion: assumed}
+		p.facts.Binding = whole
+		p.facts.Certificates = database.Certificates{Authority: whole, Leaf: whole, Authorities: 1}
+		return nil
+	}
 	var authority, leaf, binding corev1.Secret
 	facts := &p.facts.Certificates
 	for _, read := range []struct {

@@ -14,6 +14,7 @@ import (
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/redact"
 )
 
 // tryTemplate asks the API server about a pod from the wanted template, when one is about to be made: what admission
@@ -55,7 +56,7 @@ func judgeTrial(template string, err error) *database.Trial {
 	switch {
 	case err == nil || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err):
-		trial.Refusal = err.Error()
+		trial.Refusal = redact.Refusal(err)
 	default:
 		trial.Unknown = children.Brief(err)
 	}

@@ -111,15 +111,41 @@ func tellShortage(d *draft) {
 	if !d.Lease.Copy.Initialised || d.Spec.Hibernated {
 		return
 	}
+	remark := ""
+	if d.grows() {
+		remark = database.BeingMade
+	}
 	wanted := int(max(d.Spec.Instances, 1))
 	if well := d.healthy(d.plan.Design.Names()); well < wanted {
 		d.hold(database.Degraded, 0, "CopiesMissing", fmt.Sprintf(
-			"%d of %d instances have a copy that writes are counted on and are well", well, wanted))
+			"%d of %d instances have a copy that writes are counted on and are well", well, wanted)+remark)
 	}
 	if weakened(d.Snapshot) {
 		d.hold(database.Degraded, 0, "DurabilityReduced",
-			"an acknowledged write is on one instance only until a replica is back")
+			"an acknowledged write is on one instance only until a replica is back"+remark)
 	}
+}
+
+// grows says that nothing is missing but what never was there: the database is new, every copy that is counted on is
+// well, and the others are on their way. That is how each of them begins.
+func (d *draft) grows() bool {
+	if !d.Young {
+		return false
+	}
+	var members []string
+	for _, member := range d.Lease.Members {
+		members = append(members, member.Name)
+	}
+	if len(members) == 0 || d.healthy(members) < len(members) {
+		return false
+	}
+	for _, wanted := range d.plan.Design.Instances {
+		instance, _ := d.Instance(wanted.Name)
+		if !d.Lease.HasMember(wanted.Name) && broken(instance) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // weakened says that an acknowledged write is worth less than was asked for.

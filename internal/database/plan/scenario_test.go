@@ -37,28 +37,11 @@ var author = apply.Author{Scheme: scheme.Scheme, Prefix: database.AnnotationPref
 //     was different when the children were last written. Without it nothing exists but what snapshot.yaml names.
 //   - instances.yaml, if it is there, says what is different of the instances that run, as merge patches by name. The
 //     template of a set or pod is that of before, or, with the word "wanted", that of now.
+//   - seen.yaml, instead of all these, is the whole snapshot, as internal/recall takes it for a bundle.
 //   - want/plan.yaml is the decision, want/status.txt what a user sees of it after the plan was carried out.
 func TestStories(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
-		snapshot := base()
-		in.YAML("snapshot.yaml", &snapshot)
-		if in.Has("before.yaml") {
-			before, err := patched(snapshot, in.Text("before.yaml"))
-			if err != nil {
-				in.Fail(err)
-			}
-			run(&snapshot, before)
-			if err := adjust(in, &snapshot); err != nil {
-				in.Fail(err)
-			}
-			label(&snapshot, before)
-			if err := compare(&snapshot, &before); err != nil {
-				in.Fail(err)
-			}
-		} else if err := compare(&snapshot, nil); err != nil {
-			in.Fail(err)
-		}
-
+		snapshot := told(in)
 		decided := plan.Decide(snapshot)
 		for _, violation := range plan.Check(snapshot, decided) {
 			in.Fail(fmt.Errorf("the plan breaks %s: %s", violation.Rule, violation.Detail))
@@ -71,6 +54,45 @@ func TestStories(t *testing.T) {
 		out.SetText("status.txt", seen)
 		return out
 	})
+}
+
+// told is the snapshot of a story.
+func told(in scenario.Files) database.Snapshot {
+	if in.Has("seen.yaml") {
+		return seen(in)
+	}
+	snapshot := base()
+	in.YAML("snapshot.yaml", &snapshot)
+	if !in.Has("before.yaml") {
+		if err := compare(&snapshot, nil); err != nil {
+			in.Fail(err)
+		}
+		return snapshot
+	}
+	before, err := patched(snapshot, in.Text("before.yaml"))
+	if err != nil {
+		in.Fail(err)
+	}
+	run(&snapshot, before)
+	if err := adjust(in, &snapshot); err != nil {
+		in.Fail(err)
+	}
+	label(&snapshot, before)
+	if err := compare(&snapshot, &before); err != nil {
+		in.Fail(err)
+	}
+	return snapshot
+}
+
+// seen is the snapshot of a bundle, whole as it is. What the person who took it could not know is for the reader.
+func seen(in scenario.Files) (snapshot database.Snapshot) {
+	in.YAML("seen.yaml", &snapshot)
+	for _, remark := range []string{"assumed.txt", "unread.txt"} {
+		if in.Has(remark) {
+			in.Text(remark)
+		}
+	}
+	return snapshot
 }
 
 func base() database.Snapshot {

@@ -87,6 +87,9 @@ func waitForReport(d *draft, instance database.Instance) {
 			instance.Name+" has not taken over the latest settings yet")
 	case slices.Contains(passing, wire.Reason(report.Reason)):
 		d.hold(database.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
+	case report.Reason == string(wire.ReasonUpstreamMissing) && !d.Lease.HasMember(instance.Name):
+		// Nobody counts on it yet: it waits for a primary that has just begun.
+		d.hold(database.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case report.Reason != "":
 		d.hold(database.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case initialised && d.Lease.Holder != instance.Name && !report.Streams:

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,6 +127,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 		// The agent is alive as long as it answers at all: what PostgreSQL does is not the kubelet's to judge.
 		LivenessProbe:  probe(wire.PathLive, 10, 6),
 		ReadinessProbe: probe(wire.PathReady, 1, 2),
+		StartupProbe:   startup(),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "data", MountPath: wire.FolderVolume},
@@ -158,6 +161,14 @@ func resources(design database.Design) corev1.ResourceRequirements {
 		wanted.Requests[corev1.ResourceCPU] = *cpu
 	}
 	return wanted
+}
+
+// startup waits for the first answer of an instance that is being made, so that nobody is warned of probes that fail
+// because all goes as it should. The agent ends the wait by itself; the other probes tell everything after that.
+func startup() *corev1.Probe {
+	wait := probe(wire.PathStart, 1, 60)
+	wait.TimeoutSeconds = int32((wire.StartPatience + 10*time.Second).Seconds())
+	return wait
 }
 
 func probe(path string, period, failures int32) *corev1.Probe {

@@ -1,3 +1,7 @@
+// Package bundle packs what is known about a database into one file that can be sent to somebody else. Everything
+// passes through internal/redact, or comes from there.
+//
+// It is pure but for the writer that it is given. Start reading at Writer.
 package bundle
 
 import (
@@ -8,6 +12,8 @@ import (
 	"io"
 	"path"
 	"time"
+
+	"meridian.dev/meridian/internal/redact"
 )
 
 // Writer packs files. All of them pass through the redaction.
@@ -30,7 +36,11 @@ func (w *Writer) Names() []string { return w.names }
 
 // Text adds a file.
 func (w *Writer) Text(name, content string) error {
-	content = Text(content)
+	return w.Redacted(name, redact.Text(content))
+}
+
+// Redacted adds a file from which secrets were taken out by whoever made it.
+func (w *Writer) Redacted(name, content string) error {
 	header := &tar.Header{
 		Name: path.Join(w.folder, name), Mode: 0o644, Size: int64(len(content)), ModTime: w.now, Typeflag: tar.TypeReg,
 	}
@@ -46,11 +56,11 @@ func (w *Writer) Text(name, content string) error {
 
 // Object adds an object as YAML.
 func (w *Writer) Object(name string, object any) error {
-	content, err := YAML(object)
+	content, err := redact.YAML(object)
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", name, err)
 	}
-	return w.Text(name, content)
+	return w.Redacted(name, content)
 }
 
 // Close ends the bundle.

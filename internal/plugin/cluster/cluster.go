@@ -211,7 +211,7 @@ func (l *look) operator() {
 	if err := l.Get(l.ctx, home, &lease); err == nil && lease.Spec.HolderIdentity != nil && lease.Spec.RenewTime != nil {
 		operator.Holder, operator.Renewed = *lease.Spec.HolderIdentity, lease.Spec.RenewTime.Time
 	}
-	l.facts.Operator = operator
+	l.facts.Operator, l.facts.Deployment = operator, &deployment
 }
 
 // namespacesOf reads the flag of the operator.

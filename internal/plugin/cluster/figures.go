@@ -53,6 +53,18 @@ func (c *Cluster) Figures(ctx context.Context, pod corev1.Pod) ([]byte, error) {
 		ProxyGet("http", pod.Name, strconv.Itoa(wire.PortProbe), "/metrics", nil).DoRaw(ctx)
 }
 
+// Report is what the agent of a pod tells to anybody who may look at its pod.
+func (c *Cluster) Report(ctx context.Context, pod corev1.Pod) (wire.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, figuresPatience)
+	defer cancel()
+	document, err := c.Plain.CoreV1().Pods(pod.Namespace).
+		ProxyGet("http", pod.Name, strconv.Itoa(wire.PortProbe), wire.PathReport, nil).DoRaw(ctx)
+	if err != nil {
+		return wire.Report{}, err
+	}
+	return wire.DecodeReport(document)
+}
+
 // ParseFigures reads the text format of Prometheus. Samples that differ in their labels alone are added up, so it is
 // of use for figures that an agent has once.
 func ParseFigures(text []byte) view.Figures {

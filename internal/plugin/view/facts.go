@@ -8,6 +8,7 @@ package view
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,6 +30,8 @@ type Facts struct {
 	Figures map[string]Figures `json:"figures,omitempty"`
 	// Operator is nil if the reader may not look at it.
 	Operator *Operator `json:"operator,omitempty"`
+	// Deployment is that of the operator, as the cluster gave it, nil if the reader may not look at it.
+	Deployment *appsv1.Deployment `json:"-"`
 	// Unread is what could not be read, each with its reason. What is missing for that is not there for sure.
 	Unread []string `json:"unread,omitempty"`
 }
