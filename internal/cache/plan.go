@@ -62,8 +62,8 @@ type Action struct {
 	// UID and ResourceVersion must still be those of the object, empty for one that must not exist.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Bytes is the memory of a ResizePod, and Text the hash of a TellPod, the id of a request, or the UID of a database, or its
-	// name.
+	// Bytes is the memory of a ResizePod. Text is the hash of a TellPod, the id of a request, the UID of the database that
+	// is followed, or the name of the one that is gone.
 	Bytes int64  `json:"bytes,omitempty"`
 	Text  string `json:"text,omitempty"`
 	Why   string `json:"why"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,8 @@ import (
 // Cache is a GeoCache as its database sees it.
 type Cache struct {
 	Name string
+	// Created is when somebody made it.
+	Created time.Time
 	// Ready is what its own status says, Deleting that somebody has deleted it.
 	Ready, Deleting bool
 	// Secret is what it has written for applications, nil if there is none; Problem is why nobody knows.
@@ -45,7 +48,7 @@ func CachesOf(ctx context.Context, caches, live client.Reader, database client.O
 
 func cacheOf(ctx context.Context, live client.Reader, object *v1alpha1.GeoCache) Cache {
 	found := Cache{
-		Name: object.Name, Deleting: object.DeletionTimestamp != nil,
+		Name: object.Name, Created: object.CreationTimestamp.Time, Deleting: object.DeletionTimestamp != nil,
 		Ready: condition.IsTrue(object.Status.Conditions, condition.Ready) &&
 			object.Status.ObservedGeneration == object.Generation,
 	}

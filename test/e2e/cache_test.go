@@ -31,8 +31,8 @@ const (
 	cacheOperator = "MERIDIAN_TEST_OPERATOR"
 )
 
-// TestCache follows a cache through its life: manifest, operator, instance, clients, changes under load, idle, deletion;
-// and one of the other engine through the short of it. TestCacheFaults has several instances, and loses them.
+// TestCache follows a cache through its life: manifest, operator, instance, clients, changes under load, idle,
+// deletion; and one of the other engine through the short of it. TestCacheFaults has several instances, and loses them.
 func TestCache(t *testing.T) {
 	c := connect(t)
 	if os.Getenv(cacheOperator) == "" {

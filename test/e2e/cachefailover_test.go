@@ -36,8 +36,14 @@ type counter struct {
 	gap, stalest              time.Duration
 }
 
+// quiet keeps the library from telling of each connection that it could not open: that is what is measured.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
 func startCounter(t *testing.T, c *cluster) *counter {
 	t.Helper()
+	redis.SetLogger(quiet{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
 	l := &counter{write: accessTo(c), end: cancel, last: time.Now(), acked: []time.Time{{}}}

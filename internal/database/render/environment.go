@@ -15,7 +15,7 @@ import (
 )
 
 // Keys of the Secret for applications that can be names of environment variables: one envFrom gives an application all
-// addresses. Those of a cache are there twice: with its name, and without for the only one.
+// addresses. Those of a cache are there twice: with its name, and without for the first one.
 const (
 	envWrite     = "DATABASE_URL"
 	envRead      = "DATABASE_READ_URL"
@@ -33,7 +33,7 @@ var cacheKeys = []struct{ key, from string }{
 // that there are. No key is changed that somebody else has written, and no other one, ever. The addresses of a cache
 // whose Secret is not known stay as they are.
 //
-// CACHE_URL leads to the only cache. When others come beside it, it stays where it is: an application that has used it
+// CACHE_URL leads to the first cache. When others come beside it, it stays where it is: an application that has used it
 // is not to lose its cache because somebody adds another.
 func Environment(secret *corev1.Secret, caches []children.Cache) *corev1.Secret {
 	made := addresses{Secret: secret.DeepCopy(), bound: boundKeys(secret), keys: map[string]string{}}
@@ -44,7 +44,7 @@ func Environment(secret *corev1.Secret, caches []children.Cache) *corev1.Secret 
 	made.bind(envWrite, wire.KeyURI, own)
 	made.bind(envRead, wire.KeyReadURI, own)
 	living := slices.DeleteFunc(slices.Clone(caches), func(cache children.Cache) bool { return cache.Deleting })
-	chosen := only(living, made.bound[envCache])
+	chosen := first(living, made.bound[envCache])
 	for _, cache := range living {
 		for _, each := range cacheKeys {
 			made.bind(each.key+"__"+strings.ToUpper(strings.ReplaceAll(cache.Name, "-", "_")), each.from, cache)
@@ -84,14 +84,18 @@ func (e addresses) bind(key, from string, cache children.Cache) {
 	}
 }
 
-// only is the cache that is meant when none is named: the one that was before, or the only one.
-func only(caches []children.Cache, before string) string {
-	for _, cache := range caches {
-		if cache.Name == before || len(caches) == 1 {
-			return cache.Name
+// first is the cache that is meant when none is named: the one that was before, or the oldest.
+func first(caches []children.Cache, before string) string {
+	var oldest children.Cache
+	for i, cache := range caches {
+		if cache.Name == before {
+			return before
+		}
+		if i == 0 || cache.Created.Before(oldest.Created) {
+			oldest = cache
 		}
 	}
-	return ""
+	return oldest.Name
 }
 
 func boundKeys(secret *corev1.Secret) map[string]string {

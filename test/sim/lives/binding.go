@@ -3,6 +3,8 @@ package lives
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,15 +19,15 @@ import (
 // bindings are lives of a database to which caches come. Those are there with all that their own loop would have made
 // for applications, and without anything else.
 func bindings() []Life {
-	tiles, routes := arrives("tiles", "first"), arrives("routes", "second")
+	tiles, zones := arrives("tiles", "first"), arrives("zones", "second")
 	leaves := search.Step{Name: "tiles is deleted", Do: remove(&v1alpha1.GeoCache{}, "tiles")}
 	return []Life{
 		{Name: "a cache comes", From: single, Script: []search.Step{tiles}, End: all(served(upTo(1)...),
 			leadsTo(map[string]string{"CACHE_URL": "first", "CACHE_URL__TILES": "first", "CACHE_READ_URL": "first/ro"}),
 			lists("tiles"))},
-		{Name: "a cache comes, and a second one", From: single, Script: []search.Step{tiles, routes},
-			End: all(lists("routes", "tiles"), leadsTo(map[string]string{
-				"CACHE_URL": "first", "CACHE_URL__TILES": "first", "CACHE_URL__ROUTES": "second",
+		{Name: "a cache comes, and a second one", From: single, Script: []search.Step{tiles, zones},
+			End: all(lists("tiles", "zones"), leadsTo(map[string]string{
+				"CACHE_URL": "first", "CACHE_URL__TILES": "first", "CACHE_URL__ZONES": "second",
 			}))},
 		{Name: "a cache comes and goes", From: single, Script: []search.Step{tiles, leaves}, End: all(served(upTo(1)...),
 			leadsTo(map[string]string{"CACHE_URL": "", "CACHE_URL__TILES": "", "CACHE_READ_URL": "", "CACHE_CA": ""}),
@@ -82,9 +84,9 @@ func leadsTo(wanted map[string]string) func(search.State) error {
 		if _, err := get(context.Background(), state, database.BindingName(Cities.Name), &secret); err != nil {
 			return err
 		}
-		for key, value := range wanted {
-			if string(secret.Data[key]) != value {
-				return fmt.Errorf("%s is %q, want %q", key, secret.Data[key], value)
+		for _, key := range slices.Sorted(maps.Keys(wanted)) {
+			if string(secret.Data[key]) != wanted[key] {
+				return fmt.Errorf("%s is %q, want %q", key, secret.Data[key], wanted[key])
 			}
 		}
 		if len(secret.Data["DATABASE_URL"]) == 0 || string(secret.Data["DATABASE_URL"]) != string(secret.Data["uri"]) {

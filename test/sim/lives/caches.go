@@ -128,7 +128,8 @@ func worksWith(state search.State, typ, reason string) error {
 		return err
 	}
 	var pod corev1.Pod
-	if there, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod); !there || err != nil || !ready(&pod) {
+	there, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod)
+	if !there || err != nil || !ready(&pod) {
 		return fmt.Errorf("its pod is not there, or not ready: %w", err)
 	}
 	if now := condition.Find(found.Status.Conditions, typ); now == nil || now.Status != "True" || now.Reason != reason {
