@@ -335,9 +335,25 @@ type GeoDatabaseStatus struct {
 	Members []InstanceStatus `json:"members,omitempty"`
 
 	// The Secret with everything that an application needs: `host`, `port`, `dbname`, `user`, `password`, `uri`,
-	// `ro-uri` and `ca.crt`.
+	// `ro-uri` and `ca.crt`; and, for environment variables, `DATABASE_URL`, `DATABASE_READ_URL` and the addresses of
+	// the caches.
 	// +optional
 	Binding *Binding `json:"binding,omitempty"`
+
+	// The caches that name this database, sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Caches []CacheSummary `json:"caches,omitempty"`
+}
+
+// CacheSummary is one line about a cache.
+type CacheSummary struct {
+	// Name of the GeoCache.
+	Name string `json:"name"`
+	// Whether everything that its spec asks for is there and well.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
 }
 
 // GeoDatabaseList is a list of GeoDatabases.

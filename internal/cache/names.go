@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/names"
 )
 
@@ -73,7 +74,7 @@ func AgentName(cache string) string { return child(cache, "agent") }
 func ReadName(cache string) string { return child(cache, "ro") }
 
 // BindingName is the Secret for applications: the name of the cache itself.
-func BindingName(cache string) string { return cache }
+func BindingName(cache string) string { return wire.CacheSecret(cache) }
 
 // AuthorityName is the Secret with the cache's certificate authority. It is never mounted.
 func AuthorityName(cache string) string { return child(cache, "ca") }

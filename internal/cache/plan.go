@@ -50,6 +50,8 @@ const (
 	EndFlush Verb = "EndFlush"
 	// FollowDatabase has the cache deleted together with its database, or no longer.
 	FollowDatabase Verb = "FollowDatabase"
+	// DeleteCache deletes the cache itself, after its database: act reads both live first.
+	DeleteCache Verb = "DeleteCache"
 )
 
 // Action is one write, and the state of the world that it was decided on.
@@ -60,7 +62,8 @@ type Action struct {
 	// UID and ResourceVersion must still be those of the object, empty for one that must not exist.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Bytes is the memory of a ResizePod, and Text the hash of a TellPod, the id of a request, or the UID of a database.
+	// Bytes is the memory of a ResizePod. Text is the hash of a TellPod, the id of a request, the UID of the database that
+	// is followed, or the name of the one that is gone.
 	Bytes int64  `json:"bytes,omitempty"`
 	Text  string `json:"text,omitempty"`
 	Why   string `json:"why"`

@@ -72,6 +72,8 @@ type Lease struct {
 	// Holder is the instance that is the primary, empty if none is, and Term counts the primaries.
 	Holder string `json:"holder,omitempty"`
 	Term   int64  `json:"term,omitempty"`
+	// Expired says that the holder was not seen to renew it for its whole duration.
+	Expired bool `json:"expired,omitempty"`
 	// Members are the instances that could become the primary.
 	Members []string `json:"members,omitempty"`
 }
@@ -205,6 +207,8 @@ type Report struct {
 	// Serving says that it lets applications in, Streams that it follows the primary.
 	Serving bool `json:"serving,omitempty"`
 	Streams bool `json:"streams,omitempty"`
+	// Term is the highest of a lease that it has ever obeyed.
+	Term int64 `json:"term,omitempty"`
 	// Flushed is the last request to empty the cache that it has carried out.
 	Flushed string `json:"flushed,omitempty"`
 	// Allowed is the memory for data in force, Used what is kept, Resident what the server takes from its container, all
@@ -273,6 +277,22 @@ func (s Snapshot) Instance(name string) (Instance, bool) {
 // LeaseLost says that the lease is not the one that the settings name: the agents obey nothing else.
 func (s Snapshot) LeaseLost() bool {
 	return s.Stored.LeaseUID != "" && (s.Lease.UID != s.Stored.LeaseUID || s.Lease.Foreign != "")
+}
+
+// Forgotten says that the lease is lost and that no instance has ever obeyed it: nobody leads by it, and nobody has a
+// copy that was made under it. So nothing is lost when the agents are given another one.
+func (s Snapshot) Forgotten() bool {
+	if !s.LeaseLost() || s.Lease.Foreign != "" || s.Lease.Term != 0 || s.Lease.Problem != "" || len(s.Instances) == 0 {
+		return false
+	}
+	for _, instance := range s.Instances {
+		pod, report := instance.Pod, instance.Report
+		if pod == nil || pod.Deleting || !report.Reachable || report.Term != 0 || report.Serving || report.Streams ||
+			report.Role == "primary" || report.Reason != "LeaseLost" {
+			return false
+		}
+	}
+	return true
 }
 
 // Asleep says that there shall be no instances, because the database has none.

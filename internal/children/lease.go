@@ -1,5 +1,5 @@
 // Package children holds what the loops of the operator have in common about the objects that they make. It knows
-// neither databases nor caches, and decides nothing.
+// no loop, and decides nothing.
 //
 // Start reading at [Agent].
 package children

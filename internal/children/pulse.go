@@ -105,9 +105,13 @@ func (p *Pulse) Silent(now time.Time) []types.NamespacedName {
 	defer p.lock.Unlock()
 	var silent []types.NamespacedName
 	for key, last := range p.beats {
-		if found := last.silence(now); found > last.told {
-			last.told = found
-			p.beats[key] = last
+		found := last.silence(now)
+		if found <= last.told {
+			continue
+		}
+		last.told = found
+		p.beats[key] = last
+		if last.of.Name != "" { // Leases of other kinds of resources are in the same store.
 			silent = append(silent, last.of)
 		}
 	}

@@ -55,6 +55,9 @@ const (
 	AnyInstance = "any"
 	// AnnotationInstallation names the installation of Meridian that works for a database. Any other one leaves it alone.
 	AnnotationInstallation = AnnotationPrefix + "/installation"
+	// AnnotationBound tells, on the Secret for applications, which of its keys were written for environment variables, and
+	// for which cache. No other key that is there is ever changed.
+	AnnotationBound = AnnotationPrefix + "/bound"
 	// Finalizer keeps a deleted database until its lease can go, and the claims that its spec does not want to keep.
 	Finalizer = AnnotationPrefix + "/database"
 	// LeaseFinalizer keeps the lease of a living database, whoever deletes it.

@@ -55,6 +55,8 @@ const (
 	StoreRecord Verb = "StoreRecord"
 	// CreateBinding makes the Secret for applications, once.
 	CreateBinding Verb = "CreateBinding"
+	// BindCaches writes the addresses of the caches that there are into it, and changes nothing else.
+	BindCaches Verb = "BindCaches"
 	// StoreCertificates carries out what kit/pki decides.
 	StoreCertificates Verb = "StoreCertificates"
 	// Guard and Release put the finalizer onto the database and take it off. Guard also stamps it with the installation.

@@ -59,6 +59,7 @@ type Snapshot struct {
 	// Binding is the Secret for applications.
 	Binding      Secret       `json:"binding,omitzero"`
 	Certificates Certificates `json:"certificates,omitzero"`
+	Caches       Caches       `json:"caches,omitzero"`
 }
 
 // Identity says which database it is. A database that was deleted and made again has another UID.

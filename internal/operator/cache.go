@@ -13,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/act"
 	cacheloop "meridian.dev/meridian/internal/cache/controller"
 	"meridian.dev/meridian/internal/cache/observe"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
 )
@@ -36,12 +38,14 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 	if err := labelled.Register(tracker); err != nil {
 		return fmt.Errorf("register the metrics of %s: %w", name, err)
 	}
+	pulse := &children.Pulse{Label: cache.LabelCache}
 	author, counted := authorOf(part.GetScheme()), s.observer.Client(part.GetClient())
 	reconciler, err := cacheloop.New(loop.Config{
 		Name: name, Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
 		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.CacheImages, Now: time.Now, Ask: observe.AskAgent,
+		Pulse: pulse,
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
 		Flush: act.FlushAgent,
@@ -55,5 +59,5 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 	if err != nil {
 		return fmt.Errorf("make the controller %s: %w", name, err)
 	}
-	return cacheloop.Watch(watcher, part.GetCache())
+	return cacheloop.Watch(watcher, part.GetCache(), pulse)
 }

@@ -41,7 +41,13 @@ const (
 	KeyCertificate = "tls.crt"
 	KeyPrivateKey  = "tls.key"
 	KeyAuthority   = "ca.crt"
+	// KeyURI and KeyReadURI are not mounted: they are the addresses in the Secrets for applications.
+	KeyURI     = "uri"
+	KeyReadURI = "ro-uri"
 )
+
+// CacheSecret is the Secret of a cache for applications. The database leads its own applications to it.
+func CacheSecret(cache string) string { return cache }
 
 // AgentBinary is where the init container puts the binary that the database container runs.
 const AgentBinary = FolderAgent + "/meridian"

@@ -52,7 +52,10 @@ func hierarchies() ([]hierarchy, error) {
 		if len(field) < 4 || field[2] != "cgroup" || filepath.Dir(field[1]) != cgroupMount {
 			continue
 		}
-		found = append(found, hierarchy{path: field[1], fstype: "cgroup", options: controllersOf(field[3])})
+		// One that is mounted over another, as in a container, is there twice, and counts once.
+		if !slices.ContainsFunc(found, func(tree hierarchy) bool { return tree.path == field[1] }) {
+			found = append(found, hierarchy{path: field[1], fstype: "cgroup", options: controllersOf(field[3])})
+		}
 	}
 	if len(found) == 0 {
 		return nil, errors.New("no control groups are mounted below " + cgroupMount)

@@ -95,6 +95,8 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 		return p.askFlush(ctx, action)
 	case cache.EndFlush, cache.FollowDatabase:
 		return p.changeCache(ctx, action)
+	case cache.DeleteCache:
+		return p.deleteCache(ctx, action)
 	default:
 		return cache.Result{}, fmt.Errorf("unknown verb %q", action.Verb)
 	}

@@ -101,6 +101,37 @@ func (p *pass) bind(object *v1alpha1.GeoCache, database string) {
 	}
 }
 
+// deleteCache deletes the cache after its database, which a live read must not find any more.
+func (p *pass) deleteCache(ctx context.Context, action cache.Action) (cache.Result, error) {
+	var database v1alpha1.GeoDatabase
+	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: action.Text}, &database)
+	switch {
+	case err == nil:
+		return cache.Result{}, moved(action, "the database exists")
+	case !apierrors.IsNotFound(err):
+		return cache.Result{}, fmt.Errorf("read the database live: %w", err)
+	}
+	var now v1alpha1.GeoCache
+	err = p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now)
+	switch {
+	case apierrors.IsNotFound(err):
+		return cache.Result{Done: true}, nil
+	case err != nil:
+		return cache.Result{}, fmt.Errorf("read the cache live: %w", err)
+	case string(now.UID) != action.UID || !now.Spec.FollowDatabase || now.Spec.Paused:
+		return cache.Result{}, moved(action, "the cache was changed since")
+	}
+	uid, version := now.UID, now.ResourceVersion
+	err = p.Client.Delete(ctx, &now, client.Preconditions{UID: &uid, ResourceVersion: &version},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) {
+		p.doubt(action, err)
+		return cache.Result{}, err
+	}
+	p.ledger.Deleted(&now)
+	return cache.Result{Done: true, Wrote: true}, nil
+}
+
 // askFlush asks the agent of the primary. Asking twice for the same request is asking once.
 func (p *pass) askFlush(ctx context.Context, action cache.Action) (cache.Result, error) {
 	var pod corev1.Pod

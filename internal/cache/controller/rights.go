@@ -17,6 +17,7 @@ func Rights() rbac.Table {
 	watched(group, "geocaches/finalizers", []string{"update"}, "own children that block its deletion")
 	table[len(table)-1].Implied = true
 	watched(group, "geocaches", []string{"patch"}, "take requests away, and bind a cache to its database")
+	watched(group, "geocaches", []string{"delete"}, "have a cache end with its database")
 	watched(group, "geodatabases", read, "see whether the database of a cache exists")
 	watched("", "configmaps", read, "see the settings of a cache")
 	watched("", "configmaps", write, "write the settings of a cache")

@@ -42,16 +42,22 @@ func childKinds() []client.Object {
 func Live() []client.Object { return []client.Object{&corev1.Secret{}} }
 
 // Watch has the controller run a pass when a cache, one of its children or its database changes in the given cache.
-func Watch(watcher controller.Controller, from storecache.Cache) error {
+func Watch(watcher controller.Controller, from storecache.Cache, pulse *children.Pulse) error {
 	// The status is written by this loop itself; only what others write is news.
 	news := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	caches := source.Kind[client.Object](from, &v1alpha1.GeoCache{}, &handler.EnqueueRequestForObject{}, news)
 	if err := watcher.Watch(caches); err != nil {
 		return err
 	}
+	sources := []source.Source{source.Kind(from, &coordinationv1.Lease{}, pulse.Handler(cacheOf)), pulse.Silences()}
 	for _, child := range childKinds() {
-		toCache := handler.EnqueueRequestsFromMapFunc(cacheOf)
-		if err := watcher.Watch(source.Kind[client.Object](from, child, toCache, moreThanARenewal)); err != nil {
+		if _, apart := child.(*coordinationv1.Lease); !apart {
+			toCache := handler.EnqueueRequestsFromMapFunc(cacheOf)
+			sources = append(sources, source.Kind[client.Object](from, child, toCache))
+		}
+	}
+	for _, each := range sources {
+		if err := watcher.Watch(each); err != nil {
 			return err
 		}
 	}
@@ -61,13 +67,6 @@ func Watch(watcher controller.Controller, from storecache.Cache) error {
 	toCaches := handler.EnqueueRequestsFromMapFunc(cachesOf(from))
 	return watcher.Watch(source.Kind[client.Object](from, &v1alpha1.GeoDatabase{}, toCaches, comesOrGoes))
 }
-
-// moreThanARenewal leaves out the renewals of leases, which come every two seconds and change nothing else.
-var moreThanARenewal = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*coordinationv1.Lease)
-	after, too := e.ObjectNew.(*coordinationv1.Lease)
-	return !ok || !too || children.LeaseChanged(before, after)
-}}
 
 // cacheOf finds the cache of a child by its label. Children that have lost it are found by the next look.
 func cacheOf(_ context.Context, child client.Object) []reconcile.Request {

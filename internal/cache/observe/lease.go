@@ -43,6 +43,7 @@ func (p *pass) readLease(ctx context.Context) error {
 		for _, member := range record.Members {
 			facts.Members = append(facts.Members, member.Name)
 		}
+		facts.Expired = facts.Holder != "" && p.Pulse != nil && p.Pulse.Expired(&lease, p.facts.Now)
 	}
 	p.facts.Lease = facts
 	return nil

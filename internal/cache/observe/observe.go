@@ -35,6 +35,8 @@ type Observer struct {
 	Author apply.Author
 	Images cache.Images
 	Now    func() time.Time
+	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
+	Pulse *children.Pulse
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
 	Ask func(ctx context.Context, agent children.Agent) (wire.CacheReport, error)
 }
@@ -108,7 +110,7 @@ func (p *pass) readDatabase(ctx context.Context) error {
 		}
 	}
 	for _, owner := range p.object.OwnerReferences {
-		if owner.Kind == "GeoDatabase" {
+		if owner.Kind == "GeoDatabase" && owner.Name == p.object.Spec.DatabaseRef.Name {
 			p.facts.Follows = string(owner.UID)
 		}
 	}

@@ -44,7 +44,8 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 	}
 	return cache.Report{
 		Reachable: true, State: string(report.State), Role: string(report.Role), ServerVersion: report.ServerVersion,
-		SettingsHash: report.SettingsHash, Allowed: report.Memory.Allowed, Resident: report.Memory.Resident,
+		Term: report.Term, SettingsHash: report.SettingsHash,
+		Allowed: report.Memory.Allowed, Resident: report.Memory.Resident,
 		Serving: report.Serving, Streams: report.Streams, Flushed: report.Flushed, Used: report.Memory.Used,
 		Clients: report.Use.Clients, Hits: report.Use.Hits, Misses: report.Use.Misses, Evicted: report.Use.Evicted,
 		PendingRestart: report.PendingRestart, Reason: string(report.Reason), Message: report.Message,

@@ -28,9 +28,10 @@ var invariants = []struct {
 	{"GC7", squeezesNoServer, "no container gets smaller than what its server takes"},
 	{"GC8", deletesOnlyStuckPods, "a pod in which a server may run is not deleted"},
 	{"GC9", isConditional, "a write names the version that it was decided on, a create names none"},
-	{"GC10", makesTheLeaseOnce, "a lease that the agents have obeyed is never made again"},
+	{"GC10", makesTheLeaseOnce, "a lease that an agent has obeyed is never made again, nor another one named to it"},
 	{"GC11", removesNoPrimary, "neither the primary nor an instance that could become it is taken away"},
 	{"GC13", restartsBesideACopy, "a pod is restarted only while another instance leads or has everything"},
+	{"GC14", endsAfterItsDatabase, "a cache is deleted only if its spec says so, when its database does not exist"},
 	{"GC12", emptiesOnlyWhenAsked, "a cache is emptied only when somebody asks, and by its primary"},
 }
 
@@ -41,6 +42,9 @@ func Check(snapshot cache.Snapshot, plan cache.Plan) []Violation {
 		broken := func(id, never string) {
 			violations = append(violations, Violation{id, fmt.Sprintf(
 				"%s %s %s: %s", action.Verb, action.Kind, action.Name, never)})
+		}
+		if action.Kind == cache.KindSettings && !keepsToItsLease(snapshot, plan.Design.LeaseUID) {
+			broken("GC10", "the settings name another lease only when no instance knows the one before")
 		}
 		for _, invariant := range invariants {
 			if !invariant.holds(snapshot, action) {
@@ -145,7 +149,7 @@ func isConditional(_ cache.Snapshot, action cache.Action) bool {
 		return action.UID != "" && action.ResourceVersion != ""
 	case cache.Create, cache.CreateBinding, cache.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
-	case cache.AskFlush:
+	case cache.AskFlush, cache.DeleteCache:
 		return action.UID != "" && action.Text != ""
 	case cache.EndFlush, cache.FollowDatabase:
 		return true // They are about the GeoCache itself, which act reads live.
@@ -156,7 +160,26 @@ func isConditional(_ cache.Snapshot, action cache.Action) bool {
 }
 
 func makesTheLeaseOnce(s cache.Snapshot, action cache.Action) bool {
-	return action.Verb != cache.CreateLease || s.Lease.UID == "" && s.Stored.LeaseUID == ""
+	return action.Verb != cache.CreateLease || s.Lease.UID == "" && (s.Stored.LeaseUID == "" || nobodyRemembers(s))
+}
+
+func keepsToItsLease(s cache.Snapshot, named string) bool {
+	return s.Stored.LeaseUID == "" || named == s.Stored.LeaseUID ||
+		named == s.Lease.UID && s.Lease.Foreign == "" && nobodyRemembers(s)
+}
+
+// nobodyRemembers says that every agent has said so itself: it sees that the lease is lost, and has never obeyed one.
+func nobodyRemembers(s cache.Snapshot) bool {
+	return len(s.Instances) > 0 && !slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
+		report := instance.Report
+		return instance.Pod == nil || !report.Reachable || report.Reason != string(wire.ReasonLeaseLost) ||
+			report.Term > 0 || report.Serving || report.Streams
+	})
+}
+
+func endsAfterItsDatabase(s cache.Snapshot, action cache.Action) bool {
+	return action.Verb != cache.DeleteCache ||
+		s.Spec.FollowDatabase && !s.Database.Exists && action.UID == s.UID && action.Text == s.Spec.DatabaseRef.Name
 }
 
 // removesNoPrimary goes by what the agents have agreed on. While the database sleeps nobody needs the cache.

@@ -8,18 +8,27 @@ import (
 	"meridian.dev/meridian/internal/cache"
 )
 
-// makeLease makes the lease of a new cache. One that is lost is not made again: the agents that run obey the other, and
-// go on without it as long as all of them agree.
+// makeLease makes the lease of a new cache. One that is lost is not made again as long as an instance knows of it: the
+// agents obey no other, and go on without it as long as all of them agree. When none does, there is nothing that
+// another one could do harm to, and the cache begins anew.
 func makeLease(d *draft) {
 	lease, name := d.Lease, cache.LeaseName(d.Name)
 	switch {
 	case lease.Foreign != "":
 		// stopAtForeign has spoken.
+	case d.Forgotten():
+		d.hold(cache.Progressing, soon, "LeaseLost", fmt.Sprintf(
+			"the Lease %s is lost and no instance has obeyed it, so the cache begins anew with another one", name))
+		if lease.UID == "" {
+			d.change(cache.Action{
+				Verb: cache.CreateLease, Kind: cache.KindLease, Name: name,
+				Why: "the one that was made is lost, and no instance has obeyed it",
+			})
+		}
 	case d.LeaseLost():
 		d.hold(cache.Stalled, 0, "LeaseLost", fmt.Sprintf(
 			"the Lease %s by which the agents agree on the primary is not the one that was made, and nobody is elected "+
-				"without it; delete the cache and make it again, or its ConfigMap %s and then its pods, which empties it",
-			name, cache.SettingsName(d.Name)))
+				"without it; delete the pods of the cache, which empties it, and it begins anew with another one", name))
 	case lease.UID == "":
 		d.change(cache.Action{
 			Verb: cache.CreateLease, Kind: cache.KindLease, Name: name, Why: "the agents agree on the primary by it",
@@ -33,16 +42,31 @@ func makeLease(d *draft) {
 // followDatabase has the garbage collector delete the cache with its database, or no longer.
 func followDatabase(d *draft) {
 	wanted := ""
-	if d.Spec.FollowDatabase && d.Database.Exists {
+	if d.Spec.FollowDatabase {
 		wanted = d.Database.UID
 	}
-	if d.Follows == wanted || d.Spec.FollowDatabase && !d.Database.Exists {
+	// One that has followed another database of the same name goes with that: what it keeps is about another world.
+	follows := d.Follows != "" && d.Spec.FollowDatabase
+	if d.Follows == wanted || follows || d.Spec.FollowDatabase && !d.Database.Exists {
 		return
 	}
 	d.change(cache.Action{
 		Verb: cache.FollowDatabase, Name: d.Name, Text: wanted,
 		Why: fmt.Sprintf("spec.followDatabase is %t", d.Spec.FollowDatabase),
 	})
+}
+
+// endWithDatabase deletes a cache whose database is gone. Most of the time the garbage collector is faster. But the
+// database may go before the cache has been bound to it.
+func endWithDatabase(d *draft) {
+	if !d.Spec.FollowDatabase || d.Database.Exists || !d.Built() {
+		return
+	}
+	d.change(cache.Action{
+		Verb: cache.DeleteCache, Name: d.Name, UID: d.UID, Text: d.Spec.DatabaseRef.Name,
+		Why: "its database is gone, and spec.followDatabase is true",
+	})
+	d.ended = !d.stopped && !d.invalid
 }
 
 // tellPods has the kubelets of agents that have older settings look for the new ones. An agent that has them already,
@@ -106,6 +130,9 @@ func waitForPrimary(d *draft) {
 		// The instances, or a human, are waited for.
 	case d.Lease.Holder == "":
 		d.hold(cache.Progressing, soon, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
+	case d.Lease.Expired && !d.Serves(holder):
+		d.hold(cache.Progressing, soon, "NoPrimary", d.Lease.Holder+
+			" has not renewed the lease for its whole duration, and the agents agree on another primary")
 	case !d.Serves(holder):
 		d.hold(cache.Progressing, soon, "NotOpenYet", d.Lease.Holder+" holds the lease and does not accept writes yet")
 	case d.Route.Target != d.Lease.Holder || d.Route.Term != d.Lease.Term:

@@ -15,11 +15,12 @@ var rules = []func(*draft){
 	leaveTheDead,        // GC1: nothing is made or changed for a deleted cache; what it has goes with it
 	refuseInvalid,       // GC2: nothing that comes from a spec that cannot be carried out is written
 	stopWhilePaused,     // GC3: from here on changes are pending instead of done, if the user said so
+	endWithDatabase,     // GC14: a cache that follows its database is deleted when that is gone, and never before
 	stopAtForeign,       // GC4: a name that is taken is never overwritten, and nothing is built around it
 	waitForTheDatabase,  // a cache is not built before its database exists; one that is built goes on without it
 	keepCertificates,    // GC5: the authority and its leaf, made once and replaced in time, also while paused
 	createBinding,       // GC6: credentials are made once and never rewritten
-	makeLease,           // GC10: the lease by which the agents agree is made once, and never again
+	makeLease,           // GC10: the lease by which the agents agree is made once, and not again while an agent knows it
 	followDatabase,      // the cache is deleted with its database, if the spec says so
 	writeAccess,         // what the agents may do
 	writeSettings,       // what the agents read; they put it in force live

@@ -34,7 +34,7 @@ func DesignOf(snapshot cache.Snapshot) cache.Design {
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Family: snapshot.Route.Family,
 		LeaseUID: snapshot.Stored.LeaseUID,
 	}
-	if design.LeaseUID == "" && snapshot.Lease.Foreign == "" {
+	if design.LeaseUID == "" && snapshot.Lease.Foreign == "" || snapshot.Forgotten() && snapshot.Lease.UID != "" {
 		design.LeaseUID = snapshot.Lease.UID
 	}
 	design.Instances = rosterOf(snapshot)

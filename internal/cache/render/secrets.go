@@ -84,8 +84,8 @@ func Binding(design cache.Design, password string, bundle []byte) *corev1.Secret
 			"port":            []byte(strconv.Itoa(wire.PortCache)),
 			wire.KeyUsername:  []byte(wire.CacheUser),
 			wire.KeyPassword:  []byte(password),
-			"uri":             []byte(uri(write, password)),
-			"ro-uri":          []byte(uri(read, password)),
+			wire.KeyURI:       []byte(uri(write, password)),
+			wire.KeyReadURI:   []byte(uri(read, password)),
 			wire.KeyAuthority: bundle,
 		},
 	}

@@ -52,6 +52,8 @@ func servingClaim(snapshot cache.Snapshot) condition.Claim {
 	switch {
 	case snapshot.Serves(holder) && well(holder) && snapshot.Route.Target == holder.Name:
 		return condition.True(typ, reasonAccepting, holder.Name+" accepts writes")
+	case snapshot.Lease.Expired && !snapshot.Serves(holder):
+		return condition.False(typ, reasonNoPrimary, holder.Name+" has not renewed the lease for its whole duration")
 	case found && holder.Pod != nil && holder.Pod.Ready && !holder.Report.Reachable:
 		return condition.Unknown(typ, "AgentUnreachable", "the agent of "+holder.Name+" gives no report")
 	}

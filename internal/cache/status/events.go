@@ -64,13 +64,13 @@ var doneReasons = map[cache.Verb]string{
 	cache.DeletePod: "PodReplaced", cache.RestartPod: "PodRestarted", cache.DeleteSet: "InstanceRemoved",
 	cache.CreateLease: "Created",
 	cache.TellPod:     "SettingsAnnounced", cache.AskFlush: "FlushAsked", cache.EndFlush: "Flushed",
-	cache.FollowDatabase: "DatabaseFollowed",
+	cache.FollowDatabase: "DatabaseFollowed", cache.DeleteCache: "DatabaseGone",
 }
 
 func doneEvent(action cache.Action) Event {
 	event := Event{
 		Reason: doneReasons[action.Verb], Action: string(action.Verb),
-		Note: action.Kind + " " + action.Name + ": " + action.Why,
+		Note: strings.TrimSpace(action.Kind+" "+action.Name) + ": " + action.Why,
 	}
 	if action.Repair {
 		event.Warning, event.Reason = true, "DriftRepaired"

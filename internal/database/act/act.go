@@ -101,6 +101,7 @@ var verbs = map[database.Verb]func(*pass, context.Context, database.Action) (dat
 		return p.createBinding(ctx)
 	},
 	database.StoreCertificates: (*pass).storeCertificates,
+	database.BindCaches:        (*pass).bindCaches,
 	database.Guard: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.setFinalizer(ctx, true)
 	},

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -26,15 +24,15 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/kit/condition"
 )
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Cached are the kinds that the loop reads from caches. Every kind that it writes is here or in Live.
 func Cached() []client.Object {
 	return append([]client.Object{
 		&v1alpha1.GeoDatabase{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{},
 		&appsv1.StatefulSet{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+		&v1alpha1.GeoCache{},
 	}, labelled()...)
 }
 
@@ -66,14 +64,17 @@ func Watch(watcher controller.Controller, from cache.Cache, pulse *children.Puls
 	news := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	sources := []source.Source{
 		source.Kind[client.Object](from, &v1alpha1.GeoDatabase{}, &handler.EnqueueRequestForObject{}, news),
-		source.Kind(from, &coordinationv1.Lease{}, leases(pulse)),
-		source.Func(func(ctx context.Context, into queue) error { go listen(ctx, pulse, into); return nil }),
+		source.Kind(from, &coordinationv1.Lease{}, pulse.Handler(databaseOf)),
+		source.Kind[client.Object](from, &v1alpha1.GeoCache{}, handler.EnqueueRequestsFromMapFunc(namedBy), comesOrGoes),
+		pulse.Silences(),
 	}
 	for _, child := range Cached()[1:] {
-		if _, apart := child.(*coordinationv1.Lease); !apart {
-			toDatabase := handler.EnqueueRequestsFromMapFunc(databaseOf)
-			sources = append(sources, source.Kind[client.Object](from, child, toDatabase))
+		switch child.(type) {
+		case *coordinationv1.Lease, *v1alpha1.GeoCache:
+			continue
 		}
+		toDatabase := handler.EnqueueRequestsFromMapFunc(databaseOf)
+		sources = append(sources, source.Kind[client.Object](from, child, toDatabase))
 	}
 	for _, each := range sources {
 		if err := watcher.Watch(each); err != nil {
@@ -83,45 +84,31 @@ func Watch(watcher controller.Controller, from cache.Cache, pulse *children.Puls
 	return nil
 }
 
-// leases tells renewals, which only keep the pulse, from changes, which are news.
-func leases(pulse *children.Pulse) handler.TypedEventHandler[*coordinationv1.Lease, reconcile.Request] {
-	add := func(lease *coordinationv1.Lease, into queue) {
-		for _, request := range databaseOf(context.Background(), lease) {
-			into.Add(request)
-		}
+// namedBy finds the database that a cache names.
+func namedBy(_ context.Context, object client.Object) []reconcile.Request {
+	cache, ok := object.(*v1alpha1.GeoCache)
+	if !ok {
+		return nil
 	}
-	type lease = *coordinationv1.Lease
-	return handler.TypedFuncs[lease, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[lease], into queue) {
-			pulse.Beat(e.Object, time.Now())
-			add(e.Object, into)
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[lease], into queue) {
-			if revived := pulse.Beat(e.ObjectNew, time.Now()); revived || children.LeaseChanged(e.ObjectOld, e.ObjectNew) {
-				add(e.ObjectNew, into)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[lease], into queue) {
-			pulse.Forget(client.ObjectKeyFromObject(e.Object))
-			add(e.Object, into)
-		},
-	}
+	key := types.NamespacedName{Namespace: cache.Namespace, Name: cache.Spec.DatabaseRef.Name}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// listen has a pass run when a lease is late or ends, which is no event.
-func listen(ctx context.Context, pulse *children.Pulse, into queue) {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			for _, silent := range pulse.Silent(now) {
-				into.Add(reconcile.Request{NamespacedName: silent})
-			}
-		}
+// comesOrGoes leaves out what a database does not care for: most of what is told about a cache.
+var comesOrGoes = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.GeoCache)
+	after, too := e.ObjectNew.(*v1alpha1.GeoCache)
+	return !ok || !too || CacheChanged(before, after)
+}}
+
+// CacheChanged says that something about a cache is new that its database tells of.
+func CacheChanged(before, after *v1alpha1.GeoCache) bool {
+	ready := func(cache *v1alpha1.GeoCache) bool {
+		return condition.IsTrue(cache.Status.Conditions, condition.Ready) &&
+			cache.Status.ObservedGeneration == cache.Generation
 	}
+	return ready(before) != ready(after) || (before.Status.Binding == nil) != (after.Status.Binding == nil) ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || before.UID != after.UID
 }
 
 // databaseOf finds the database of a child by its label. Children that have lost it are found by the next look.

@@ -67,6 +67,8 @@ type pass struct {
 	facts  database.Snapshot
 	// material is what the operator presents to agents, nil while there is none.
 	material *pki.Material
+	// binding is the Secret for applications, nil if there is none of ours. Its values do not get into the facts.
+	binding *corev1.Secret
 }
 
 // Observe takes the snapshot of one database.
@@ -105,6 +107,7 @@ func (o Observer) Observe(
 		{"children", p.compareChildren},
 		{"what is left over", p.readSurplus},
 		{"the trial of the template", p.tryTemplate},
+		{"caches", p.readCaches},
 	} {
 		if err := step.read(ctx); err != nil {
 			return database.Snapshot{}, fmt.Errorf("read %s: %w", step.what, err)

@@ -44,6 +44,9 @@ func (p *pass) readSecrets(ctx context.Context) error {
 			*read.fact = p.secretFacts(read.into)
 		}
 	}
+	if p.facts.Binding.Exists && p.facts.Binding.Foreign == "" {
+		p.binding = &binding
+	}
 	if facts.Authority.Foreign != "" || facts.Leaf.Foreign != "" {
 		return nil
 	}

@@ -62,6 +62,25 @@ func createBinding(d *draft) {
 	})
 }
 
+// bindCaches writes the addresses of the caches into the Secret for applications. A cache whose addresses cannot be
+// read, or that is not there yet, holds nothing up: it is looked for again.
+func bindCaches(d *draft) {
+	binding, caches := d.Binding, d.Caches
+	unread := slices.ContainsFunc(caches.List, func(cache database.Cache) bool { return cache.Problem != "" })
+	if caches.Problem != "" || unread {
+		d.plan.Again = min(d.plan.Again, later)
+	}
+	// While changes are stopped nothing is pending either: the database lacks nothing.
+	if len(caches.Unbound) == 0 || !binding.Exists || binding.Foreign != "" || binding.Deleting || d.stopped {
+		return
+	}
+	d.do(database.Action{
+		Verb: database.BindCaches, Kind: database.KindSecret, Name: database.BindingName(d.Name),
+		UID: binding.UID, ResourceVersion: binding.ResourceVersion,
+		Why: "applications get the addresses: " + strings.Join(caches.Unbound, " "),
+	})
+}
+
 // writeSettings waits for the lease: its UID is one of the settings.
 func writeSettings(d *draft) {
 	if d.plan.Design.LeaseUID == "" {

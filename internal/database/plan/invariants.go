@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
@@ -247,7 +248,8 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 		return true
 	}
 	switch action.Verb {
-	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest, database.AdoptLease:
+	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest, database.AdoptLease,
+		database.BindCaches:
 		return true
 	case database.CreateLease:
 		return action.Succeeds != ""
@@ -270,7 +272,7 @@ func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database
 		return false
 	}
 	switch action.Verb {
-	case database.CreateBinding:
+	case database.CreateBinding, database.BindCaches:
 		return s.Binding.Foreign == ""
 	case database.CreateLease, database.FreeLease:
 		return s.Lease.Foreign == ""
@@ -286,7 +288,18 @@ func makesCredentialsOnce(s database.Snapshot, _ database.Plan, action database.
 	if action.Kind != database.KindSecret || action.Name != database.BindingName(s.Name) {
 		return true
 	}
+	if action.Verb == database.BindCaches {
+		return s.Binding.Exists && action.UID == s.Binding.UID && onlyAddresses(s.Caches.Unbound)
+	}
 	return action.Verb == database.CreateBinding && !s.Binding.Exists
+}
+
+// onlyAddresses says that nothing is written but addresses, and nothing is taken away but those of caches.
+func onlyAddresses(changes []string) bool {
+	return !slices.ContainsFunc(changes, func(change string) bool {
+		key := strings.TrimLeft(change, "+-~")
+		return !strings.HasPrefix(key, "CACHE_") && (!strings.HasPrefix(key, "DATABASE_") || change[0] == '-')
+	})
 }
 
 func replacesNoAuthority(s database.Snapshot, _ database.Plan, action database.Action) bool {
@@ -368,7 +381,7 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
-		database.LabelPod:
+		database.LabelPod, database.BindCaches:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""

@@ -72,12 +72,13 @@ func Leaf(design database.Design, certificate, key, bundle []byte) *corev1.Secre
 	}
 }
 
-// Binding renders the Secret for applications, with the keys of the Service Binding specification.
+// Binding renders the Secret for applications, with the keys of the Service Binding specification, and the addresses
+// once more for environment variables. See Environment for those of caches.
 func Binding(design database.Design, password string, bundle []byte) *corev1.Secret {
 	write := database.HostOf(database.WriteName(design.Name), design.Namespace)
 	read := database.HostOf(database.ReadName(design.Name), design.Namespace)
 	owner, name := design.Spec.Bootstrap.Owner, design.Spec.Bootstrap.Database
-	return &corev1.Secret{
+	return Environment(&corev1.Secret{
 		ObjectMeta: meta(design, database.BindingName(design.Name), "binding"),
 		Type:       "servicebinding.io/postgresql",
 		Data: map[string][]byte{
@@ -90,11 +91,11 @@ func Binding(design database.Design, password string, bundle []byte) *corev1.Sec
 			"user":            []byte(owner),
 			wire.KeyUsername:  []byte(owner),
 			wire.KeyPassword:  []byte(password),
-			"uri":             []byte(uri(write, owner, password, name)),
-			"ro-uri":          []byte(uri(read, owner, password, name)),
+			wire.KeyURI:       []byte(uri(write, owner, password, name)),
+			wire.KeyReadURI:   []byte(uri(read, owner, password, name)),
 			wire.KeyAuthority: bundle,
 		},
-	}
+	}, nil)
 }
 
 // uri demands TLS. Checking the name too needs a path to the authority, which only the application knows.

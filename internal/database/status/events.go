@@ -68,7 +68,7 @@ func tell(told []Event, event Event) []Event {
 
 var doneReasons = map[database.Verb]string{
 	database.Create: "Created", database.Remove: "Removed", database.Update: "Updated", database.Grow: "Grown",
-	database.StoreRecord:   "RecordStored",
+	database.StoreRecord: "RecordStored", database.BindCaches: "AddressesWritten",
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
 	database.Guard: "Guarded", database.Release: "Released",
 	database.CreateLease: "LeaseCreated", database.FreeLease: "LeaseFreed",

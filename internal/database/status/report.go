@@ -54,6 +54,7 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 		Version:            version(snapshot),
 		Members:            members(snapshot),
 		Term:               snapshot.Lease.Term,
+		Caches:             caches(before, snapshot),
 	}
 	if len(pass.Plan.Holds) > 0 {
 		after.WaitingFor = pass.Plan.Holds[0].Message
@@ -64,6 +65,18 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 	after.Conditions = condition.Merge(before.Conditions,
 		condition.At{Generation: snapshot.Generation, Now: snapshot.Now}, claims(pass)...)
 	return after, events(before, after, pass)
+}
+
+// caches are those that name the database. What they are like is told by their own status.
+func caches(before v1alpha1.GeoDatabaseStatus, snapshot database.Snapshot) []v1alpha1.CacheSummary {
+	if snapshot.Caches.Problem != "" {
+		return before.Caches
+	}
+	var list []v1alpha1.CacheSummary
+	for _, cache := range snapshot.Caches.List {
+		list = append(list, v1alpha1.CacheSummary{Name: cache.Name, Ready: cache.Ready})
+	}
+	return list
 }
 
 // count counts instances that exist: a kept claim alone is none.

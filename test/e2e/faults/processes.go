@@ -16,7 +16,7 @@ import (
 
 // Instance are the processes of one instance.
 type Instance struct {
-	// Agent is the first process of the database container.
+	// Agent is the first process of the container.
 	Agent int
 	// Postmaster is the first process of the server, 0 if there is none.
 	Postmaster int
@@ -57,6 +57,9 @@ func has(environment []byte, variable string) bool {
 	return slices.ContainsFunc(bytes.Split(environment, []byte{0}), is)
 }
 
+// servers are the programs that answer applications.
+var servers = []string{"postgres", "redis-server", "valkey-server"}
+
 // descend sorts the descendants of the agent: the server clears its environment, so it is known by its parent.
 func (i *Instance) descend(parent map[int]int) {
 	for pid := range parent {
@@ -64,7 +67,7 @@ func (i *Instance) descend(parent map[int]int) {
 			continue
 		}
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if strings.TrimSpace(string(comm)) != "postgres" {
+		if !slices.Contains(servers, strings.TrimSpace(string(comm))) {
 			i.Others = append(i.Others, pid)
 			continue
 		}

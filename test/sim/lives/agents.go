@@ -335,7 +335,7 @@ func (c *council) write(record wire.LeaseRecord, holder wire.Member) error {
 		c.lease.Annotations = map[string]string{}
 	}
 	c.lease.Annotations[wire.AnnotationRecord] = text
-	if err := c.Update(c, &c.lease); err != nil || c.volatile {
+	if err := c.Update(c, &c.lease); err != nil {
 		return err
 	}
 	return c.memorize(text, holder)

@@ -102,10 +102,41 @@ func (a agents) askCache(ctx context.Context, agent children.Agent) (wire.CacheR
 	if holder == self {
 		report.Role, report.Streams = wire.RolePrimary, false
 	}
+	if string(lease.UID) != settings.LeaseUID {
+		report.Reason, report.Message = wire.ReasonLeaseLost, "the lease cannot be obeyed"
+		if err := rememberLost(ctx, a.cluster, &report); err != nil {
+			return wire.CacheReport{}, err
+		}
+	}
 	if kept == settings.Memory && (a.obeys || pod.Annotations[taken] == settings.Hash()) {
 		report.SettingsHash = settings.Hash()
 	}
 	return report, nil
+}
+
+// rememberLost is what an agent says whose lease is lost: one that was a member of the last record goes on.
+func rememberLost(ctx context.Context, cluster client.Reader, report *wire.CacheReport) error {
+	record, holder, err := remembered(ctx, cluster)
+	self := wire.Member{Name: report.Instance, Incarnation: report.Incarnation}
+	report.Role, report.Serving, report.Streams, report.Term, report.Holder = wire.RoleNone, false, false, 0, ""
+	if err != nil || !record.Has(self) {
+		return err
+	}
+	report.Role, report.Serving, report.Streams, report.Term = wire.RoleReplica, true, self != holder, record.Term
+	if self == holder {
+		report.Role = wire.RolePrimary
+	}
+	return nil
+}
+
+// remembered is what the agents know without a lease, empty if nothing.
+func remembered(ctx context.Context, cluster client.Reader) (wire.LeaseRecord, wire.Member, error) {
+	var kept corev1.ConfigMap
+	if err := cluster.Get(ctx, memoryKey, &kept); err != nil {
+		return wire.LeaseRecord{}, wire.Member{}, client.IgnoreNotFound(err)
+	}
+	record, err := wire.DecodeLeaseRecord(kept.Data["record"])
+	return record, wire.ParseMember(kept.Data["holder"]), err
 }
 
 // flushed is where an agent keeps which request to empty the cache it has carried out.

@@ -3,8 +3,10 @@ package lives
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,9 +75,80 @@ func Caches() []Life {
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), createCache("256Mi"), dropped}},
 		{Name: "a cache is deleted and made again", Cache: true, Restarts: 1, From: warm, End: keeps("128Mi"),
 			Script: []search.Step{dropped, createCache("128Mi")}},
+		{Name: "a cache follows its database", Cache: true, From: warm, Script: []search.Step{follow}, End: keeps("256Mi")},
+		{Name: "a cache ends with its database", Cache: true, Restarts: 1, From: warm, End: cacheGone,
+			Script: []search.Step{follow, dropDatabase}},
+		{Name: "a cache goes on without its database", Cache: true, From: warm, End: goesOnAlone,
+			Script: []search.Step{dropDatabase}},
+		{Name: "a cache hibernates", Cache: true, Restarts: 1, From: warm, End: asleep,
+			Script: []search.Step{follow, hibernate(true)}},
+		{Name: "a cache hibernates and wakes", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
+			Script: []search.Step{follow, hibernate(true), hibernate(false)}},
+		{Name: "the lease of a cache is lost", Cache: true, From: warm, End: goesOnWithoutALease,
+			Script: []search.Step{loseCacheLease}},
+		{Name: "the lease of a cache is lost, and then its pod", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
+			Script: []search.Step{loseCacheLease,
+				{Name: "its pod is deleted", Do: remove(&corev1.Pod{}, cache.PodName("tiles-1"))}}},
 		{Name: "the children of a cache are spoilt", Cache: true, From: warm, End: keeps("256Mi"),
 			Script: []search.Step{{Name: "its settings are deleted", Do: remove(&corev1.ConfigMap{}, "tiles-settings")}}},
 	}
+}
+
+var (
+	follow = search.Step{Name: "follow the database", Do: changeCache(func(object *v1alpha1.GeoCache) {
+		object.Spec.FollowDatabase = true
+	})}
+	dropDatabase   = search.Step{Name: "the database is deleted", Do: remove(&v1alpha1.GeoDatabase{}, Cities.Name)}
+	loseCacheLease = search.Step{Name: "the lease of the cache is lost",
+		Do: func(ctx context.Context, cluster client.Client) error {
+			return forceAway(ctx, cluster, cache.LeaseName(Tiles.Name))
+		}}
+)
+
+// asleep says that the cache has no pods, and says why.
+func asleep(state search.State) error {
+	var found v1alpha1.GeoCache
+	if err := state.Get(context.Background(), Tiles, &found); err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := state.List(context.Background(), &pods, client.InNamespace(space)); err != nil {
+		return err
+	}
+	if len(pods.Items) > 0 || condition.IsTrue(found.Status.Conditions, condition.Ready) {
+		return fmt.Errorf("there are %d pods: %s", len(pods.Items), told(found.Status.Conditions))
+	}
+	return nil
+}
+
+// goesOnAlone says that the cache works, and tells that its database is missing.
+func goesOnAlone(state search.State) error {
+	return worksWith(state, v1alpha1.ConditionDegraded, "DatabaseMissing")
+}
+
+// goesOnWithoutALease says that the cache works, and tells that its lease is missing.
+func goesOnWithoutALease(state search.State) error {
+	var lease coordinationv1.Lease
+	if found, err := get(context.Background(), state, cache.LeaseName(Tiles.Name), &lease); found || err != nil {
+		return fmt.Errorf("there is another lease: %w", err)
+	}
+	return worksWith(state, v1alpha1.ConditionStalled, "LeaseLost")
+}
+
+func worksWith(state search.State, typ, reason string) error {
+	var found v1alpha1.GeoCache
+	if err := state.Get(context.Background(), Tiles, &found); err != nil {
+		return err
+	}
+	var pod corev1.Pod
+	there, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod)
+	if !there || err != nil || !ready(&pod) {
+		return fmt.Errorf("its pod is not there, or not ready: %w", err)
+	}
+	if now := condition.Find(found.Status.Conditions, typ); now == nil || now.Status != "True" || now.Reason != reason {
+		return fmt.Errorf("it does not say %s: %s", reason, told(found.Status.Conditions))
+	}
+	return nil
 }
 
 func createCache(memory string) search.Step {
@@ -189,4 +262,4 @@ func cacheGone(state search.State) error {
 }
 
 // Lives are all of them.
-func Lives() []Life { return append(Databases(), Caches()...) }
+func Lives() []Life { return slices.Concat(Databases(), bindings(), Caches()) }

@@ -37,7 +37,7 @@ type Flaw struct {
 }
 
 // Flaws are all of them.
-func Flaws() []Flaw { return slices.Concat(beliefs(), deeds(), habits()) }
+func Flaws() []Flaw { return slices.Concat(beliefs(), deeds(), habits(), cacheFlaws()) }
 
 // beliefs are mistakes in what is observed.
 func beliefs() []Flaw {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	cacheact "meridian.dev/meridian/internal/cache/act"
 	cacheloop "meridian.dev/meridian/internal/cache/controller"
@@ -147,8 +149,12 @@ func watches(owner schema.GroupVersionKind, cached []client.Object, label string
 		if kind == owner {
 			continue
 		}
-		if kind == databaseKind { // of a cache, which wants to know whether it comes or goes
-			made = append(made, search.Watch{Kind: kind, Map: toTiles, News: never})
+		if kind == databaseKind { // of a cache, which wants to know whether it comes, goes, hibernates or wakes
+			made = append(made, search.Watch{Kind: kind, Map: toTiles, News: moreThanStatus})
+			continue
+		}
+		if kind == cacheKind { // of a database, which wants to know whether it comes or goes, and where it is
+			made = append(made, search.Watch{Kind: kind, Map: toCities, News: otherCache})
 			continue
 		}
 		made = append(made, search.Watch{Kind: kind, Map: func(child *unstructured.Unstructured) []reconcile.Request {
@@ -166,7 +172,18 @@ func toTiles(*unstructured.Unstructured) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: Tiles}}
 }
 
-func never(_, _ *unstructured.Unstructured) bool { return false }
+func toCities(*unstructured.Unstructured) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: Cities}}
+}
+
+func otherCache(before, after *unstructured.Unstructured) bool {
+	var was, is v1alpha1.GeoCache
+	convert := runtime.DefaultUnstructuredConverter
+	if convert.FromUnstructured(before.Object, &was) != nil || convert.FromUnstructured(after.Object, &is) != nil {
+		return true
+	}
+	return databaseloop.CacheChanged(&was, &is)
+}
 
 func moreThanStatus(before, after *unstructured.Unstructured) bool {
 	if before.GetGeneration() != after.GetGeneration() {

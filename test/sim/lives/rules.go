@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -287,11 +288,34 @@ func judgeWrite(state search.State) error {
 }
 
 func makesLeaseOnce(state search.State, event sim.Event) error {
+	if event.Key.Name == tilers.leaseName {
+		return remakesNoLease(state, event)
+	}
 	named := settingsOf(context.Background(), state).LeaseUID
 	if event.Type != watch.Added || named == "" || event.Object.GetAnnotations()[wire.AnnotationSucceeds] == named {
 		return nil
 	}
 	return fmt.Errorf("the settings name %s", named)
+}
+
+// remakesNoLease lets another lease of a cache be made only when no pod is left that was a member under the last one.
+func remakesNoLease(state search.State, event sim.Event) error {
+	ctx := context.Background()
+	if event.Type != watch.Added || tilersSettings(ctx, state).LeaseUID == "" {
+		return nil
+	}
+	record, _, err := remembered(ctx, state)
+	if err != nil {
+		return err
+	}
+	for _, member := range record.Members {
+		var pod corev1.Pod
+		found, err := get(ctx, state, database.PodName(member.Name), &pod)
+		if err != nil || found && string(pod.UID) == member.Incarnation && ready(&pod) {
+			return fmt.Errorf("%s goes on under the one before: %w", member, err)
+		}
+	}
+	return nil
 }
 
 func keepsRecord(state search.State, event sim.Event) error {
@@ -335,6 +359,13 @@ func keepsSecrets(state search.State, event sim.Event) error {
 	}
 	if string(was.Data["password"]) != string(is.Data["password"]) {
 		return errors.New("the password has changed")
+	}
+	for _, key := range slices.Sorted(maps.Keys(was.Data)) {
+		ours := event.Key.Name == database.BindingName(Cities.Name) && !strings.HasPrefix(key, "CACHE_") &&
+			!strings.HasPrefix(key, "DATABASE_")
+		if ours && string(was.Data[key]) != string(is.Data[key]) {
+			return fmt.Errorf("%s was never to be changed", key)
+		}
 	}
 	for _, key := range []string{"ca.crt", database.AuthoritiesKey} {
 		if before := string(was.Data[key]); before != "" && !shares(before, string(is.Data[key])) {
