@@ -219,13 +219,13 @@ func (p routePort) WriteRoute(address string, term int64) {
 	})
 }
 
-func (p routePort) WriteLabels(role string, read bool, cut string) {
+func (p routePort) WriteLabels(role string, read bool, cut string, use int) {
 	w, n := p.a.n.w, p.a.n
 	w.after(w.api.travel(), func() {
 		if w.api.reaches(n) {
 			n.cut = cut
 		}
-		p.a.take(tenure.Labelled{Done: w.api.reaches(n), Role: role, Read: read, Cut: cut})
+		p.a.take(tenure.Labelled{Done: w.api.reaches(n), Role: role, Read: read, Cut: cut, Use: use})
 	})
 }
 
