@@ -18,9 +18,14 @@ func claims(pass Pass) []condition.Claim {
 	progressing := progressingClaim(pass, stalled)
 	degraded := degradedClaim(pass)
 	serving := servingClaim(pass.Snapshot)
-	return []condition.Claim{
+	all := []condition.Claim{
 		readyClaim(pass, serving, stalled, progressing, degraded), serving, progressing, degraded, stalled,
 	}
+	if warnings := pass.Plan.Warnings; len(warnings) > 0 {
+		// It warns of what is not wrong yet, so Ready does not repeat it.
+		all = append(all, condition.True(v1alpha1.ConditionFilling, condition.Reason(warnings[0].Name), warnings[0].Message))
+	}
+	return all
 }
 
 // readyClaim is True only when nothing else has anything to say: whatever is wrong, Ready repeats its reason.
