@@ -75,9 +75,10 @@ func labelThePod(d *draft) bool {
 	return false
 }
 
-// useSlack is by how much less must be in use than a step says before the pod says less: a log that comes and goes
-// would otherwise be a write each time.
-const useSlack = 2
+// useSlack is by how much less must be in use than a step says before the pod says less: what the file system sets
+// aside for files that grow comes and goes by several percent, and would otherwise be a write each time. A volume that
+// grows by a sixth or more is beyond it.
+const useSlack = 9
 
 // use is how full the volume is, in the steps that the pod tells.
 func (d *draft) use() int {
