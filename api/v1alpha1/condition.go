@@ -11,6 +11,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while the resource works with less than it was promised, such as a missing replica.
 	ConditionDegraded = "Degraded"
+	// ConditionFilling is there, and True, while a volume of a database fills. It warns: nothing is missing yet, and Ready
+	// does not depend on it.
+	ConditionFilling = "Filling"
 	// ConditionStalled is True when only a human can help. Its reason has a page of its own in the runbook.
 	ConditionStalled = "Stalled"
 )

@@ -171,6 +171,11 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Hibernated bool `json:"hibernated,omitempty"`
 
+	// When Meridian may restart instances for what it would change by itself. Without it, such changes wait for the next
+	// restart, whatever its reason.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
+
 	// Restarts every instance when it is changed to another text, such as the time of the wish: replicas one by one,
 	// then the primary moves once, and the old primary last. What waits for a restart is taken along.
 	// Removing it restarts nothing.
@@ -178,6 +183,26 @@ type GeoDatabaseSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.restart: must be one line without control characters"
 	Restart string `json:"restart,omitempty"`
+}
+
+// Maintenance says when instances may be restarted for what no user has asked for.
+type Maintenance struct {
+	// Days and times of the week, such as `Sun 02:00-04:00`, `Mon-Fri 22:00-02:00`, `Sat,Sun 01:30-06:00` or
+	// `daily 03:00-04:00`. A window that ends before it begins ends on the next day.
+	// In it, what a new version of Meridian changes in the pods is carried out, as in any rolling change: one instance at a
+	// time, the primary last. What is not done when it ends waits for the next one. What you change in the spec does not
+	// wait for a window. Changing it takes effect at once.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(daily|[A-Z][a-z]{2}(-[A-Z][a-z]{2})?(,[A-Z][a-z]{2}(-[A-Z][a-z]{2})?)*) [0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$')",message="spec.maintenance.window: must be days and times, such as Sun 02:00-04:00, Mon-Fri 22:00-02:00 or daily 03:00-04:00"
+	Window string `json:"window"`
+
+	// Time zone of these times, by its name in the IANA database, such as `Europe/Berlin`.
+	// Changing it takes effect at once.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+/-]*$`
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // Network says who may reach the instances.
@@ -279,7 +304,8 @@ type GeoDatabaseStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Serving, Progressing, Degraded and Stalled, each with a reason that has a page in the runbook.
+	// Ready, Serving, Progressing, Degraded and Stalled, each with a reason that has a page in the runbook; and Filling
+	// while a volume fills.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -290,7 +316,7 @@ type GeoDatabaseStatus struct {
 	WaitingFor string `json:"waitingFor,omitempty"`
 
 	// Changes that were asked for and are not carried out yet, one sentence each: while the database is paused, or
-	// because they wait for the next restart.
+	// because they wait for the next restart or maintenance window.
 	// +optional
 	// +listType=atomic
 	PendingChanges []string `json:"pendingChanges,omitempty"`
@@ -323,6 +349,10 @@ type GeoDatabaseStatus struct {
 	// Durability that is in force now.
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
+
+	// Size of the volumes that is in force: that of the spec, or a larger one that they have grown to.
+	// +optional
+	VolumeSize *resource.Quantity `json:"volumeSize,omitempty"`
 
 	// Full version of the running PostgreSQL, such as `17.6`.
 	// +optional

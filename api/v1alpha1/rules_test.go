@@ -81,6 +81,27 @@ func TestGeoDatabaseRules(t *testing.T) {
 	})
 }
 
+func TestMaintenanceRules(t *testing.T) {
+	window := func(text string) string { return spec("maintenance: {window: \"" + text + "\"}") }
+	const refusal = "spec.maintenance.window: must be days and times"
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"one day":       {new: window("Sun 02:00-04:00")},
+		"days":          {new: window("Mon-Fri 22:00-02:00")},
+		"some days":     {new: window("Sat,Sun 01:30-06:00")},
+		"every day":     {new: window("daily 03:00-04:00")},
+		"with a zone":   {new: spec("maintenance: {window: Sun 02:00-04:00, timeZone: Europe/Berlin}")},
+		"taken back":    {old: window("Sun 02:00-04:00"), new: spec("")},
+		"no days":       {new: window("02:00-04:00"), refusal: refusal},
+		"no end":        {new: window("Sun 02:00"), refusal: refusal},
+		"words":         {new: window("every night"), refusal: refusal},
+		"a second line": {new: window("Sun 02:00-04:00\\n"), refusal: refusal},
+		"without":       {new: spec("maintenance: {timeZone: UTC}"), refusal: "spec.maintenance.window"},
+		"odd zone": {
+			new: spec("maintenance: {window: Sun 02:00-04:00, timeZone: \"../etc\"}"), refusal: "spec.maintenance.timeZone",
+		},
+	})
+}
+
 func TestStorageRules(t *testing.T) {
 	storage := func(fields string) string { return "spec: {storage: {" + fields + "}}" }
 	runAdmissions(t, "geodatabases", map[string]admission{
@@ -109,6 +130,31 @@ func TestStorageRules(t *testing.T) {
 		"log removed": {
 			old: storage("size: 1Gi, walSize: 1Gi"), new: storage("size: 1Gi"),
 			refusal: "spec.storage.walSize: a volume for",
+		},
+		"grows by itself":           {new: storage("size: 1Gi, autoGrow: {limit: 4Gi}")},
+		"grows by itself when full": {new: storage("size: 1Gi, autoGrow: {limit: 1Gi, atPercent: 90}")},
+		"limit raised": {
+			old: storage("size: 1Gi, autoGrow: {limit: 4Gi}"), new: storage("size: 1Gi, autoGrow: {limit: 8Gi}"),
+		},
+		"limit lowered": {
+			old: storage("size: 1Gi, autoGrow: {limit: 4Gi}"), new: storage("size: 1Gi, autoGrow: {limit: 2Gi}"),
+		},
+		"limit below the size": {
+			new: storage("size: 2Gi, autoGrow: {limit: 1Gi}"), refusal: "spec.storage.autoGrow.limit: must be at least",
+		},
+		"size raised beyond the limit": {
+			old: storage("size: 1Gi, autoGrow: {limit: 4Gi}"), new: storage("size: 5Gi, autoGrow: {limit: 4Gi}"),
+			refusal: "spec.storage.autoGrow.limit: must be at least",
+		},
+		"limit missing": {new: storage("size: 1Gi, autoGrow: {}"), refusal: "spec.storage.autoGrow.limit"},
+		"limit huge": {
+			new: storage("size: 1Gi, autoGrow: {limit: 65Ti}"), refusal: "spec.storage.autoGrow.limit: must be between",
+		},
+		"too early": {
+			new: storage("size: 1Gi, autoGrow: {limit: 4Gi, atPercent: 20}"), refusal: "spec.storage.autoGrow.atPercent",
+		},
+		"between steps": {
+			new: storage("size: 1Gi, autoGrow: {limit: 4Gi, atPercent: 82}"), refusal: "spec.storage.autoGrow.atPercent",
 		},
 		"class kept": {old: storage("size: 1Gi, class: fast"), new: storage("size: 2Gi, class: fast")},
 		"class changed": {

@@ -70,6 +70,8 @@ var databaseRules = []func(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 	refuseBrokenTemplate,        // changes to the pods that break an instance or leave the level restricted
 	refuseUnknownClass,          // a storage class that does not exist
 	refuseImpossibleSizes,       // claims that would have to shrink, or that cannot grow
+	refuseImpossibleWindow,      // a maintenance window that never opens, or times of no zone
+	refuseAutoGrowOfFixedClass,  // growth by itself where volumes cannot grow
 }
 
 var cacheRules = []func(cache *v1alpha1.GeoCache) []Problem{

@@ -271,6 +271,43 @@ func TestStorage(t *testing.T) {
 	})
 }
 
+func TestAutoGrow(t *testing.T) {
+	classes := []admit.StorageClass{{Name: "slow"}, {Name: "fast", Default: true, Expandable: true}}
+	claim := func(class, size string) []admit.Claim {
+		return []admit.Claim{{Name: "cities-1", Class: class, Size: resource.MustParse(size)}}
+	}
+	const grows = `storage: {size: 1Gi, autoGrow: {limit: 9Gi}`
+	refused := []string{"spec.storage.autoGrow: the storage class slow does not allow volumes to grow"}
+	runDatabases(t, map[string]verdict{
+		"of a class that can": {spec: grows + `}`, facts: admit.Facts{Classes: classes}},
+		"of a class that cannot": {
+			spec: grows + `, class: slow}`, facts: admit.Facts{Classes: classes}, refusals: refused,
+		},
+		"of claims that cannot": {
+			spec: grows + `}`, facts: admit.Facts{Classes: classes, Claims: claim("slow", "1Gi")}, refusals: refused,
+		},
+		"has grown by itself": {spec: grows + `}`, facts: admit.Facts{Classes: classes, Claims: claim("fast", "5Gi")}},
+	})
+}
+
+func TestMaintenanceWindow(t *testing.T) {
+	runDatabases(t, map[string]verdict{
+		"as it should be": {spec: `maintenance: {window: "Sun 02:00-04:00", timeZone: Europe/Berlin}`},
+		"an unknown zone": {
+			spec:     `maintenance: {window: "Sun 02:00-04:00", timeZone: Europe/Atlantis}`,
+			refusals: []string{`spec.maintenance.timeZone: there is no time zone "Europe/Atlantis"`},
+		},
+		"the zone of the machine": {
+			spec:     `maintenance: {window: "Sun 02:00-04:00", timeZone: Local}`,
+			refusals: []string{`spec.maintenance.timeZone: there is no time zone "Local"`},
+		},
+		"an unknown day": {
+			spec:     `maintenance: {window: "Son 02:00-04:00", timeZone: UTC}`,
+			refusals: []string{`spec.maintenance.window: "Son 02:00-04:00": there is no day`},
+		},
+	})
+}
+
 // TestOnlyTheChangeIsJudged: an object that is stored with a problem can be repaired step by step.
 func TestOnlyTheChangeIsJudged(t *testing.T) {
 	runDatabases(t, map[string]verdict{

@@ -56,6 +56,9 @@ func refuseImpossibleSizes(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 		}
 		switch size.Cmp(claim.Size) {
 		case -1:
+			if database.Spec.Storage.AutoGrow != nil && !claim.WAL {
+				continue // It has grown by itself, and what the claims have is what is in force.
+			}
 			problems = append(problems,
 				Problem{field, fmt.Sprintf("the claim %s has %s already, and a volume cannot shrink; "+
 					"ask for at least that, or delete the claim if nobody needs its data", claim.Name,
@@ -67,6 +70,27 @@ func refuseImpossibleSizes(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 		}
 	}
 	return problems
+}
+
+// refuseAutoGrowOfFixedClass judges by the classes of the claims, or, before there are any, by that of the spec.
+func refuseAutoGrowOfFixedClass(database *v1alpha1.GeoDatabase, facts Facts) []Problem {
+	if database.Spec.Storage.AutoGrow == nil {
+		return nil
+	}
+	names := []string{database.Spec.Storage.Class}
+	if len(facts.Claims) > 0 {
+		names = nil
+		for _, claim := range facts.Claims {
+			names = append(names, claim.Class)
+		}
+	}
+	for _, name := range names {
+		if class, found := facts.class(name); found && !class.Expandable {
+			return []Problem{{"spec.storage.autoGrow", fmt.Sprintf("the storage class %s does not allow volumes to grow; "+
+				"remove the field, or let the administrator set allowVolumeExpansion on the class", class.Name)}}
+		}
+	}
+	return nil
 }
 
 func wantedSize(database *v1alpha1.GeoDatabase, wal bool) (field string, size *resource.Quantity) {

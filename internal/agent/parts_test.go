@@ -336,25 +336,25 @@ func TestLabels(t *testing.T) {
 	a, options := newAPI(t)
 	events := make(chan tenure.Event, 10)
 	around := agent.NewSurroundings(t, options, nil, events)
-	around.WriteLabels("primary", true, "")
+	around.WriteLabels("primary", true, "", 0)
 	if got := next(t, events); got != (tenure.Labelled{Role: "primary", Read: true}) {
 		t.Errorf("a pod that is not there: %+v", got)
 	}
 	a.put("/api/v1/namespaces/here/pods/cities-1-0", `{"metadata":{"resourceVersion":"1"}}`)
-	around.WriteLabels("primary", true, "")
+	around.WriteLabels("primary", true, "", 0)
 	if got := next(t, events); got != (tenure.Labelled{Done: true, Role: "primary", Read: true}) {
 		t.Errorf("%+v", got)
 	}
-	want := `application/merge-patch+json {"metadata":{"annotations":{"meridian.dev/cut-off":null},` +
-		`"labels":{"meridian.dev/read":"true","meridian.dev/role":"primary"},"uid":"p1"}}`
+	want := `application/merge-patch+json {"metadata":{"annotations":{"meridian.dev/cut-off":null,` +
+		`"meridian.dev/volume-use":null},"labels":{"meridian.dev/read":"true","meridian.dev/role":"primary"},"uid":"p1"}}`
 	if len(a.bodies) != 1 || a.bodies[0] != want {
 		t.Errorf("sent %q", a.bodies)
 	}
-	around.WriteLabels("replica", true, "x")
-	if got := next(t, events); got != (tenure.Labelled{Done: true, Role: "replica", Read: true, Cut: "x"}) {
+	around.WriteLabels("replica", true, "x", 85)
+	if got := next(t, events); got != (tenure.Labelled{Done: true, Role: "replica", Read: true, Cut: "x", Use: 85}) {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(a.bodies[1], `"meridian.dev/cut-off":"x"`) {
+	if !strings.Contains(a.bodies[1], `"meridian.dev/cut-off":"x","meridian.dev/volume-use":"85"`) {
 		t.Errorf("sent %q", a.bodies)
 	}
 }

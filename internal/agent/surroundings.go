@@ -201,12 +201,15 @@ func (s slice) leadTo(address, pod, namespace string, term int64) ([]byte, error
 }
 
 // WriteLabels implements tenure.Surroundings. The UID in the patch makes the API server refuse it for another pod.
-func (s *surroundings) WriteLabels(role string, read bool, cut string) {
+func (s *surroundings) WriteLabels(role string, read bool, cut string, use int) {
 	s.attempt("label the pod", func(ctx context.Context) (tenure.Event, error) {
 		labels := map[string]string{labelRole: role, labelRead: strconv.FormatBool(read)}
-		annotations := map[string]any{wire.AnnotationCutOff: nil}
+		annotations := map[string]any{wire.AnnotationCutOff: nil, wire.AnnotationVolumeUse: nil}
 		if cut != "" {
 			annotations[wire.AnnotationCutOff] = cut
+		}
+		if use > 0 {
+			annotations[wire.AnnotationVolumeUse] = strconv.Itoa(use)
 		}
 		document, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": s.podUID, "labels": labels, "annotations": annotations},
@@ -218,7 +221,7 @@ func (s *surroundings) WriteLabels(role string, read bool, cut string) {
 			Method: http.MethodPatch, Type: "application/merge-patch+json", Body: document,
 			Path: fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", url.PathEscape(s.namespace), url.PathEscape(s.pod)),
 		})
-		return tenure.Labelled{Done: err == nil, Role: role, Read: read, Cut: cut}, err
+		return tenure.Labelled{Done: err == nil, Role: role, Read: read, Cut: cut, Use: use}, err
 	})
 }
 

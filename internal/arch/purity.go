@@ -19,6 +19,7 @@ var purePackages = []string{
 	"kit/condition",
 	"kit/names",
 	"kit/quorum",
+	"kit/window",
 }
 
 // impureImports is what pure code has no use for, with the reason.

@@ -17,6 +17,8 @@ type Plan struct {
 	Holds []Hold `json:"holds,omitempty"`
 	// Pending are changes that are asked for and not carried out now, one sentence each.
 	Pending []string `json:"pending,omitempty"`
+	// Warnings are what will be wrong if nobody does anything, the most urgent first. Nothing waits for them.
+	Warnings []Warning `json:"warnings,omitempty"`
 	// Restarts are those of Pending that come from Meridian and not from the spec: nothing is missing without them.
 	Restarts []string `json:"restarts,omitempty"`
 	// Roll is how far a change that restarts instances has come.
@@ -126,6 +128,13 @@ type Action struct {
 	Repair bool `json:"repair,omitempty"`
 }
 
+// Warning is something that is not wrong yet.
+type Warning struct {
+	// Name is a CamelCase word that becomes the reason of a condition, Message one sentence for a user.
+	Name    string `json:"name"`
+	Message string `json:"message"`
+}
+
 // Hold is a named reason to wait.
 type Hold struct {
 	// Name is a CamelCase word that becomes the reason of a condition.
@@ -171,10 +180,24 @@ type Design struct {
 	Family string
 	// Instances are those that shall have a copy, as it is written down.
 	Instances []InstanceDesign
+	// Growth is what the volumes come to by themselves.
+	Growth Growth
 	// Restarts are the servers that were asked to start anew, as it is written down.
 	Restarts []Restart
 	// Leaving are instances that are no longer wanted and still there.
 	Leaving []string
+}
+
+// Growth is what the volumes of a database come to by themselves.
+type Growth struct {
+	// Size is what is in force for all volumes: that of the spec, or what they have grown to.
+	Size resource.Quantity
+	// Why says which volume fills, if Size is a new step; empty otherwise.
+	Why string
+	// Moving says that a volume is on its way to what was asked for before.
+	Moving bool
+	// Limited says that a step is due and the limit does not allow it.
+	Limited bool
 }
 
 // InstanceDesign is one wanted instance.

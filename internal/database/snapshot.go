@@ -43,6 +43,8 @@ type Snapshot struct {
 	Fleet Fleet `json:"fleet,omitzero"`
 	// Trial is what the API server says about the wanted pod template, nil if nobody had to ask.
 	Trial *Trial `json:"trial,omitempty"`
+	// Window is when maintenance is allowed, the zero value if the spec names no such time.
+	Window Window `json:"window,omitzero"`
 	// Classes are the storage classes of the cluster, for a database that has no volume yet; nil if they are not known.
 	Classes []StorageClass `json:"classes,omitempty"`
 	// LostAfter is how long a node may be away before its instances are replaced.
@@ -160,52 +162,6 @@ type Instance struct {
 	Node Node `json:"node,omitzero"`
 }
 
-// Claim is the claim of an instance.
-type Claim struct {
-	UID             string            `json:"uid"`
-	ResourceVersion string            `json:"resourceVersion"`
-	Bound           bool              `json:"bound,omitempty"`
-	Deleting        bool              `json:"deleting,omitempty"`
-	Class           string            `json:"class,omitempty"`
-	Requested       resource.Quantity `json:"requested"`
-	Capacity        resource.Quantity `json:"capacity,omitzero"`
-	// Copy is the record as the claim has it.
-	Copy Record `json:"copy,omitzero"`
-	// Expansion says whether its class can expand it.
-	Expansion Expansion `json:"expansion,omitempty"`
-	// Resize is how far a growth has come, empty if none is under way.
-	Resize Resize `json:"resize,omitempty"`
-	// Message is what the cluster says about a growth that failed.
-	Message string `json:"message,omitempty"`
-}
-
-// StorageClass is a class that the cluster has.
-type StorageClass struct {
-	Name       string `json:"name"`
-	Default    bool   `json:"default,omitempty"`
-	Expandable bool   `json:"expandable,omitempty"`
-}
-
-// Expansion says what a storage class can do. Empty means that it is not known, because nobody had to ask or the class
-// cannot be read.
-type Expansion string
-
-// What a storage class can do.
-const (
-	Expandable Expansion = "Expandable"
-	Fixed      Expansion = "Fixed"
-)
-
-// Resize is how far the growth of a volume has come.
-type Resize string
-
-// The stages of a growth.
-const (
-	ResizeRunning    Resize = "Running"
-	ResizeFileSystem Resize = "FileSystem"
-	ResizeFailed     Resize = "Failed"
-)
-
 // Set is the StatefulSet of an instance.
 type Set struct {
 	UID             string `json:"uid"`
@@ -246,6 +202,8 @@ type Pod struct {
 	Memory        resource.Quantity `json:"memory,omitzero"`
 	Resize        PodResize         `json:"resize,omitempty"`
 	ResizeMessage string            `json:"resizeMessage,omitempty"`
+	// Use is how full its volume is, in percent, in the steps in which its agent tells it; 0 for not worth telling.
+	Use int `json:"use,omitempty"`
 	// UnplacedSince is since when no node can take it, zero if one can.
 	UnplacedSince time.Time `json:"unplacedSince,omitzero"`
 }
@@ -292,6 +250,9 @@ type Report struct {
 	Lag     time.Duration `json:"lag,omitempty"`
 	// Full says that there is hardly room left on its volume, so that writes are refused.
 	Full bool `json:"full,omitempty"`
+	// VolumeSize and VolumeFree are those of the file system, in bytes, 0 while unknown.
+	VolumeSize int64 `json:"volumeSize,omitempty"`
+	VolumeFree int64 `json:"volumeFree,omitempty"`
 	// Libraries have another version than when data was written that depends on them.
 	Libraries []Library `json:"libraries,omitempty"`
 	// LagBytes is what a replica lacks.
@@ -333,6 +294,14 @@ type Trial struct {
 	// Refusal is why it takes no such pod, Unknown why it gave no answer.
 	Refusal string `json:"refusal,omitempty"`
 	Unknown string `json:"unknown,omitempty"`
+}
+
+// Window is a time at which what waits for a restart is carried out.
+type Window struct {
+	// Open says that it is now, until Ends. Begins is when the next one opens.
+	Open   bool      `json:"open,omitempty"`
+	Ends   time.Time `json:"ends,omitzero"`
+	Begins time.Time `json:"begins,omitzero"`
 }
 
 // Fleet is what the other databases of this operator allow.

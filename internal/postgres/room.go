@@ -43,6 +43,23 @@ func (r Room) Full(before bool) bool {
 	return r.Size > 0 && r.least() < bound
 }
 
+// Use is how full the fuller of the volumes is, in percent: 100 if it is Full, 0 while that is not known.
+func (r Room) Use(before bool) int {
+	switch {
+	case r.Size == 0:
+		return 0
+	case r.Full(before):
+		return 100
+	}
+	use := percent(r.Size, r.Free)
+	if r.LogSize > 0 {
+		use = max(use, percent(r.LogSize, r.LogFree))
+	}
+	return min(max(use, 1), 99)
+}
+
+func percent(size, free uint64) int { return int((size - min(free, size)) * 100 / size) }
+
 // Starts says that a server finds the room to start, with the reserve if need be.
 func (r Room) Starts() bool {
 	if r.Size == 0 {

@@ -104,6 +104,7 @@ type WriteLabels struct {
 	Role string
 	Read bool
 	Cut  string
+	Use  int
 }
 
 // ReadCuts begins to look what the pods of other instances say of not reaching this one.
@@ -223,10 +224,14 @@ func (ReadRoute) Verb() string { return "ReadRoute" }
 
 // Verb implements Action.
 func (a WriteLabels) Verb() string {
+	text := fmt.Sprintf("WriteLabels %s read %t", a.Role, a.Read)
 	if a.Cut != "" {
-		return fmt.Sprintf("WriteLabels %s read %t cut off", a.Role, a.Read)
+		text += " cut off"
 	}
-	return fmt.Sprintf("WriteLabels %s read %t", a.Role, a.Read)
+	if a.Use > 0 {
+		text += fmt.Sprintf(" %d%% full", a.Use)
+	}
+	return text
 }
 
 // Verb implements Action.

@@ -37,6 +37,9 @@ type Engine struct {
 	Lost string `json:"lost,omitempty"`
 	// Hung says that the server as a primary does not write any more although its process lives.
 	Hung bool `json:"hung,omitempty"`
+	// Use is how full the volume is, in percent, 100 for one that takes no more; 0 while that is not known. Nothing about
+	// who leads is decided by it: it is passed on.
+	Use int `json:"use,omitempty"`
 }
 
 // Data is how much of a copy there is.

@@ -73,6 +73,7 @@ type Labelled struct {
 	Role string
 	Read bool
 	Cut  string
+	Use  int
 }
 
 // CutsSeen is what the pods of members say of not reaching the holder.
@@ -136,7 +137,7 @@ func (e Labelled) Apply(state *State, _ wire.Member, _ Instant) {
 	tried := state.Memory.Labels.Tried
 	state.Memory.Labels = Labels{Tried: tried}
 	if e.Done {
-		state.Memory.Labels = Labels{Known: true, Role: e.Role, Read: e.Read, Cut: e.Cut, Tried: tried}
+		state.Memory.Labels = Labels{Known: true, Role: e.Role, Read: e.Read, Cut: e.Cut, Use: e.Use, Tried: tried}
 	}
 }
 

@@ -197,6 +197,8 @@ type Labels struct {
 	Read bool   `json:"read,omitempty"`
 	// Cut is what the pod says of a holder that is not reached, a wire.CutOff, empty if it is.
 	Cut string `json:"cut,omitempty"`
+	// Use is what the pod says of how full its volume is, see wire.AnnotationVolumeUse.
+	Use int `json:"use,omitempty"`
 	// Known, Writing and Tried are as in Route.
 	Known   bool    `json:"known,omitempty"`
 	Writing bool    `json:"writing,omitempty"`

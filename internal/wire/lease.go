@@ -41,6 +41,17 @@ func ParseMembers(text string) []Member {
 // CutOff.
 const AnnotationCutOff = "meridian.dev/cut-off"
 
+// AnnotationVolumeUse is on the pod of an instance: how full its volume is, in percent, in steps of VolumeUseStep from
+// VolumeUseFrom on. Below that it is not there; 100 means that the agent calls it full. It is news for the operator,
+// which otherwise would have to ask again and again.
+const AnnotationVolumeUse = "meridian.dev/volume-use"
+
+// Steps of AnnotationVolumeUse, in percent.
+const (
+	VolumeUseFrom = 50
+	VolumeUseStep = 5
+)
+
 // CutOff says that a member has not reached the holder for a while, neither its server nor its agent.
 type CutOff struct {
 	Member Member `json:"member"`

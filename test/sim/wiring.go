@@ -252,7 +252,7 @@ func (a *agent) leads(term int64) bool {
 	return !ok || asked.Leads(term)
 }
 
-func (p routePort) WriteLabels(role string, read bool, cut string) {
+func (p routePort) WriteLabels(role string, read bool, cut string, use int) {
 	w, n := p.a.n.w, p.a.n
 	fault := p.a.point(PointShow)
 	w.after(w.api.travel(), func() {
@@ -260,7 +260,7 @@ func (p routePort) WriteLabels(role string, read bool, cut string) {
 		if reached && (fault == nil || fault.Kind != FaultRefused) {
 			n.cut = cut
 		}
-		p.a.take(tenure.Labelled{Done: reached && fault == nil, Role: role, Read: read, Cut: cut})
+		p.a.take(tenure.Labelled{Done: reached && fault == nil, Role: role, Read: read, Cut: cut, Use: use})
 	})
 }
 

@@ -66,6 +66,11 @@ var Table = []Field{
 		"Volumes grow while they are used, before anything else is done. Shrinking is refused, and so " +
 			"is growing in a class that cannot expand.",
 	},
+	{
+		"spec.storage.autoGrow.limit", []Class{Live},
+		"Volumes that fill grow by themselves up to it, all instances alike.",
+	},
+	{"spec.storage.autoGrow.atPercent", []Class{Live}, "It counts at the next look."},
 	{"spec.storage.walSize", []Class{Refused}, "A volume of its own for the log is not carried out yet."},
 	{"spec.storage.class", []Class{Refused}, "A volume stays in its class."},
 	{"spec.storage.reclaim", []Class{Live}, "It counts when an instance or the database is removed the next time."},
@@ -100,6 +105,11 @@ var Table = []Field{
 	},
 	{"spec.network.policy", []Class{Live}, "The network policy is made or removed."},
 	{"spec.network.clients", []Class{Live}, "The network policy is changed."},
+	{
+		"spec.maintenance.window", []Class{Live},
+		"It counts for what waits for a restart: nothing restarts before it opens.",
+	},
+	{"spec.maintenance.timeZone", []Class{Live}, "It moves the window."},
 	{"spec.paused", []Class{Live}, "Changes wait from now on, or are carried out."},
 	{"spec.hibernated", []Class{Stop}, "Replicas stop first, the primary last; all start at once."},
 	{

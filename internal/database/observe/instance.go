@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // readInstances finds instances by label and then reads each part of them by name: a part that has lost its label is
@@ -180,6 +182,8 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
 	}
+	// What cannot be read says nothing.
+	facts.Use, _ = strconv.Atoi(pod.Annotations[wire.AnnotationVolumeUse])
 	for _, container := range pod.Spec.Containers {
 		if container.Name == database.ContainerDatabase {
 			facts.CPU = container.Resources.Requests[corev1.ResourceCPU]

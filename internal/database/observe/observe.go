@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -87,6 +88,7 @@ func (o Observer) Observe(
 		Installation: o.Installation, StampedBy: object.Annotations[database.AnnotationInstallation],
 		LostAfter: o.LostAfter,
 		Refusals:  o.Refusals.Lately(client.ObjectKeyFromObject(object), o.Now()),
+		Window:    windowOf(object.Spec, o.Now()),
 		Fleet:     database.Fleet{Held: o.Fleet.Held(client.ObjectKeyFromObject(object))},
 	}
 	for _, step := range []struct {
@@ -124,6 +126,19 @@ func young(object *v1alpha1.GeoDatabase) bool {
 	ready := condition.Find(object.Status.Conditions, v1alpha1.ConditionReady)
 	return ready == nil || ready.Status != metav1.ConditionTrue &&
 		ready.LastTransitionTime.Sub(object.CreationTimestamp.Time) < infancy
+}
+
+// windowOf is when maintenance is allowed. What is wrong with the spec is for the plan to say.
+func windowOf(spec v1alpha1.GeoDatabaseSpec, now time.Time) database.Window {
+	if spec.Maintenance == nil {
+		return database.Window{}
+	}
+	times, problem := admit.Window(*spec.Maintenance)
+	if problem != nil {
+		return database.Window{}
+	}
+	span, open := times.At(now)
+	return database.Window{Open: open, Ends: span.End.UTC(), Begins: times.Next(now).Begin.UTC()}
 }
 
 // ours says whether a child belongs to this database, and not to an earlier one of the same name.

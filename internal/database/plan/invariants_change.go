@@ -108,7 +108,8 @@ func changesTemplate(s database.Snapshot, plan database.Plan, action database.Ac
 	return found && instance.Set != nil && instance.Set.Template != render.Template(plan.Design, action.Name)
 }
 
-// restartsForTheUser finds restarts that nobody has asked for: a new version of Meridian is no reason.
+// restartsForTheUser finds restarts that nobody has asked for: a new version of Meridian is no reason, but in the time
+// that the user has named for it.
 func restartsForTheUser(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	target, found := restarted(s, action)
 	if action.Verb == database.SwitchOver && strings.HasPrefix(action.Request, "roll-") {
@@ -128,7 +129,7 @@ func restartsForTheUser(s database.Snapshot, plan database.Plan, action database
 	}
 	another := target.Pod.Template != render.Template(plan.Design, target.Name)
 	asked := !render.SameWish(s.Spec, target.Pod.Wish) || s.Spec.Restart != "" && s.Spec.Restart != target.Pod.Restart
-	return another && asked
+	return another && (asked || s.Window.Open && s.Spec.Maintenance != nil)
 }
 
 // stopsPrimaryLast has the primary of a hibernated database stop after all others, and nobody without that word.

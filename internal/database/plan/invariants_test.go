@@ -124,6 +124,28 @@ func TestInvariantsBite(t *testing.T) {
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("512Mi") },
 			want:   "DB5",
 		},
+		"a claim grows beyond the limit": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("2Gi"), AtPercent: 80}
+			},
+			action: database.Action{
+				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+			},
+			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("3Gi") },
+			want:   "DB31",
+		},
+		"a second step begins before the first has arrived": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("9Gi"), AtPercent: 80}
+				s.Instances[0].Claim.Resize = database.ResizeFileSystem
+				s.Instances[0].Report.Reachable = true
+			},
+			action: database.Action{
+				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+			},
+			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("3Gi") },
+			want:   "DB31",
+		},
 		"an empty claim takes the place of data": {
 			world:  func(s *database.Snapshot) { s.Instances[0].Claim = nil },
 			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1"}, want: "DB6",

@@ -7,6 +7,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // makeLease makes the lease of a new database. In the place of one that is lost it makes an empty one that says which
@@ -78,6 +79,8 @@ func waitForPrimary(d *draft) {
 	case lease.Expired:
 		d.hold(database.Progressing, atOnce, "LeaseExpired",
 			lease.Holder+" has not renewed its lease, and the agents agree on another primary")
+	case holder.Report.Reachable && holder.Report.Full && holder.Report.Role == string(wire.RolePrimary):
+		// It takes no writes because its volume is full, as it says itself: waitForReport has told it.
 	case !d.serves(holder):
 		d.hold(database.Progressing, atOnce, "NotOpenYet", lease.Holder+" holds the lease and does not accept writes yet")
 	case d.Route.Target != lease.Holder || d.Route.Term != lease.Term:

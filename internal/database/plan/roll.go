@@ -89,6 +89,10 @@ func (d *draft) dueOf(instance database.Instance) due {
 	if d.Spec.Restart != "" && pod.Restart != d.Spec.Restart {
 		reasons = append(reasons, "spec.restart asks for it")
 	}
+	if len(reasons) == 0 && d.waitsForRestart(instance) && d.Window.Open {
+		reasons = append(reasons, "the maintenance window is open, and it takes over from this version of Meridian: "+
+			d.difference(instance.Name))
+	}
 	one.pod = len(reasons) > 0
 	if pending := instance.Report.PendingRestart; len(pending) > 0 && d.tokenOf(instance.Name) != d.token(instance) {
 		reasons = append(reasons, strings.Join(pending, ", ")+" can only change so")
@@ -96,6 +100,13 @@ func (d *draft) dueOf(instance database.Instance) due {
 	}
 	one.why = strings.Join(reasons, ", and ")
 	return one
+}
+
+// waitsForRestart says that a new pod of the instance would be another one although the user has asked for nothing new:
+// that is what a new version of Meridian brings.
+func (d *draft) waitsForRestart(instance database.Instance) bool {
+	return !d.atTarget(instance) && instance.Pod.Template != "" && !instance.Pod.Deleting &&
+		render.SameWish(d.Spec, instance.Pod.Wish)
 }
 
 // atTarget says that a new pod of the instance would be as the one that it has.

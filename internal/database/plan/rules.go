@@ -15,7 +15,8 @@ var rules = []func(*draft){
 	tellDeletedClaims,   // DB11: a pod that alone keeps a deleted claim is not to be stopped by anyone
 	refuseInvalid,       // DB2: nothing that comes from a spec that cannot be carried out is written
 	stopWhilePaused,     // DB9: from here on changes are pending instead of done, if the user said so
-	growClaims,          // DB5: a volume grows before anything else, whatever else is broken
+	warnOfFilling,       // what will be full if nobody does anything
+	growClaims,          // DB5, DB31: a volume grows before anything else, whatever else is broken
 	keepRecord,          // DB6: what is known for good is stored twice more, and never rewritten
 	keepIdentity,        // DB6: data with another identity than the recorded one needs a human
 	stopAtForeign,       // DB3: a name that is taken is never overwritten, and nothing is built around it

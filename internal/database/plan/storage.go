@@ -23,9 +23,9 @@ func growClaims(d *draft) {
 		switch {
 		case claim.Expansion == database.Fixed:
 			d.hold(database.Stalled, 0, "ClassCannotExpand", fmt.Sprintf(
-				"spec.storage.size asks for %s, but the storage class %s of the claim %s cannot expand volumes; "+
+				"%s asks for %s, but the storage class %s of the claim %s cannot expand volumes; "+
 					"allow expansion in the class, or set the size back to %s",
-				wanted.Size.String(), claim.Class, wanted.Name, claim.Requested.String()))
+				d.whoAsks(), wanted.Size.String(), claim.Class, wanted.Name, claim.Requested.String()))
 		case !claim.Bound:
 			d.hold(database.Progressing, 0, "ClaimPending", fmt.Sprintf(
 				"the claim %s grows to %s as soon as it has a volume", wanted.Name, wanted.Size.String()))
@@ -33,7 +33,7 @@ func growClaims(d *draft) {
 			d.upkeep(database.Action{
 				Verb: database.Grow, Kind: database.KindClaim, Name: wanted.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-				Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), wanted.Size.String()),
+				Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), wanted.Size.String()) + d.whyGrown(),
 			})
 		}
 	}

@@ -137,8 +137,8 @@ func tellPendingRestarts(d *draft) {
 		}
 		one := d.dueOf(instance)
 		if !one.pod && !d.atTarget(instance) && instance.Pod.Template != "" && !instance.Pod.Deleting {
-			message := fmt.Sprintf("%s takes over from this version of Meridian at its next restart: %s", instance.Name,
-				d.difference(instance.Name))
+			message := fmt.Sprintf("%s takes over from this version of Meridian at its next restart%s: %s", instance.Name,
+				d.nextWindow(), d.difference(instance.Name))
 			d.plan.Pending = append(d.plan.Pending, message)
 			d.plan.Restarts = append(d.plan.Restarts, message)
 		}
@@ -148,6 +148,16 @@ func tellPendingRestarts(d *draft) {
 				"%s has started anew, and %s still waits for a restart", instance.Name, strings.Join(pending, ", ")))
 		}
 	}
+}
+
+// nextWindow says when what waits is carried out at the latest, and has a pass run then: that a window opens is no
+// event.
+func (d *draft) nextWindow() string {
+	if d.Window.Begins.IsZero() || d.invalid {
+		return ""
+	}
+	d.look(d.Window.Begins)
+	return ", or in the maintenance window that opens at " + d.Window.Begins.Format(time.RFC3339)
 }
 
 // difference is what the wanted template changes, in short.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 )
 
@@ -16,11 +17,13 @@ func DesignOf(snapshot database.Snapshot) database.Design {
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts),
 	}
-	for _, name := range rosterOf(snapshot) {
+	roster := rosterOf(snapshot)
+	design.Growth = growthOf(snapshot, roster)
+	for _, name := range roster {
 		serial, _ := database.SerialOf(snapshot.Name, name)
 		instance, _ := snapshot.Instance(name)
 		design.Instances = append(design.Instances, database.InstanceDesign{
-			Serial: serial, Name: name, Size: sizeOf(snapshot.Spec.Storage.Size, instance.Claim),
+			Serial: serial, Name: name, Size: sizeOf(snapshot.Spec, design.Growth, instance.Claim),
 			Restart: restartOf(snapshot.Spec.Restart, instance.Set), Stopped: stops(snapshot, name),
 		})
 	}
@@ -109,8 +112,13 @@ func survivors(snapshot database.Snapshot) []string {
 	return names
 }
 
-// sizeOf never asks for less than is there: somebody may have grown the claim by hand, and it cannot shrink.
-func sizeOf(wanted resource.Quantity, claim *database.Claim) resource.Quantity {
+// sizeOf never asks for less than is there: somebody may have grown the claim by hand, and it cannot shrink. A volume
+// that is still to be made is as large as the others, because it gets a copy of what they hold.
+func sizeOf(spec v1alpha1.GeoDatabaseSpec, growth database.Growth, claim *database.Claim) resource.Quantity {
+	wanted := spec.Storage.Size
+	if claim == nil || spec.Storage.AutoGrow != nil {
+		wanted = growth.Size
+	}
 	if claim != nil && claim.Requested.Cmp(wanted) > 0 {
 		return claim.Requested
 	}

@@ -18,9 +18,14 @@ func claims(pass Pass) []condition.Claim {
 	progressing := progressingClaim(pass, stalled)
 	degraded := degradedClaim(pass)
 	serving := servingClaim(pass.Snapshot)
-	return []condition.Claim{
+	all := []condition.Claim{
 		readyClaim(pass, serving, stalled, progressing, degraded), serving, progressing, degraded, stalled,
 	}
+	if warnings := pass.Plan.Warnings; len(warnings) > 0 {
+		// It warns of what is not wrong yet, so Ready does not repeat it.
+		all = append(all, condition.True(v1alpha1.ConditionFilling, condition.Reason(warnings[0].Name), warnings[0].Message))
+	}
+	return all
 }
 
 // readyClaim is True only when nothing else has anything to say: whatever is wrong, Ready repeats its reason.
@@ -63,13 +68,14 @@ func servingClaim(snapshot database.Snapshot) condition.Claim {
 		return condition.False(typ, reasonNoPrimary, lease.Holder+" holds the lease, and no PostgreSQL runs there")
 	case !holder.Report.Reachable:
 		return servingUnheard(snapshot)
+	case holder.Report.Full && !lease.Expired && holder.Report.Role == string(wire.RolePrimary):
+		// Its own word that it does not serve has this reason.
+		return condition.False(typ, "VolumeFull", "the volume of "+holder.Name+" is full, and writes are refused; "+
+			"raise spec.storage.size")
 	case !serves(snapshot, holder) && lease.Expired:
 		return condition.False(typ, reasonLeaseExpired, "the lease of "+lease.Holder+" has ended, and nobody has it yet")
 	case !serves(snapshot, holder):
 		return condition.False(typ, reasonNotOpen, holder.Name+" holds the lease and does not accept writes yet")
-	case holder.Report.Full:
-		return condition.False(typ, "VolumeFull", "the volume of "+holder.Name+" is full, and writes are refused; "+
-			"raise spec.storage.size")
 	case route.Target != holder.Name || route.Term != lease.Term:
 		return condition.False(typ, reasonNotRouted, "the write address does not lead to "+holder.Name+" yet")
 	}

@@ -106,7 +106,8 @@ func turns(before, after v1alpha1.GeoDatabaseStatus) []Event {
 		typ     string
 		warning bool
 	}{
-		{v1alpha1.ConditionStalled, true}, {v1alpha1.ConditionDegraded, true}, {v1alpha1.ConditionReady, false},
+		{v1alpha1.ConditionStalled, true}, {v1alpha1.ConditionDegraded, true},
+		{v1alpha1.ConditionFilling, true}, {v1alpha1.ConditionReady, false},
 	} {
 		now := condition.Find(after.Conditions, watched.typ)
 		was := condition.Find(before.Conditions, watched.typ)

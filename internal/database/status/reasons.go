@@ -53,6 +53,8 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "VolumeDeleting", Means: "a claim with data was deleted and lives as long as its pod"},
 	condition.Entry{Reason: "VolumeGrowing", Means: "a volume or its file system is growing"},
 	condition.Entry{Reason: "VolumeResizeFailed", Means: "the cluster cannot grow a volume"},
+	condition.Entry{Reason: "VolumeFilling", Means: "a volume is filling, and is not full yet"},
+	condition.Entry{Reason: "GrowthLimitReached", Means: "a volume is filling and has grown to its limit"},
 	condition.Entry{Reason: "DeletingClaims", Means: "the claims of a deleted database are being deleted"},
 	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
 	condition.Entry{Reason: "AuthorityLost", Means: "the stored certificate authority is gone, and it is trusted"},

@@ -56,6 +56,9 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 		Term:               snapshot.Lease.Term,
 		Caches:             caches(before, snapshot),
 	}
+	if size := pass.Plan.Design.Growth.Size; !size.IsZero() {
+		after.VolumeSize = &size
+	}
 	if len(pass.Plan.Holds) > 0 {
 		after.WaitingFor = pass.Plan.Holds[0].Message
 	}

@@ -120,6 +120,11 @@ func checkConditions(facts Facts) []Finding {
 			findings = append(findings, Finding{Check: question.check, Outcome: Passed})
 		}
 	}
+	// This one is there only while there is something to warn of.
+	if filling := condition.Find(facts.Database.Status.Conditions, v1alpha1.ConditionFilling); filling != nil {
+		findings = append(findings, Finding{Check: "the volumes have room", Outcome: Warned, Reason: filling.Reason,
+			Message: filling.Message})
+	}
 	return findings
 }
 

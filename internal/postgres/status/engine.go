@@ -13,6 +13,7 @@ func Engine(s postgres.Snapshot, failing string) tenure.Engine {
 	engine := tenure.Engine{
 		Known: s.Volume.Problem == "" && s.Volume.Lock == postgres.LockOurs, Obeyed: s.Standing.Serial, Data: data(s),
 		Processes: s.Process.Running || s.Process.Leftover > 0, Hung: s.Hung, Leading: leading(s),
+		Use: s.Volume.Room.Use(s.Server.Full),
 	}
 	first := s.Volume.Record != nil && s.Volume.Record.InProgress == postgres.StepInitialise &&
 		s.Data.Presence == postgres.DataPresent

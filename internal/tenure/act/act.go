@@ -102,7 +102,7 @@ func (a *Actor) show(action tenure.Action, state *tenure.State) error {
 		a.Ports.Surroundings.WriteRoute(action.Address, action.Term)
 	case tenure.WriteLabels:
 		state.Memory.Labels.Writing, state.Memory.Labels.Tried = true, now
-		a.Ports.Surroundings.WriteLabels(action.Role, action.Read, action.Cut)
+		a.Ports.Surroundings.WriteLabels(action.Role, action.Read, action.Cut, action.Use)
 	case tenure.ReadCuts:
 		state.Memory.CutsTried = now
 		a.Ports.Surroundings.ReadCuts(action.Instances)

@@ -48,7 +48,7 @@ func (*world) Look() tenure.Guard                       { return tenure.Guard{Al
 func (w *world) Arm(tenure.Instant) error               { return w.note("arm") }
 func (w *world) ReadRoute()                             { _ = w.note("read route") }
 func (w *world) WriteRoute(string, int64)               { _ = w.note("write route") }
-func (w *world) WriteLabels(string, bool, string)       { _ = w.note("label") }
+func (w *world) WriteLabels(string, bool, string, int)  { _ = w.note("label") }
 func (w *world) ReadCuts([]string)                      { _ = w.note("read cuts") }
 func (w *world) Decide(uint64, wire.SwitchoverReply)    { _ = w.note("decide") }
 func (*world) Facts() tenure.Engine                     { return tenure.Engine{} }

@@ -137,9 +137,9 @@ func (w *world) WriteRoute(address string, term int64) {
 	w.route = tenure.RouteSeen{Known: true, Address: address, Term: term}
 	w.events = append(w.events, w.route)
 }
-func (w *world) WriteLabels(role string, read bool, cut string) {
+func (w *world) WriteLabels(role string, read bool, cut string, use int) {
 	w.labels = fmt.Sprint(role, " ", read)
-	w.events = append(w.events, tenure.Labelled{Done: true, Role: role, Read: read, Cut: cut})
+	w.events = append(w.events, tenure.Labelled{Done: true, Role: role, Read: read, Cut: cut, Use: use})
 }
 func (w *world) ReadCuts([]string)                   { w.events = append(w.events, tenure.CutsSeen{}) }
 func (w *world) Decide(uint64, wire.SwitchoverReply) {}

@@ -63,14 +63,37 @@ func labelThePod(d *draft) bool {
 		return false
 	}
 	role, read := d.labels()
-	cut := d.cut()
-	right := d.Labels.Role == role && d.Labels.Read == read && d.Labels.Cut == cut
+	cut, use := d.cut(), d.use()
+	right := d.Labels.Role == role && d.Labels.Read == read && d.Labels.Cut == cut && d.Labels.Use == use
 	if d.Labels.Writing || d.Labels.Known && right ||
 		!d.Labels.Known && d.recently(d.Labels.Tried, d.Policy.Renew/4) {
 		return false
 	}
-	d.do(tenure.WriteLabels{Why: "others find instances by what their pods say", Role: role, Read: read, Cut: cut})
+	d.do(tenure.WriteLabels{
+		Why: "others find instances by what their pods say", Role: role, Read: read, Cut: cut, Use: use,
+	})
 	return false
+}
+
+// useSlack is by how much less must be in use than a step says before the pod says less: what the file system sets
+// aside for files that grow comes and goes by several percent, and would otherwise be a write each time. A volume that
+// grows by a sixth or more is beyond it.
+const useSlack = 9
+
+// use is how full the volume is, in the steps that the pod tells.
+func (d *draft) use() int {
+	now, told := d.Engine.Use, d.Labels.Use
+	if !d.Engine.Known || now == 0 {
+		return told
+	}
+	step := now / wire.VolumeUseStep * wire.VolumeUseStep
+	switch {
+	case step < told && told < 100 && now >= told-useSlack:
+		return told
+	case step < wire.VolumeUseFrom:
+		return 0
+	}
+	return step
 }
 
 // routeComesFirst says that the labels wait for the write address. Each of them changes the read address, and nodes

@@ -377,6 +377,8 @@ type agents struct {
 	obeys bool
 	// rosy is a flaw: whoever answers is said to stream and to serve, and whoever does not, too.
 	rosy bool
+	// percents is a flaw: how full a volume was is told together with how large it is by now.
+	percents bool
 }
 
 // at finds the pod that has an address and answers.
@@ -428,6 +430,7 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 		State: wire.StateRunning, Role: wire.RoleReplica, ServerVersion: "17.6", SettingsHash: pod.Annotations[taken],
 		Term: record.Term, Holder: holder.Name, Serving: member, Streams: member, Verified: true, PasswordSet: true,
 		PendingRestart: pendingOf(pod), Restart: pod.Annotations[started],
+		Volume: a.roomOf(pod, &claim),
 	}
 	if a.rosy {
 		report.Streams, report.Serving, report.Role = true, true, wire.RolePrimary

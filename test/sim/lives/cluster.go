@@ -29,7 +29,7 @@ func clusterActors(slow bool) []search.Actor {
 	return []search.Actor{
 		{Name: "statefulset controller", Step: pace(observeSet, makePod, stopPod)},
 		{Name: "volumes", Step: pace(bindClaim)},
-		{Name: "kubelet", Step: pace(loseNode, endPod, failPod, runPod, resizePod, readSettings)},
+		{Name: "kubelet", Step: pace(loseNode, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume)},
 	}
 }
 

@@ -58,6 +58,8 @@ func beliefs() []Flaw {
 			Parts: func(p *parts) { p.live = &sloppy{Client: p.live, failed: takenForAbsence} }},
 		{Name: "a roll does not wait for the last one", Lives: []string{"another image"}, Parts: seesAllWell},
 		{Name: "a roll takes the primary as it comes", Lives: []string{"another image"}, Parts: seesNoPrimary},
+		{Name: "two steps for one filling", Lives: []string{"a volume fills"},
+			Phases: []string{search.Answers, search.OtherOrders}, Parts: func(p *parts) { p.agents.percents = true }},
 		{Name: "a server shrinks by order", Lives: []string{"less memory"}, Parts: func(p *parts) { p.agents.obeys = true }},
 	}
 }

@@ -1,0 +1,49 @@
+package database
+
+import "k8s.io/apimachinery/pkg/api/resource"
+
+// Claim is the claim of an instance.
+type Claim struct {
+	UID             string            `json:"uid"`
+	ResourceVersion string            `json:"resourceVersion"`
+	Bound           bool              `json:"bound,omitempty"`
+	Deleting        bool              `json:"deleting,omitempty"`
+	Class           string            `json:"class,omitempty"`
+	Requested       resource.Quantity `json:"requested"`
+	Capacity        resource.Quantity `json:"capacity,omitzero"`
+	// Copy is the record as the claim has it.
+	Copy Record `json:"copy,omitzero"`
+	// Expansion says whether its class can expand it.
+	Expansion Expansion `json:"expansion,omitempty"`
+	// Resize is how far a growth has come, empty if none is under way.
+	Resize Resize `json:"resize,omitempty"`
+	// Message is what the cluster says about a growth that failed.
+	Message string `json:"message,omitempty"`
+}
+
+// StorageClass is a class that the cluster has.
+type StorageClass struct {
+	Name       string `json:"name"`
+	Default    bool   `json:"default,omitempty"`
+	Expandable bool   `json:"expandable,omitempty"`
+}
+
+// Expansion says what a storage class can do. Empty means that it is not known, because nobody had to ask or the class
+// cannot be read.
+type Expansion string
+
+// What a storage class can do.
+const (
+	Expandable Expansion = "Expandable"
+	Fixed      Expansion = "Fixed"
+)
+
+// Resize is how far the growth of a volume has come.
+type Resize string
+
+// The stages of a growth.
+const (
+	ResizeRunning    Resize = "Running"
+	ResizeFileSystem Resize = "FileSystem"
+	ResizeFailed     Resize = "Failed"
+)
