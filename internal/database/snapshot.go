@@ -54,8 +54,9 @@ type Snapshot struct {
 	// Problem is why some children cannot be told from the spec, such as a pod template that does not merge. They are not
 	// among the Children then.
 	Problem string `json:"problem,omitempty"`
-	// Binding is the Secret for applications.
+	// Binding is the Secret for applications, Credentials what it says about their rotation.
 	Binding      Secret       `json:"binding,omitzero"`
+	Credentials  Rotation     `json:"credentials,omitzero"`
 	Certificates Certificates `json:"certificates,omitzero"`
 }
 
@@ -232,8 +233,9 @@ type Pod struct {
 	Deleting bool   `json:"deleting,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Address  string `json:"address,omitempty"`
-	// Settings is the hash of the settings that the kubelet was last told of.
+	// Settings is the hash of the settings that the kubelet was last told of, Secrets names certificates and credentials.
 	Settings string `json:"settings,omitempty"`
+	Secrets  string `json:"secrets,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no PostgreSQL runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
 	// Metadata are the labels and annotations that the user has given it, see render.Metadata.
@@ -293,8 +295,11 @@ type Report struct {
 	Libraries []Library `json:"libraries,omitempty"`
 	// LagBytes is what a replica lacks.
 	LagBytes uint64 `json:"lagBytes,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
+	// Certificate is the identity of what its server presents, Rotation the number of the latest credentials that work.
+	Certificate string `json:"certificate,omitempty"`
+	Rotation    int64  `json:"rotation,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	Message     string `json:"message,omitempty"`
 }
 
 // Parameter is one that is not as wanted on an instance. State is a wire.Condition.
@@ -439,7 +444,31 @@ type Certificates struct {
 	Problem string `json:"problem,omitempty"`
 	// Again is when to look again.
 	Again time.Time `json:"again,omitzero"`
+	// Identity is what the stored leaf and bundle are called in reports.
+	Identity string `json:"identity,omitempty"`
+	// Unpublished says that the Secret for applications has other authorities than are stored.
+	Unpublished bool `json:"unpublished,omitempty"`
+	// Rotation is the one that was asked for last, Renewal what it takes next beyond Steps, in words.
+	Rotation Rotation `json:"rotation,omitzero"`
+	Renewal  []string `json:"renewal,omitempty"`
 }
+
+// Rotation is what is written down about a rotation, beside what it is about.
+type Rotation struct {
+	// Token is that of the spec, Number that of the credentials that are made ready.
+	Token  string `json:"token,omitempty"`
+	Number int64  `json:"number,omitempty"`
+	// Began, Signs and Done are when it began, when the new authority began to sign, and when it was over.
+	Began time.Time `json:"began,omitzero"`
+	Signs time.Time `json:"signs,omitzero"`
+	Done  time.Time `json:"done,omitzero"`
+}
+
+// UnderWay says that it has begun and is not over.
+func (r Rotation) UnderWay() bool { return !r.Began.IsZero() && r.Done.IsZero() }
+
+// Asked says that a token is a wish that was not begun with.
+func (r Rotation) Asked(token string) bool { return token != "" && token != r.Token }
 
 // Refusal returns what was said to a request, nil if it was not refused.
 func (s Snapshot) Refusal(id string) *Refusal {

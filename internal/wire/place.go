@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 // Ports of the database container.
 const (
 	PortPostgres = 5432
@@ -34,7 +40,30 @@ const (
 	KeyCertificate = "tls.crt"
 	KeyPrivateKey  = "tls.key"
 	KeyAuthority   = "ca.crt"
+	// KeyRotation numbers the credentials: of two, those with the higher number are the later ones. Without it: 0.
+	KeyRotation = "rotation"
+	// KeyNextUsername, KeyNextPassword and KeyNextRotation are of the login that takes over next, while one is made ready.
+	KeyNextUsername = "next-username"
+	KeyNextPassword = "next-password" //nolint:gosec // It is the name of a file.
+	KeyNextRotation = "next-rotation"
 )
+
+// OtherLogin is the login that takes turns with the owner of the application's database. No owner has such a name.
+const OtherLogin = "meridian_app"
+
+// LoginAfter is whose turn it is after a login.
+func LoginAfter(login, owner string) string {
+	if login == OtherLogin {
+		return owner
+	}
+	return OtherLogin
+}
+
+// CertificateIdentity identifies what a server presents: sixteen digits of a hash over certificate, key and authorities.
+func CertificateIdentity(certificate, key, authorities []byte) string {
+	sum := sha256.Sum256(bytes.Join([][]byte{certificate, key, authorities}, []byte{0}))
+	return hex.EncodeToString(sum[:8])
+}
 
 // AgentBinary is where the init container puts the binary that the database container runs.
 const AgentBinary = FolderAgent + "/meridian"

@@ -98,6 +98,9 @@ var verbs = map[database.Verb]func(*pass, context.Context, database.Action) (dat
 		return p.createBinding(ctx)
 	},
 	database.StoreCertificates: (*pass).storeCertificates,
+	database.BeginLogin:        (*pass).beginLogin,
+	database.MoveLogin:         (*pass).moveLogin,
+	database.PublishBundle:     (*pass).publishBundle,
 	database.Guard: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.setFinalizer(ctx, true)
 	},

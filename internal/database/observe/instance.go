@@ -179,6 +179,7 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 		Metadata: pod.Annotations[database.AnnotationMetadata],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
+		Secrets: pod.Annotations[database.AnnotationSecrets],
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == database.ContainerDatabase {

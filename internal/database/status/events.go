@@ -70,6 +70,8 @@ var doneReasons = map[database.Verb]string{
 	database.Create: "Created", database.Remove: "Removed", database.Update: "Updated", database.Grow: "Grown",
 	database.StoreRecord:   "RecordStored",
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
+	database.BeginLogin: "PasswordRotating", database.MoveLogin: "PasswordRotated",
+	database.PublishBundle: "AuthoritiesPublished",
 	database.Guard: "Guarded", database.Release: "Released",
 	database.CreateLease: "LeaseCreated", database.FreeLease: "LeaseFreed",
 	database.ResizePod: "PodResized", database.LabelPod: "PodLabelled",

@@ -49,6 +49,9 @@ type Operation struct {
 type Config struct {
 	// Connect makes a connection config for a fresh connection.
 	Connect *pgx.ConnConfig
+	// Prepare changes the config of each connection before it is made, as an application does that reads its Secret anew;
+	// nil for one that does not.
+	Prepare func(*pgx.ConnConfig)
 	// Fresh and Long are how many clients connect for each write, and how many keep their connection.
 	Fresh, Long int
 	// Registers is how many clients use registers.
@@ -286,7 +289,11 @@ func definite(code string) bool {
 func (t *Traffic) connect(ctx context.Context) (*pgx.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, t.config.Patience)
 	defer cancel()
-	return pgx.ConnectConfig(bounded, t.config.Connect.Copy())
+	config := t.config.Connect.Copy()
+	if t.config.Prepare != nil {
+		t.config.Prepare(config)
+	}
+	return pgx.ConnectConfig(bounded, config)
 }
 
 func (t *Traffic) close(connection *pgx.Conn) {

@@ -58,6 +58,11 @@ func beliefs() []Flaw {
 			Parts: func(p *parts) { p.live = &sloppy{Client: p.live, failed: takenForAbsence} }},
 		{Name: "a roll does not wait for the last one", Lives: []string{"another image"}, Parts: seesAllWell},
 		{Name: "a roll takes the primary as it comes", Lives: []string{"another image"}, Parts: seesNoPrimary},
+		{Name: "a login is published before it is known", Lives: []string{"another password"},
+			Parts: func(p *parts) { p.agents.eager = true }},
+		{Name: "a password is made in every pass", Lives: []string{"another password"}, Parts: forgetsNextLogin},
+		{Name: "a new authority signs before applications know it", Lives: []string{"other certificates"},
+			Parts: forgetsApplications},
 		{Name: "a server shrinks by order", Lives: []string{"less memory"}, Parts: func(p *parts) { p.agents.obeys = true }},
 	}
 }
