@@ -79,8 +79,8 @@ func TestGeoDatabaseRules(t *testing.T) {
 		"overlap of a month": {
 			new: spec("rotate: {overlap: 720h}"), refusal: "spec.rotate.overlap: must be between 10s and 240h",
 		},
-		"no network policy":    {new: spec("network: {policy: None}")},
-		"unknown network":      {new: spec("network: {policy: Strict}"), refusal: "spec.network.policy: Unsupported value"},
+		"no network policy": {new: spec("network: {policy: None}")},
+		"unknown network":   {new: spec("network: {policy: Strict}"), refusal: "spec.network.policy: Unsupported value"},
 		"clients": {
 			new: spec("network: {clients: [{pods: {matchLabels: {app: web}}}, {cidr: 10.0.0.0/8}, {namespaces: {}}]}"),
 		},

@@ -245,7 +245,7 @@ type Application struct {
 	Next *NextLogin `json:"next,omitempty"`
 	// NotedRotation is the highest that the server was told of: what is mounted may be older.
 	NotedRotation int64 `json:"notedRotation,omitempty"`
-	Database        bool `json:"database,omitempty"`
+	Database      bool  `json:"database,omitempty"`
 	// Owner is who owns the database.
 	Owner string `json:"owner,omitempty"`
 	// Extensions are those that exist in the database or could, sorted by name.

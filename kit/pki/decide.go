@@ -185,7 +185,9 @@ func (d *decision) unused(authority Authority) time.Time {
 }
 
 // made is when a leaf was issued, to the second.
-func (d *decision) made(leaf Leaf) time.Time { return leaf.Certificate.NotBefore.Add(d.policy.Backdate) }
+func (d *decision) made(leaf Leaf) time.Time {
+	return leaf.Certificate.NotBefore.Add(d.policy.Backdate)
+}
 
 func (d *decision) issueLeaves() {
 	for _, profile := range d.policy.Leaves {

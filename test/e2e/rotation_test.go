@@ -7,14 +7,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/test/e2e/checks"
@@ -25,12 +24,10 @@ import (
 // name and authority all the time, by the bundle in their Secret, which they get to see a while after it has changed;
 // half of them log in as the Secret says, half as it said in the beginning. Nobody may notice.
 func TestRotation(t *testing.T) {
+	build(connect(t))
 	f := newFailover(t)
-	if err := f.readSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	first := f.secret()
-	pods, term := f.podUIDs(), f.leaseTerm(t.Context())
+	pods, starts, term := f.podUIDs(), f.serverStarts(), f.leaseTerm(t.Context())
 	mounted := f.mount(first)
 	follow := traffic.Start(t.Context(), traffic.Config{
 		Connect: f.connect, Prepare: mounted.prepare(true), Fresh: 2, Long: 2, Registers: 1, Patience: 2 * time.Second,
@@ -44,6 +41,9 @@ func TestRotation(t *testing.T) {
 	f.awaitRotation("the certificates", begun, func(done *v1alpha1.Rotations) *v1alpha1.Rotation { return done.Certificates },
 		"one")
 	time.Sleep(mountDelay + time.Second)
+	if err := f.readSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	f.judgeTraffic("applications that read their Secret", follow)
 	f.judgeTraffic("applications that do not", stay)
 
@@ -73,10 +73,8 @@ func TestRotation(t *testing.T) {
 	if string(third.Data["user"]) != string(first.Data["user"]) {
 		t.Errorf("the logins do not take turns: %s, %s", first.Data["user"], third.Data["user"])
 	}
-	for name, uid := range f.podUIDs() {
-		if pods[name] != uid {
-			t.Errorf("%s was made anew or restarted: %s, %s", name, pods[name], uid)
-		}
+	if uids, now := f.podUIDs(), f.serverStarts(); !maps.Equal(pods, uids) || !maps.Equal(starts, now) {
+		t.Errorf("something was restarted: %v, %v; %v, %v", pods, uids, starts, now)
 	}
 	if now := f.leaseTerm(t.Context()); now != term {
 		t.Errorf("the primary has moved: term %d, then %d", term, now)
@@ -137,28 +135,6 @@ func (f *failover) secret() *corev1.Secret {
 		f.t.Fatal(err)
 	}
 	return &secret
-}
-
-func (f *failover) patch(document string) {
-	f.t.Helper()
-	database, err := f.get(f.t.Context())
-	if err == nil {
-		err = f.c.Patch(f.t.Context(), database, client.RawPatch(types.MergePatchType, []byte(document)))
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// podUIDs tell, by name, which pods there are, and how often their containers were started.
-func (f *failover) podUIDs() map[string]string {
-	f.t.Helper()
-	found := map[string]string{}
-	for _, instance := range f.instances() {
-		pod := f.pod(instance)
-		found[pod.Name] = fmt.Sprintf("%s, %d restarts", pod.UID, pod.Status.ContainerStatuses[0].RestartCount)
-	}
-	return found
 }
 
 func (f *failover) awaitRotation(

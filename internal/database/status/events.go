@@ -72,7 +72,7 @@ var doneReasons = map[database.Verb]string{
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
 	database.BeginLogin: "PasswordRotating", database.MoveLogin: "PasswordRotated",
 	database.PublishBundle: "AuthoritiesPublished",
-	database.Guard: "Guarded", database.Release: "Released",
+	database.Guard:         "Guarded", database.Release: "Released",
 	database.CreateLease: "LeaseCreated", database.FreeLease: "LeaseFreed",
 	database.ResizePod: "PodResized", database.LabelPod: "PodLabelled",
 	database.RestartServer: "ServerRestarted", database.ReplacePod: "PodReplaced", database.AdoptLease: "LeaseAdopted",

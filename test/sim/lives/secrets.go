@@ -59,7 +59,7 @@ func keepsSecrets(state search.State, event sim.Event) error {
 func shares(before, after string) bool {
 	const end = "-----END CERTIFICATE-----"
 	for one := range strings.SplitSeq(before, end) {
-		if body := strings.TrimSpace(one); strings.Contains(body, "BEGIN CERTIFICATE") && strings.Contains(after, body) {
+		if _, body, found := strings.Cut(one, "BEGIN CERTIFICATE"); found && strings.Contains(after, body) {
 			return true
 		}
 	}
