@@ -66,7 +66,9 @@ func TestGeoDatabaseRules(t *testing.T) {
 		"hibernated":           {old: small, new: spec("hibernated: true")},
 		"restart":              {old: spec("restart: a"), new: spec(`restart: "2026-11-15T23:50:00Z"`)},
 		"restart of two lines": {new: spec(`restart: "a\nb"`), refusal: "spec.restart: must be one line"},
-		"rotate":               {old: spec("rotate: {password: a}"), new: spec("rotate: {password: b, certificates: c, overlap: 10s}")},
+		"rotate": {
+			old: spec("rotate: {password: a}"), new: spec("rotate: {password: b, certificates: c, overlap: 10s}"),
+		},
 		"password of two lines": {
 			new: spec(`rotate: {password: "a\nb"}`), refusal: "spec.rotate.password: must be one line",
 		},

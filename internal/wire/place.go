@@ -59,7 +59,8 @@ func LoginAfter(login, owner string) string {
 	return OtherLogin
 }
 
-// CertificateIdentity identifies what a server presents: sixteen digits of a hash over certificate, key and authorities.
+// CertificateIdentity identifies what a server presents: sixteen digits of a hash over certificate, key and
+// authorities.
 func CertificateIdentity(certificate, key, authorities []byte) string {
 	sum := sha256.Sum256(bytes.Join([][]byte{certificate, key, authorities}, []byte{0}))
 	return hex.EncodeToString(sum[:8])

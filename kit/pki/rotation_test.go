@@ -101,7 +101,9 @@ func rotate(t *testing.T, random *rand.Rand, seen *tally) {
 	var state pki.State
 	end := start.Add(3 * policy.AuthorityLifetime)
 	for now := start; now.Before(end); {
-		renew(t, random, state, now, &policy, seen)
+		if renew(t, random, state, now, &policy) {
+			seen.renewed++
+		}
 		plan := pki.Decide(state, now, policy)
 		checkPlan(t, plan, state, policy)
 		if len(plan.Steps) > 0 {
@@ -135,22 +137,22 @@ func rotate(t *testing.T, random *rand.Rand, seen *tally) {
 }
 
 // renew asks now and then for everything to be made anew, and finds out whether what was asked for is done in time: the
-// new authority settles, and then the leaves of it do, each with a decision that is as late as can be.
-func renew(t *testing.T, random *rand.Rand, state pki.State, now time.Time, policy *pki.Policy, seen *tally) {
+// new authority settles, and then the leaves of it do, each with a decision that is as late as can be. It reports that
+// one was over.
+func renew(t *testing.T, random *rand.Rand, state pki.State, now time.Time, policy *pki.Policy) (over bool) {
 	t.Helper()
 	if state.Older(policy.Renew) {
 		if late := now.Sub(policy.Renew); late > 4*policy.Settle+4*time.Second {
 			t.Fatalf("what was asked for at %v is not done after %v", policy.Renew, late)
 		}
-		return
+		return false
 	}
-	if !policy.Renew.IsZero() {
-		seen.renewed++
-		policy.Renew = time.Time{}
-	}
+	over = !policy.Renew.IsZero()
+	policy.Renew = time.Time{}
 	if len(state.Authorities) > 0 && random.IntN(8) == 0 {
 		policy.Renew = now
 	}
+	return over
 }
 
 func count(seen *tally, plan pki.Plan, state pki.State) {

@@ -61,7 +61,9 @@ func AgentHost(identity database.Identity) string {
 }
 
 // Authority renders the Secret of the authority, with the operator's own leaf beside it.
-func Authority(design database.Design, rotation database.Rotation, authorities, certificate, key []byte) *corev1.Secret {
+func Authority(
+	design database.Design, rotation database.Rotation, authorities, certificate, key []byte,
+) *corev1.Secret {
 	object := meta(design, database.AuthorityName(design.Name), "certificates")
 	note(&object, rotation)
 	return &corev1.Secret{

@@ -95,6 +95,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "SwitchingOver", Means: "another primary was asked for"},
 	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
 	agentEntry(wire.ReasonVolumeEmpty, "the database has had data once, and this volume has none"),
+	agentEntry(wire.ReasonCredentialsOld, "the mounted credentials are older than those that the server knows"),
 	agentEntry(wire.ReasonVolumeForeign, "the volume belongs to another database"),
 	agentEntry(wire.ReasonVolumeUnknown, "there is data on the volume that no agent has made"),
 	agentEntry(wire.ReasonVersionMismatch, "the data was made by another major version than the image has"),

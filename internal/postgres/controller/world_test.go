@@ -439,8 +439,9 @@ func lines(text string) []string {
 
 func (w inside) Application(_ context.Context, wanted wire.Settings, logins postgres.Logins) postgres.Application {
 	application := postgres.Application{
-		Known: true, Role: w.content.role, Login: w.content.role, PasswordMatches: w.content.password == logins.Present.Password,
-		Database: w.content.database, Owner: wanted.Application.Owner,
+		Known: true, Role: w.content.role, Login: w.content.role,
+		PasswordMatches: w.content.password == logins.Present.Password,
+		Database:        w.content.database, Owner: wanted.Application.Owner,
 	}
 	for _, name := range wanted.Extensions {
 		extension := postgres.Extension{Name: name, Available: "1"}

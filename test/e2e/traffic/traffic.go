@@ -56,6 +56,8 @@ type Config struct {
 	Fresh, Long int
 	// Registers is how many clients use registers.
 	Registers int
+	// Apart keeps what is written apart from another traffic at the same time.
+	Apart int64
 	// Patience bounds a connection and an operation.
 	Patience time.Duration
 }
@@ -82,7 +84,7 @@ insert into register select g, 0 from generate_series(1, 4) g on conflict do not
 func Start(ctx context.Context, config Config) *Traffic {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Traffic{config: config, start: time.Now(), cancel: cancel}
-	t.next.Store(time.Now().UnixMicro()) // Unique over the runs on one database.
+	t.next.Store(time.Now().UnixMicro() + config.Apart) // Unique over the runs on one database.
 	for index := range config.Fresh {
 		t.run(ctx, fmt.Sprintf("fresh-%d", index), t.fresh)
 	}

@@ -17,7 +17,6 @@ import (
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
-	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim/search"
 )
@@ -61,46 +60,6 @@ var (
 // databaseAgents are what the agents of the database do together.
 func databaseAgents() search.Actor {
 	return search.Actor{Name: "agents", Step: firstOf(citizens.agree, restartServer, readSecrets)}
-}
-
-// readSecrets gives an agent the certificates and credentials that there are when its pod starts, and again when the
-// pod is told. The primary sets the password of the next login at once, and replicas have it as soon as it has.
-func readSecrets(v *view) (bool, error) {
-	for i := range v.pods.Items {
-		pod := &v.pods.Items[i]
-		told := pod.Annotations[database.AnnotationSecrets]
-		if pod.Labels[database.LabelDatabase] != Cities.Name || !ready(pod) || pod.DeletionTimestamp != nil ||
-			pod.Annotations[mounted] != "" && pod.Annotations[toldOf] == told {
-			continue
-		}
-		var leaf, binding corev1.Secret
-		if found, err := get(v, v, database.LeafName(Cities.Name), &leaf); err != nil || !found {
-			return false, err
-		}
-		if found, err := get(v, v, database.BindingName(Cities.Name), &binding); err != nil || !found {
-			return false, err
-		}
-		number := string(binding.Data[wire.KeyRotation])
-		if next, found := render.NextLogin(&binding); found {
-			number = strconv.FormatInt(next.Number, 10)
-		}
-		pod.Annotations[mounted], pod.Annotations[rotated], pod.Annotations[toldOf] = leaf.ResourceVersion, number, told
-		return true, v.Update(v, pod)
-	}
-	return false, nil
-}
-
-// certificateOf is what the server of a pod presents, in the words of a report.
-func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) (string, error) {
-	var leaf corev1.Secret
-	if found, err := get(ctx, cluster, database.LeafName(Cities.Name), &leaf); err != nil || !found {
-		return "", err
-	}
-	if pod.Annotations[mounted] != leaf.ResourceVersion {
-		return "one of before", nil
-	}
-	return wire.CertificateIdentity(
-		leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority]), nil
 }
 
 // readSettings gives an agent the settings that there are when its pod starts, and again when the pod is told. A
@@ -482,12 +441,9 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 	}
 	report.Rotation, _ = strconv.ParseInt(pod.Annotations[rotated], 10, 64) // 0 before it has any
 	if a.eager {
-		var binding corev1.Secret
-		if _, err := get(ctx, a.cluster, database.BindingName(Cities.Name), &binding); err != nil {
+		if report.Rotation, err = nextOf(ctx, a.cluster); err != nil {
 			return wire.Report{}, err
 		}
-		next, _ := render.NextLogin(&binding)
-		report.Rotation = next.Number
 	}
 	if a.rosy {
 		report.Streams, report.Serving, report.Role = true, true, wire.RolePrimary

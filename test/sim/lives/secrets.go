@@ -22,6 +22,56 @@ import (
 	"meridian.dev/meridian/kit/sim/search"
 )
 
+// readSecrets gives an agent the certificates and credentials that there are when its pod starts, and again when the
+// pod is told. The primary sets the password of the next login at once, and replicas have it as soon as it has.
+func readSecrets(v *view) (bool, error) {
+	for i := range v.pods.Items {
+		pod := &v.pods.Items[i]
+		told := pod.Annotations[database.AnnotationSecrets]
+		if pod.Labels[database.LabelDatabase] != Cities.Name || !ready(pod) || pod.DeletionTimestamp != nil ||
+			pod.Annotations[mounted] != "" && pod.Annotations[toldOf] == told {
+			continue
+		}
+		var leaf, binding corev1.Secret
+		if found, err := get(v, v, database.LeafName(Cities.Name), &leaf); err != nil || !found {
+			return false, err
+		}
+		if found, err := get(v, v, database.BindingName(Cities.Name), &binding); err != nil || !found {
+			return false, err
+		}
+		number := string(binding.Data[wire.KeyRotation])
+		if next, found := render.NextLogin(&binding); found {
+			number = strconv.FormatInt(next.Number, 10)
+		}
+		pod.Annotations[mounted], pod.Annotations[rotated], pod.Annotations[toldOf] = leaf.ResourceVersion, number, told
+		return true, v.Update(v, pod)
+	}
+	return false, nil
+}
+
+// certificateOf is what the server of a pod presents, in the words of a report.
+func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) (string, error) {
+	var leaf corev1.Secret
+	if found, err := get(ctx, cluster, database.LeafName(Cities.Name), &leaf); err != nil || !found {
+		return "", err
+	}
+	if pod.Annotations[mounted] != leaf.ResourceVersion {
+		return "one of before", nil
+	}
+	return wire.CertificateIdentity(
+		leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority]), nil
+}
+
+// nextOf is the number of the credentials that are made ready, 0 if none are.
+func nextOf(ctx context.Context, cluster client.Reader) (int64, error) {
+	var binding corev1.Secret
+	if _, err := get(ctx, cluster, database.BindingName(Cities.Name), &binding); err != nil {
+		return 0, err
+	}
+	next, _ := render.NextLogin(&binding)
+	return next.Number, nil
+}
+
 // keepsSecrets lets a password change to the one that was made ready, and one be made ready for a token that is new.
 // The authority may be replaced by one that the old one is still trusted beside: what is checked is that something that
 // was trusted stays.
