@@ -183,6 +183,43 @@ type GeoDatabaseSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.restart: must be one line without control characters"
 	Restart string `json:"restart,omitempty"`
+
+	// New credentials and certificates, on demand. Nothing restarts, and no connection is refused.
+	// +optional
+	Rotate *Rotate `json:"rotate,omitempty"`
+}
+
+// Rotate asks for new credentials and certificates.
+type Rotate struct {
+	// Gives applications another password when it is changed to another text, such as the time of the wish. There are
+	// two logins, which take turns: the other one gets a new password, and once every instance knows it, the Secret
+	// `<name>-app` changes to it, user name included. The login of before stays valid until the next rotation, so that
+	// applications may read the Secret anew in their own time.
+	// Removing it changes nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.rotate.password: must be one line without control characters"
+	Password string `json:"password,omitempty"`
+
+	// Replaces the certificates and the authority that has signed them when it is changed to another text. The new
+	// authority is trusted beside the old one first; after `overlap` it signs; after `overlap` once more the old one is
+	// trusted no longer. Without a word certificates are replaced in time before they end.
+	// Removing it changes nothing; what has begun goes on.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.rotate.certificates: must be one line without control characters"
+	Certificates string `json:"certificates,omitempty"`
+
+	// How long applications have to read `ca.crt` anew before a certificate of a new authority is presented to them, and
+	// before the old authority is dropped. A mounted Secret follows within two minutes; an application that copies it
+	// when it starts needs as much as the time between two starts.
+	// Default: 1h. Changing it takes effect at once.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('240h')",message="spec.rotate.overlap: must be between 10s and 240h"
+	Overlap *metav1.Duration `json:"overlap,omitempty"`
 }
 
 // Maintenance says when instances may be restarted for what no user has asked for.
@@ -375,6 +412,10 @@ type GeoDatabaseStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Caches []CacheSummary `json:"caches,omitempty"`
+
+	// Rotations of credentials and certificates that were asked for.
+	// +optional
+	Rotations *Rotations `json:"rotations,omitempty"`
 }
 
 // CacheSummary is one line about a cache.
@@ -384,6 +425,33 @@ type CacheSummary struct {
 	// Whether everything that its spec asks for is there and well.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+}
+
+// Rotations are those that were asked for last.
+type Rotations struct {
+	// +optional
+	Password *Rotation `json:"password,omitempty"`
+	// +optional
+	Certificates *Rotation `json:"certificates,omitempty"`
+}
+
+// Rotation is how far a rotation has come.
+type Rotation struct {
+	// The text in the spec that has asked for it.
+	// +optional
+	Token string `json:"token,omitempty"`
+
+	// When it began.
+	// +optional
+	Began *metav1.Time `json:"began,omitempty"`
+
+	// When the new authority began to sign, of certificates.
+	// +optional
+	Signs *metav1.Time `json:"signs,omitempty"`
+
+	// When it was over. Empty while it is under way.
+	// +optional
+	Done *metav1.Time `json:"done,omitempty"`
 }
 
 // GeoDatabaseList is a list of GeoDatabases.

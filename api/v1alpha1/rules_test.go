@@ -66,8 +66,23 @@ func TestGeoDatabaseRules(t *testing.T) {
 		"hibernated":           {old: small, new: spec("hibernated: true")},
 		"restart":              {old: spec("restart: a"), new: spec(`restart: "2026-11-15T23:50:00Z"`)},
 		"restart of two lines": {new: spec(`restart: "a\nb"`), refusal: "spec.restart: must be one line"},
-		"no network policy":    {new: spec("network: {policy: None}")},
-		"unknown network":      {new: spec("network: {policy: Strict}"), refusal: "spec.network.policy: Unsupported value"},
+		"rotate": {
+			old: spec("rotate: {password: a}"), new: spec("rotate: {password: b, certificates: c, overlap: 10s}"),
+		},
+		"password of two lines": {
+			new: spec(`rotate: {password: "a\nb"}`), refusal: "spec.rotate.password: must be one line",
+		},
+		"certificates of two lines": {
+			new: spec(`rotate: {certificates: "a\nb"}`), refusal: "spec.rotate.certificates: must be one line",
+		},
+		"overlap of a moment": {
+			new: spec("rotate: {overlap: 9s}"), refusal: "spec.rotate.overlap: must be between 10s and 240h",
+		},
+		"overlap of a month": {
+			new: spec("rotate: {overlap: 720h}"), refusal: "spec.rotate.overlap: must be between 10s and 240h",
+		},
+		"no network policy": {new: spec("network: {policy: None}")},
+		"unknown network":   {new: spec("network: {policy: Strict}"), refusal: "spec.network.policy: Unsupported value"},
 		"clients": {
 			new: spec("network: {clients: [{pods: {matchLabels: {app: web}}}, {cidr: 10.0.0.0/8}, {namespaces: {}}]}"),
 		},

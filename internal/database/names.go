@@ -68,6 +68,11 @@ const (
 	AuthoritiesKey = "authorities.pem"
 	// OperatorCertificateKey is what the operator presents to agents, in the same Secret.
 	OperatorCertificateKey = "operator.crt"
+	// AnnotationRotation tells, on the Secret of the authority and on that for applications, which rotation was carried
+	// out last, or is under way: see Rotation.
+	AnnotationRotation = AnnotationPrefix + "/rotation"
+	// AnnotationSecrets tells, on a pod, which certificates and credentials are stored, as AnnotationSettings does.
+	AnnotationSecrets = AnnotationPrefix + "/secrets"
 	// OperatorPrivateKey is the key to it.
 	OperatorPrivateKey = "operator.key"
 )

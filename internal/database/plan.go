@@ -61,6 +61,11 @@ const (
 	BindCaches Verb = "BindCaches"
 	// StoreCertificates carries out what kit/pki decides.
 	StoreCertificates Verb = "StoreCertificates"
+	// BeginLogin writes the next credentials beside the present ones, MoveLogin puts them in their place.
+	BeginLogin Verb = "BeginLogin"
+	MoveLogin  Verb = "MoveLogin"
+	// PublishBundle writes the authorities that are trusted into the Secret for applications, and changes nothing else.
+	PublishBundle Verb = "PublishBundle"
 	// Guard and Release put the finalizer onto the database and take it off. Guard also stamps it with the installation.
 	Guard   Verb = "Guard"
 	Release Verb = "Release"
@@ -77,7 +82,7 @@ const (
 	ResizePod Verb = "ResizePod"
 	// LabelPod gives a running pod the labels and annotations of the user.
 	LabelPod Verb = "LabelPod"
-	// TellPod writes onto a pod which settings are stored, so that its kubelet looks at once.
+	// TellPod writes onto a pod which settings and secrets are stored, so that its kubelet looks at once.
 	TellPod Verb = "TellPod"
 	// NoteRequest writes down that a requested switchover begins, EndRequest takes the request away.
 	NoteRequest Verb = "NoteRequest"
@@ -104,8 +109,9 @@ type Action struct {
 	Why             string `json:"why"`
 	// Instances are those that SetInstances writes.
 	Instances []string `json:"instances,omitempty"`
-	// Hash is that of the settings that TellPod tells of.
-	Hash string `json:"hash,omitempty"`
+	// Hash is that of the settings that TellPod tells of, Secrets names the certificates and credentials.
+	Hash    string `json:"hash,omitempty"`
+	Secrets string `json:"secrets,omitempty"`
 	// Template is the one from which a replaced pod is made again.
 	Template string `json:"template,omitempty"`
 	// Size is what ResizePod gives.
@@ -114,8 +120,10 @@ type Action struct {
 	Lease string `json:"lease,omitempty"`
 	// Succeeds is the lost lease in whose place a new one is made.
 	Succeeds string `json:"succeeds,omitempty"`
-	// Token is the word by which the server of the Target is started anew.
+	// Token is the word by which the server of the Target is started anew, or that of a rotation.
 	Token string `json:"token,omitempty"`
+	// Number is that of the credentials that MoveLogin puts in place.
+	Number int64 `json:"number,omitempty"`
 	// Stay says that a primary does not hand over for it.
 	Stay bool `json:"stay,omitempty"`
 	// Request and Target are the switchover that is meant, Term the one that it shall end.
@@ -163,6 +171,8 @@ const (
 	Stalled Weight = "Stalled"
 	// Paused is the user's own wish: nothing is wrong and nothing moves.
 	Paused Weight = "Paused"
+	// Background holds take their time on purpose: nothing is missing meanwhile, and the database is ready.
+	Background Weight = "Background"
 )
 
 // Design is what the children are rendered from: the spec, together with what the world has already fixed. It is a pure

@@ -58,8 +58,9 @@ type Snapshot struct {
 	// Problem is why some children cannot be told from the spec, such as a pod template that does not merge. They are not
 	// among the Children then.
 	Problem string `json:"problem,omitempty"`
-	// Binding is the Secret for applications.
+	// Binding is the Secret for applications, Credentials what it says about their rotation.
 	Binding      Secret       `json:"binding,omitzero"`
+	Credentials  Rotation     `json:"credentials,omitzero"`
 	Certificates Certificates `json:"certificates,omitzero"`
 	Caches       Caches       `json:"caches,omitzero"`
 }
@@ -191,8 +192,9 @@ type Pod struct {
 	Deleting bool   `json:"deleting,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Address  string `json:"address,omitempty"`
-	// Settings is the hash of the settings that the kubelet was last told of.
+	// Settings is the hash of the settings that the kubelet was last told of, Secrets names certificates and credentials.
 	Settings string `json:"settings,omitempty"`
+	Secrets  string `json:"secrets,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no PostgreSQL runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
 	// Metadata are the labels and annotations that the user has given it, see render.Metadata.
@@ -257,8 +259,11 @@ type Report struct {
 	Libraries []Library `json:"libraries,omitempty"`
 	// LagBytes is what a replica lacks.
 	LagBytes uint64 `json:"lagBytes,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
+	// Certificate is the identity of what its server presents, Rotation the number of the latest credentials that work.
+	Certificate string `json:"certificate,omitempty"`
+	Rotation    int64  `json:"rotation,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	Message     string `json:"message,omitempty"`
 }
 
 // Parameter is one that is not as wanted on an instance. State is a wire.Condition.
@@ -389,30 +394,6 @@ type Node struct {
 	OutOfService bool `json:"outOfService,omitempty"`
 }
 
-// Secret is what is known of a Secret: never its values.
-type Secret struct {
-	Exists          bool   `json:"exists,omitempty"`
-	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	Deleting        bool   `json:"deleting,omitempty"`
-	// Foreign is who has the name, if it is not this database.
-	Foreign string `json:"foreign,omitempty"`
-}
-
-// Certificates is the state of the database's authority and of the certificate that it has issued.
-type Certificates struct {
-	Authority Secret `json:"authority,omitzero"`
-	Leaf      Secret `json:"leaf,omitzero"`
-	// Authorities is how many are stored.
-	Authorities int `json:"authorities,omitempty"`
-	// Steps are what kit/pki says is to be done now, in words.
-	Steps []string `json:"steps,omitempty"`
-	// Problem is why the stored authorities cannot be read. They are never replaced without a human.
-	Problem string `json:"problem,omitempty"`
-	// Again is when to look again.
-	Again time.Time `json:"again,omitzero"`
-}
-
 // Refusal returns what was said to a request, nil if it was not refused.
 func (s Snapshot) Refusal(id string) *Refusal {
 	for i := range s.Refusals {
@@ -426,12 +407,6 @@ func (s Snapshot) Refusal(id string) *Refusal {
 // ResizeID is the request to give a pod another size.
 func ResizeID(pod string, size Size) string {
 	return "resize-" + pod + "-" + size.CPU.String() + "-" + size.Memory.String()
-}
-
-// AuthorityLost says that there is no authority any more, although somebody trusts one: a leaf of it was issued, or
-// applications were given its certificate.
-func (s Snapshot) AuthorityLost() bool {
-	return s.Certificates.Authorities == 0 && (s.Certificates.Leaf.Exists || s.Binding.Exists && s.Binding.Foreign == "")
 }
 
 // LeaseLost says that the lease is not the one that was made for this database.

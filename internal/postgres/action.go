@@ -120,10 +120,12 @@ type CreateRole struct {
 	Name string
 }
 
-// SetPassword lets the application's role log in with the mounted password.
+// SetPassword lets a login of the application in with the mounted password: the present one, or the next.
 type SetPassword struct {
 	Why
-	Name string
+	// Name is that of the login, Owner whom it acts for.
+	Name, Owner string
+	Next        bool
 }
 
 // CreateDatabase makes the application's database.

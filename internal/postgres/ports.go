@@ -41,8 +41,42 @@ type Mounts interface {
 	LendKey(name string) error
 	// TakeKeysBack removes them all: from then on nothing new is let in by another server.
 	TakeKeysBack() error
-	// Password reads the password of the application.
-	Password() (string, error)
+	// Logins reads the credentials of the application.
+	Logins() (Logins, error)
+}
+
+// Logins are the credentials that are mounted.
+type Logins struct {
+	// Present is the login that applications are told of, Next the one that they are told of next, nil if none is made
+	// ready.
+	Present Login
+	Next    *Login
+}
+
+// Login is a name with a password.
+type Login struct {
+	Name, Password string
+	// Rotation tells later credentials from earlier ones.
+	Rotation int64
+}
+
+// Named reads a name that is none of the two logins as that of the owner: so it was before there were two.
+func (l Logins) Named(owner string) Logins {
+	if l.Present.Name != wire.OtherLogin {
+		l.Present.Name = owner
+	}
+	if l.Next != nil && l.Next.Name != wire.LoginAfter(l.Present.Name, owner) {
+		l.Next = nil
+	}
+	return l
+}
+
+// Latest is the login with the latest credentials.
+func (l Logins) Latest() Login {
+	if l.Next != nil {
+		return *l.Next
+	}
+	return l.Present
 }
 
 // Disk is the volume.
@@ -147,11 +181,12 @@ type SQL interface {
 	// Server reads what the server says of itself.
 	Server(ctx context.Context) Server
 	// Application reads what exists for the application.
-	Application(ctx context.Context, wanted wire.Settings, password string) Application
-	// CreateRole makes the role. The server only ever sees the SCRAM verifier.
-	CreateRole(ctx context.Context, name, password string) error
-	// SetPassword changes the password of a role that exists.
-	SetPassword(ctx context.Context, name, password string) error
+	Application(ctx context.Context, wanted wire.Settings, logins Logins) Application
+	// CreateRole makes the owner's role. The server only ever sees the SCRAM verifier.
+	CreateRole(ctx context.Context, login Login) error
+	// SetLogin lets a login in with its password, and notes its rotation. One that is not the owner is made, and is the
+	// owner in all that it does.
+	SetLogin(ctx context.Context, login Login, owner string) error
 	CreateDatabase(ctx context.Context, name, owner string) error
 	// CreateAgents makes the roles by which the agents of the database reach each other's servers.
 	CreateAgents(ctx context.Context) error

@@ -237,11 +237,19 @@ type Application struct {
 	Problem string `json:"problem,omitempty"`
 	// NoPassword says why the mounted password cannot be used, empty if it can.
 	NoPassword string `json:"noPassword,omitempty"`
-	// Role, Login, PasswordMatches: of the owner role.
-	Role            bool `json:"role,omitempty"`
-	Login           bool `json:"login,omitempty"`
-	PasswordMatches bool `json:"passwordMatches,omitempty"`
-	Database        bool `json:"database,omitempty"`
+	// Role says that the owner role is there.
+	Role bool `json:"role,omitempty"`
+	// Login and PasswordMatches say that the login that is mounted is let in, as the owner, with its password; LoginName
+	// is its name, empty for the owner itself, and Rotation its number.
+	Login           bool   `json:"login,omitempty"`
+	PasswordMatches bool   `json:"passwordMatches,omitempty"`
+	LoginName       string `json:"loginName,omitempty"`
+	Rotation        int64  `json:"rotation,omitempty"`
+	// Next is the login that is made ready, nil if none is.
+	Next *NextLogin `json:"next,omitempty"`
+	// NotedRotation is the highest that the server was told of: what is mounted may be older.
+	NotedRotation int64 `json:"notedRotation,omitempty"`
+	Database      bool  `json:"database,omitempty"`
 	// Owner is who owns the database.
 	Owner string `json:"owner,omitempty"`
 	// Extensions are those that exist in the database or could, sorted by name.
@@ -252,6 +260,19 @@ type Application struct {
 	// the database was noted to be written with, empty if none were.
 	Versions string `json:"versions,omitempty"`
 	Noted    string `json:"noted,omitempty"`
+}
+
+// NextLogin is a login that is made ready.
+type NextLogin struct {
+	// Name is empty for the owner itself.
+	Name     string `json:"name,omitempty"`
+	Rotation int64  `json:"rotation"`
+	// Set says that the server knows it with its password, Works that it was let in when it was tried, or that this is a
+	// replica, where the server of the primary was tried.
+	Set   bool `json:"set,omitempty"`
+	Works bool `json:"works,omitempty"`
+	// Problem says why it was not let in.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Parameter is one of the file that is not in force.

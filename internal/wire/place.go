@@ -1,6 +1,11 @@
 package wire
 
-import "time"
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
 
 // Ports of the database container.
 const (
@@ -44,7 +49,31 @@ const (
 	// KeyURI and KeyReadURI are not mounted: they are the addresses in the Secrets for applications.
 	KeyURI     = "uri"
 	KeyReadURI = "ro-uri"
+	// KeyRotation numbers the credentials: of two, those with the higher number are the later ones. Without it: 0.
+	KeyRotation = "rotation"
+	// KeyNextUsername, KeyNextPassword and KeyNextRotation are of the login that takes over next, while one is made ready.
+	KeyNextUsername = "next-username"
+	KeyNextPassword = "next-password" //nolint:gosec // It is the name of a file.
+	KeyNextRotation = "next-rotation"
 )
+
+// OtherLogin is the login that takes turns with the owner of the application's database. No owner has such a name.
+const OtherLogin = "meridian_app"
+
+// LoginAfter is whose turn it is after a login.
+func LoginAfter(login, owner string) string {
+	if login == OtherLogin {
+		return owner
+	}
+	return OtherLogin
+}
+
+// CertificateIdentity identifies what a server presents: sixteen digits of a hash over certificate, key and
+// authorities.
+func CertificateIdentity(certificate, key, authorities []byte) string {
+	sum := sha256.Sum256(bytes.Join([][]byte{certificate, key, authorities}, []byte{0}))
+	return hex.EncodeToString(sum[:8])
+}
 
 // CacheSecret is the Secret of a cache for applications. The database leads its own applications to it.
 func CacheSecret(cache string) string { return cache }

@@ -41,6 +41,8 @@ const (
 	ReasonParametersRefused Reason = "ParametersRefused"
 	// ReasonPasswordMissing: the mounted password of the application cannot be used.
 	ReasonPasswordMissing Reason = "PasswordMissing"
+	// ReasonCredentialsOld: the mounted credentials are older than those that the server knows; nothing is undone.
+	ReasonCredentialsOld Reason = "CredentialsOld"
 	// ReasonExtensionMissing: the image does not have an extension that is wanted.
 	ReasonExtensionMissing Reason = "ExtensionMissing"
 	// ReasonApplicationUnknown: the application's database cannot be looked into.

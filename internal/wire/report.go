@@ -98,6 +98,8 @@ type Report struct {
 	Certificate string `json:"certificate,omitempty"`
 	// PasswordSet says, of a primary, that the mounted password of the application is in force.
 	PasswordSet bool `json:"passwordSet,omitempty"`
+	// Rotation is the number of the latest mounted credentials whose login works here, 0 if they have none or do not.
+	Rotation int64 `json:"rotation,omitempty"`
 }
 
 // Extension is one that exists in the application's database.

@@ -123,13 +123,19 @@ func (d *decision) renewAuthorities() {
 	issuer := authorities[d.issuer]
 	d.plan.Issuer = issuer.ID()
 	d.plan.Abrupt = len(authorities) > 1 && d.now.Before(issuer.Trusted.Add(d.policy.Settle))
-	newest := authorities[len(authorities)-1].Certificate
-	due := newest.NotAfter.Add(-d.policy.lead())
-	if d.now.Before(due) {
+	newest := authorities[len(authorities)-1]
+	ends := newest.Certificate.NotAfter
+	due := ends.Add(-d.policy.lead())
+	step.Verb = IntroduceAuthority
+	switch {
+	case newest.Trusted.Before(d.policy.Renew):
+		step.Why = "a new one was asked for"
+	case d.now.Before(due):
 		d.expect(due)
 		return
+	default:
+		step.Why = fmt.Sprintf("the newest one ends at %s", format(ends))
 	}
-	step.Verb, step.Why = IntroduceAuthority, fmt.Sprintf("the newest one ends at %s", format(newest.NotAfter))
 	d.add(step)
 }
 
@@ -139,13 +145,16 @@ func (d *decision) dropAuthorities() {
 	for i, authority := range d.state.Authorities {
 		// A verifier accepts a certificate for the whole of its last second.
 		ended := authority.Certificate.NotAfter.Add(time.Second)
-		unused := d.state.outstanding(authority).Add(time.Second)
+		unused := d.unused(authority)
 		step := Step{Verb: DropAuthority, Subject: authority.ID()}
 		switch {
 		case !d.now.Before(ended):
 			step.Why = fmt.Sprintf("it ended at %s", format(authority.Certificate.NotAfter))
 		case i < d.issuer && !d.now.Before(unused):
 			step.Why = "it no longer signs, and no leaf of it is valid"
+			if d.now.Before(d.state.outstanding(authority)) {
+				step.Why = "it no longer signs, and everyone has had time to take leaves of its successor"
+			}
 		default:
 			d.expect(ended)
 			if i < d.issuer {
@@ -155,6 +164,29 @@ func (d *decision) dropAuthorities() {
 		}
 		d.add(step)
 	}
+}
+
+// unused is when nobody presents a leaf of the authority any more: when the last one has ended; or, of an authority
+// that is to be replaced, when everyone has had time to take the leaves that were issued in the place of its own.
+func (d *decision) unused(authority Authority) time.Time {
+	ended := d.state.outstanding(authority).Add(time.Second)
+	if !authority.Trusted.Before(d.policy.Renew) {
+		return ended
+	}
+	var replaced time.Time
+	for _, leaf := range d.state.Leaves {
+		if authority.signed(leaf) {
+			return ended
+		}
+		replaced = latest(replaced, d.made(leaf))
+	}
+	// A certificate tells its beginning in whole seconds.
+	return earliest(ended, replaced.Add(d.policy.Settle+time.Second))
+}
+
+// made is when a leaf was issued, to the second.
+func (d *decision) made(leaf Leaf) time.Time {
+	return leaf.Certificate.NotBefore.Add(d.policy.Backdate)
 }
 
 func (d *decision) issueLeaves() {
@@ -192,6 +224,10 @@ func (d *decision) objection(profile Profile, renewedUntil time.Time) string {
 		return fmt.Sprintf("it is valid from %s to %s only", format(leaf.Certificate.NotBefore), format(ends))
 	case !d.trusted(leaf):
 		return "no authority of the bundle has signed it"
+	case !d.made(leaf).Add(time.Second).After(d.policy.Renew):
+		return "a new one was asked for"
+	case d.outlived(leaf):
+		return "its authority is being replaced"
 	}
 	// A leaf that ends with its authority cannot be made to last longer until the
 	// next authority signs, so it is left alone until then.
@@ -202,6 +238,15 @@ func (d *decision) objection(profile Profile, renewedUntil time.Time) string {
 		return fmt.Sprintf("it ends at %s", format(ends))
 	}
 	return ""
+}
+
+// outlived reports whether the leaf is of an authority that is to be replaced, and its successor signs by now.
+func (d *decision) outlived(leaf Leaf) bool {
+	old := func(authority Authority) bool { return authority.Trusted.Before(d.policy.Renew) }
+	return d.issuer >= 0 && !old(d.state.Authorities[d.issuer]) &&
+		slices.ContainsFunc(d.state.Authorities, func(authority Authority) bool {
+			return old(authority) && authority.signed(leaf)
+		})
 }
 
 // trusted reports whether one of the valid authorities has signed the leaf.

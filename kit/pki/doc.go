@@ -27,6 +27,11 @@
 // it is replaced when a third of its life is left, by whichever authority signs
 // then. The old authority stays in the bundle until its last leaf has ended.
 //
+// Policy.Renew asks for all of it before its time. The order is the same: the next
+// authority is introduced at once, and leaves are issued anew by the one that signs;
+// when the next one signs, leaves are issued by it; and the old one is dropped when
+// those have settled, without waiting for the end of leaves that nobody has any more.
+//
 // # How to use it
 //
 // [Decide] is a pure function from the [State] that is stored, the time and the

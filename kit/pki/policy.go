@@ -24,6 +24,9 @@ type Policy struct {
 	// Backdate puts the beginning of each validity into the past, for parties whose
 	// clocks are behind.
 	Backdate time.Duration
+	// Renew is a moment: what was made before it is replaced, authorities as well as leaves, although it would last
+	// longer. Zero for no such wish. It must not lie in the future.
+	Renew time.Time
 	// Leaves are the wanted leaves.
 	Leaves []Profile
 }

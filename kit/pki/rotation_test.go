@@ -59,7 +59,7 @@ func (h history) since(now time.Time, age time.Duration) []pki.State {
 
 // tally counts what a test has seen, so that one that has seen nothing fails.
 type tally struct {
-	handshakes, introduced, dropped, issued, overlaps int
+	handshakes, introduced, dropped, issued, overlaps, renewed int
 }
 
 // TestEveryoneVerifiesEveryone is the promise of the package. It takes random
@@ -75,7 +75,8 @@ func TestEveryoneVerifiesEveryone(t *testing.T) {
 		})
 	}
 	t.Logf("%+v", seen)
-	if seen.handshakes < 5000 || seen.introduced < 20 || seen.dropped < 20 || seen.issued < 200 || seen.overlaps < 50 {
+	if seen.handshakes < 5000 || seen.introduced < 20 || seen.dropped < 20 || seen.issued < 200 || seen.overlaps < 50 ||
+		seen.renewed < 20 {
 		t.Errorf("too little happened: %+v", seen)
 	}
 }
@@ -100,6 +101,9 @@ func rotate(t *testing.T, random *rand.Rand, seen *tally) {
 	var state pki.State
 	end := start.Add(3 * policy.AuthorityLifetime)
 	for now := start; now.Before(end); {
+		if renew(t, random, state, now, &policy) {
+			seen.renewed++
+		}
 		plan := pki.Decide(state, now, policy)
 		checkPlan(t, plan, state, policy)
 		if len(plan.Steps) > 0 {
@@ -130,6 +134,25 @@ func rotate(t *testing.T, random *rand.Rand, seen *tally) {
 		}
 		now = next.Add(late)
 	}
+}
+
+// renew asks now and then for everything to be made anew, and finds out whether what was asked for is done in time: the
+// new authority settles, and then the leaves of it do, each with a decision that is as late as can be. It reports that
+// one was over.
+func renew(t *testing.T, random *rand.Rand, state pki.State, now time.Time, policy *pki.Policy) (over bool) {
+	t.Helper()
+	if state.Older(policy.Renew) {
+		if late := now.Sub(policy.Renew); late > 4*policy.Settle+4*time.Second {
+			t.Fatalf("what was asked for at %v is not done after %v", policy.Renew, late)
+		}
+		return false
+	}
+	over = !policy.Renew.IsZero()
+	policy.Renew = time.Time{}
+	if len(state.Authorities) > 0 && random.IntN(8) == 0 {
+		policy.Renew = now
+	}
+	return over
 }
 
 func count(seen *tally, plan pki.Plan, state pki.State) {

@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/ecdsa"
 	"crypto/x509"
+	"slices"
 	"time"
 )
 
@@ -55,6 +56,11 @@ func (s State) Trust() *x509.CertPool {
 		pool.AddCert(authority.Certificate)
 	}
 	return pool
+}
+
+// Older reports whether something is trusted that was made before the moment: a renewal is over when it does not.
+func (s State) Older(moment time.Time) bool {
+	return slices.ContainsFunc(s.Authorities, func(authority Authority) bool { return authority.Trusted.Before(moment) })
 }
 
 // outstanding is when the last leaf of the authority ends that is known of, be it

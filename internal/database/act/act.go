@@ -102,6 +102,9 @@ var verbs = map[database.Verb]func(*pass, context.Context, database.Action) (dat
 	},
 	database.StoreCertificates: (*pass).storeCertificates,
 	database.BindCaches:        (*pass).bindCaches,
+	database.BeginLogin:        (*pass).beginLogin,
+	database.MoveLogin:         (*pass).moveLogin,
+	database.PublishBundle:     (*pass).publishBundle,
 	database.Guard: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.setFinalizer(ctx, true)
 	},

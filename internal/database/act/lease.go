@@ -65,15 +65,20 @@ func (p *pass) freeLease(ctx context.Context, action database.Action) (database.
 	return database.Result{Done: true, Wrote: true}, nil
 }
 
-// tellPod writes onto a pod which settings are stored. The kubelet brings the mounted files up to date whenever its pod
-// changes, and otherwise only once in a while.
+// tellPod writes onto a pod which settings and secrets are stored. The kubelet brings the mounted files up to date
+// whenever its pod changes, and otherwise only once in a while.
 func (p *pass) tellPod(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	after := pod.DeepCopy()
-	annotate(after, database.AnnotationSettings, action.Hash)
+	if action.Hash != "" {
+		annotate(after, database.AnnotationSettings, action.Hash)
+	}
+	if action.Secrets != "" {
+		annotate(after, database.AnnotationSecrets, action.Secrets)
+	}
 	patch := client.MergeFromWithOptions(&pod, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
 		p.doubt(action, err)

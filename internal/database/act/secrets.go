@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,11 +31,98 @@ func (p *pass) createBinding(ctx context.Context) (database.Result, error) {
 	if len(bundle) == 0 {
 		return database.Result{}, errors.New("the authority that goes into it is not stored yet")
 	}
+	login, err := p.newLogin(p.design.Spec.Bootstrap.Owner, 0)
+	if err != nil {
+		return database.Result{}, err
+	}
+	// What is made new needs no rotation.
+	rotation := database.Rotation{}
+	if rotate := p.design.Spec.Rotate; rotate != nil && rotate.Password != "" {
+		rotation = database.Rotation{Token: rotate.Password, Done: p.Now()}
+	}
+	return p.write(ctx, render.Binding(p.design, login, rotation, bundle), nil)
+}
+
+// newLogin makes a password, with a number that is higher than those of before, also of a Secret that was deleted.
+func (p *pass) newLogin(name string, before int64) (render.Login, error) {
 	random := make([]byte, passwordBytes)
 	if _, err := io.ReadFull(p.Random, random); err != nil {
-		return database.Result{}, fmt.Errorf("make a password: %w", err)
+		return render.Login{}, fmt.Errorf("make a password: %w", err)
 	}
-	return p.write(ctx, render.Binding(p.design, base64.RawURLEncoding.EncodeToString(random), bundle), nil)
+	return render.Login{
+		Name: name, Password: base64.RawURLEncoding.EncodeToString(random), Number: max(p.Now().UnixMilli(), before+1),
+	}, nil
+}
+
+// beginLogin makes the next credentials and writes them beside the present ones. This one write is all that knows them:
+// when it fails, no server has ever heard of them, and when it is done, they are not made again.
+func (p *pass) beginLogin(ctx context.Context, action database.Action) (database.Result, error) {
+	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
+		present, _ := strconv.ParseInt(string(binding.Data[wire.KeyRotation]), 10, 64) // One from before has no number.
+		name := wire.LoginAfter(string(binding.Data[wire.KeyUsername]), p.design.Spec.Bootstrap.Owner)
+		next, err := p.newLogin(name, present)
+		if err != nil {
+			return err
+		}
+		render.PutNextLogin(binding, next)
+		render.Note(binding, database.Rotation{Token: action.Token, Number: next.Number, Began: p.Now()})
+		return nil
+	})
+}
+
+// moveLogin puts the next credentials in the place of the present ones, all keys in one write.
+func (p *pass) moveLogin(ctx context.Context, action database.Action) (database.Result, error) {
+	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
+		next, found := render.NextLogin(binding)
+		if !found || next.Number != action.Number {
+			return moved(action, "other credentials are made ready")
+		}
+		rotation := render.RotationOf(binding)
+		rotation.Token, rotation.Done = action.Token, p.Now()
+		render.PutLogin(p.design, binding, next)
+		render.Note(binding, rotation)
+		return nil
+	})
+}
+
+// publishBundle gives applications the authorities that are trusted now.
+func (p *pass) publishBundle(ctx context.Context, action database.Action) (database.Result, error) {
+	var leaf corev1.Secret
+	if err := p.secret(ctx, database.LeafName(p.design.Name), &leaf); err != nil {
+		return database.Result{}, err
+	}
+	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
+		if len(leaf.Data[wire.KeyAuthority]) == 0 {
+			return moved(action, "the authorities are gone")
+		}
+		binding.Data[wire.KeyAuthority] = leaf.Data[wire.KeyAuthority]
+		return nil
+	})
+}
+
+// editBinding changes the Secret for applications as it was when the action was decided on, and nothing else of it:
+// whoever has added to it keeps what is theirs.
+func (p *pass) editBinding(
+	ctx context.Context, action database.Action, edit func(*corev1.Secret) error,
+) (database.Result, error) {
+	var live corev1.Secret
+	if err := p.readAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	after := live.DeepCopy()
+	if after.Data == nil {
+		after.Data = map[string][]byte{}
+	}
+	if err := edit(after); err != nil {
+		return database.Result{}, err
+	}
+	patch := client.MergeFromWithOptions(&live, client.MergeFromWithOptimisticLock{})
+	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
+		p.doubt(action, err)
+		return database.Result{}, err
+	}
+	p.ledger.Wrote(after)
+	return database.Result{Done: true, Wrote: true}, nil
 }
 
 // storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,
@@ -58,11 +146,16 @@ func (p *pass) storeCertificates(ctx context.Context, action database.Action) (d
 	if err := p.authorityIsNew(ctx, action, state, &leaf); err != nil {
 		return database.Result{}, err
 	}
-	state, err = pki.Decide(state, p.Now(), render.Policy(p.design.Identity)).Apply(state, p.Random)
+	rotation := p.rotationOf(&authority, action)
+	policy := render.Policy(p.design.Identity, p.design.Spec)
+	if action.Token != "" {
+		policy = render.Renewal(policy, rotation)
+	}
+	state, err = pki.Decide(state, p.Now(), policy).Apply(state, p.Random)
 	if err != nil {
 		return database.Result{}, fmt.Errorf("make certificates: %w", err)
 	}
-	wantedAuthority, wantedLeaf, err := p.renderCertificates(state)
+	wantedAuthority, wantedLeaf, err := p.renderCertificates(state, render.Advance(rotation, state, p.Now()))
 	if err != nil {
 		return database.Result{}, err
 	}
@@ -75,6 +168,20 @@ func (p *pass) storeCertificates(ctx context.Context, action database.Action) (d
 		return database.Result{}, moved(action, "another authority was stored meanwhile")
 	}
 	return p.write(ctx, wantedLeaf, existing(&leaf))
+}
+
+// rotationOf is the rotation that the authority is in: that of before, or the one that the action begins. An authority
+// that is made new needs none.
+func (p *pass) rotationOf(authority *corev1.Secret, action database.Action) database.Rotation {
+	rotation := render.RotationOf(authority)
+	rotate := p.design.Spec.Rotate
+	switch {
+	case authority.UID == "" && rotate != nil && rotate.Certificates != "":
+		return database.Rotation{Token: rotate.Certificates, Done: p.Now()}
+	case rotation.Asked(action.Token):
+		return database.Rotation{Token: action.Token, Began: p.Now()}
+	}
+	return rotation
 }
 
 // authorityIsNew refuses to make the first authority when somebody trusts one already.
@@ -94,7 +201,9 @@ func (p *pass) authorityIsNew(
 	return nil
 }
 
-func (p *pass) renderCertificates(state pki.State) (authority, leaf *corev1.Secret, err error) {
+func (p *pass) renderCertificates(
+	state pki.State, rotation database.Rotation,
+) (authority, leaf *corev1.Secret, err error) {
 	encoded, err := pki.EncodeAuthorities(state.Authorities)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the authorities: %w", err)
@@ -107,7 +216,8 @@ func (p *pass) renderCertificates(state pki.State) (authority, leaf *corev1.Secr
 	if err != nil {
 		return nil, nil, err
 	}
-	return render.Authority(p.design, encoded, own, ownKey), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+	authority = render.Authority(p.design, rotation, encoded, own, ownKey)
+	return authority, render.Leaf(p.design, certificate, key, state.Bundle()), nil
 }
 
 func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err error) {

@@ -116,4 +116,15 @@ var Table = []Field{
 		"spec.restart", []Class{Replace},
 		"Every pod is made anew; what waits for a restart is taken along. Removing it does nothing.",
 	},
+	{
+		"spec.rotate.password", []Class{Live},
+		"The other of two logins gets a new password; the Secret names it once every instance knows it. Removing it " +
+			"does nothing.",
+	},
+	{
+		"spec.rotate.certificates", []Class{Live},
+		"A new authority is trusted, signs, and takes the place of the old one, step by step; servers reload. Removing " +
+			"it does nothing.",
+	},
+	{"spec.rotate.overlap", []Class{Live}, "The steps of a rotation follow each other at this distance."},
 }

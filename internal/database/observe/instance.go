@@ -181,6 +181,7 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 		Metadata: pod.Annotations[database.AnnotationMetadata],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
+		Secrets: pod.Annotations[database.AnnotationSecrets],
 	}
 	// What cannot be read says nothing.
 	facts.Use, _ = strconv.Atoi(pod.Annotations[wire.AnnotationVolumeUse])

@@ -65,7 +65,8 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 		SettingsHash: report.SettingsHash, PendingRestart: report.PendingRestart,
 		Incarnation: report.Incarnation, Term: report.Term, Holder: report.Holder, Serving: report.Serving,
 		Streams: report.Streams, LagBytes: report.LagBytes,
-		Lag:    time.Duration(report.LagMilliseconds) * time.Millisecond,
+		Lag:         time.Duration(report.LagMilliseconds) * time.Millisecond,
+		Certificate: report.Certificate, Rotation: report.Rotation,
 		Reason: string(report.Reason), Message: report.Message,
 	}
 }

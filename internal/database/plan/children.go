@@ -25,6 +25,7 @@ func keepCertificates(d *draft) {
 			d.newAuthority()))
 		return
 	case len(certificates.Steps) == 0:
+		renewCertificates(d)
 		return
 	}
 	action := database.Action{
@@ -45,7 +46,7 @@ func (d *draft) newAuthority() string {
 		"interrupts every client that trusts the old authority", database.LeafName(d.Name), database.BindingName(d.Name))
 }
 
-// createBinding makes the credentials of the application, and only makes them. It waits for the authority, which is
+// createBinding makes the credentials of the application. It waits for the authority, which is
 // part of what is made.
 func createBinding(d *draft) {
 	if d.invalid || d.Binding.Exists || d.Binding.Foreign != "" {

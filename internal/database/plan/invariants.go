@@ -24,7 +24,10 @@ var invariants = []struct {
 	{"DB1", releasesOnlyWhenDone, "the finalizer stays while the lease is held, or a claim that must go is there"},
 	{"DB2", touchesNothingInvalid, "nothing that comes from an invalid spec is written"},
 	{"DB3", touchesNothingForeign, "an object of another owner is never touched"},
-	{"DB4", makesCredentialsOnce, "credentials that exist are never rewritten"},
+	{"DB4", makesCredentialsOnce, "credentials that exist are rewritten by a rotation only"},
+	{"DB27", rotatesOnce, "new credentials are made for a new token, once"},
+	{"DB27", publishesWhatIsKnown, "a login is published when the primary and all that take sessions have confirmed it"},
+	{"DB12", signsWhatIsKnown, "a rotation goes on when everyone has what its last step has brought"},
 	{"DB12", replacesNoAuthority, "no new authority takes the place of one that is trusted"},
 	{"DB5", shrinksNothing, "no claim asks for less than it has"},
 	{"DB31", growsWithinLimit, "no claim asks for more than the spec, its limit, or another claim has"},
@@ -251,14 +254,14 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 	}
 	switch action.Verb {
 	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest, database.AdoptLease,
-		database.BindCaches:
+		database.BindCaches, database.PublishBundle:
 		return true
 	case database.CreateLease:
 		return action.Succeeds != ""
 	case database.Grow:
 		return SizeCounts(s)
 	case database.StoreCertificates:
-		return s.Certificates.Leaf.Exists
+		return s.Certificates.Leaf.Exists && action.Token == ""
 	case database.Create, database.Update:
 		rendered := action.Kind == database.KindSettings || action.Kind == database.KindClaim ||
 			action.Kind == database.KindSet
@@ -274,7 +277,7 @@ func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database
 		return false
 	}
 	switch action.Verb {
-	case database.CreateBinding, database.BindCaches:
+	case database.CreateBinding, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle:
 		return s.Binding.Foreign == ""
 	case database.CreateLease, database.FreeLease:
 		return s.Lease.Foreign == ""
@@ -290,10 +293,16 @@ func makesCredentialsOnce(s database.Snapshot, _ database.Plan, action database.
 	if action.Kind != database.KindSecret || action.Name != database.BindingName(s.Name) {
 		return true
 	}
-	if action.Verb == database.BindCaches {
+	switch action.Verb {
+	case database.CreateBinding:
+		return !s.Binding.Exists
+	case database.BindCaches:
 		return s.Binding.Exists && action.UID == s.Binding.UID && onlyAddresses(s.Caches.Unbound)
+	case database.BeginLogin, database.MoveLogin, database.PublishBundle:
+		return s.Binding.Exists && s.Binding.UID == action.UID
+	default:
+		return false
 	}
-	return action.Verb == database.CreateBinding && !s.Binding.Exists
 }
 
 // onlyAddresses says that nothing is written but addresses, and nothing is taken away but those of caches.
@@ -383,7 +392,7 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
-		database.LabelPod, database.BindCaches:
+		database.LabelPod, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -400,7 +409,8 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 		return true
 	}
 	switch action.Verb {
-	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest, database.AdoptLease:
+	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest, database.AdoptLease,
+		database.PublishBundle:
 		return true
 	case database.CreateLease:
 		return action.Succeeds != ""
@@ -408,7 +418,7 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 		// What was begun is brought to its end.
 		return s.Request != nil && !s.Request.Since.IsZero()
 	case database.StoreCertificates:
-		return s.Certificates.Leaf.Exists
+		return s.Certificates.Leaf.Exists && action.Token == ""
 	default:
 		return false
 	}

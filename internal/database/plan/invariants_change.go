@@ -169,3 +169,42 @@ func shrinksNoBuffers(s database.Snapshot, _ database.Plan, action database.Acti
 	}
 	return false
 }
+
+func rotatesOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	switch action.Verb {
+	case database.BeginLogin:
+		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Password != "" && s.Spec.Rotate.Password == action.Token
+		return wish && action.Token != s.Credentials.Token && (s.Credentials.Began.IsZero() || !s.Credentials.Done.IsZero())
+	case database.StoreCertificates:
+		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Certificates == action.Token
+		begun := s.Certificates.Rotation.Token == action.Token && s.Certificates.Rotation.Done.IsZero()
+		return action.Token == "" || begun || wish && action.Token != s.Certificates.Rotation.Token
+	}
+	return true
+}
+
+func publishesWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.MoveLogin {
+		return true
+	}
+	holder, found := s.Instance(s.Lease.Holder)
+	serves := found && !s.Lease.Expired && holder.Report.Reachable && holder.Report.Serving
+	if !serves || action.Number == 0 || action.Number != s.Credentials.Number {
+		return false
+	}
+	return !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		open := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
+		return (open || instance.Name == holder.Name) && instance.Report.Rotation != action.Number
+	})
+}
+
+func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	begun := s.Certificates.Rotation.Token == action.Token
+	if action.Verb != database.StoreCertificates || action.Token == "" || !begun {
+		return true
+	}
+	return !s.Certificates.Unpublished && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		open := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
+		return open && instance.Report.Certificate != s.Certificates.Identity
+	})
+}

@@ -97,15 +97,23 @@ func tellPods(d *draft) {
 	}
 	for _, instance := range d.Instances {
 		pod, report := instance.Pod, instance.Report
-		if pod == nil || pod.Deleting || !report.Reachable || report.SettingsHash == settings.Hash ||
-			pod.Settings == settings.Hash || d.writes(database.KindPod, database.PodName(instance.Name)) {
+		if pod == nil || pod.Deleting || !report.Reachable ||
+			d.writes(database.KindPod, database.PodName(instance.Name)) {
 			continue
 		}
-		d.do(database.Action{
+		action := database.Action{
 			Verb: database.TellPod, Kind: database.KindPod, Name: database.PodName(instance.Name),
-			UID: pod.UID, ResourceVersion: pod.ResourceVersion, Hash: settings.Hash,
-			Why: "its agent has not got the latest settings yet",
-		})
+			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		}
+		if d.hasOldSecrets(instance) {
+			action.Secrets, action.Why = d.secretsTold(), "its agent has not got the latest certificates or credentials yet"
+		}
+		if report.SettingsHash != settings.Hash && pod.Settings != settings.Hash {
+			action.Hash, action.Why = settings.Hash, "its agent has not got the latest settings yet"
+		}
+		if action.Why != "" {
+			d.do(action)
+		}
 	}
 }
 

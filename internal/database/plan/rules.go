@@ -23,8 +23,10 @@ var rules = []func(*draft){
 	guard,               // DB1: a finalizer before there is anything to undo
 	makeLease,           // DB13: the lease is made once, for a database that never had one
 	keepCertificates,    // DB12: the authority and its leaves, made once and replaced in time, also while paused
-	createBinding,       // DB4: credentials are made once and never rewritten
-	bindCaches,          // DB27: applications get the addresses of the caches; nothing else depends on those
+	createBinding,       // DB4: credentials are made once
+	publishBundle,       // DB12: applications know what is trusted before anything else may be presented to them
+	rotateLogin,         // DB27: the next login is known everywhere before it is published, once for a token
+	bindCaches,          // DB32: applications get the addresses of the caches; nothing else depends on those
 	writeSettings,       // what the agents read; they reload by themselves
 	changeRoster,        // DB14: who has a copy changes by one step at a time, never the primary, never too few
 	carryOutRequest,     // DB16: another primary is asked for once, and only of the holder
@@ -44,6 +46,7 @@ var rules = []func(*draft){
 	waitForInstances,    // what the instances are waiting for
 	tellHibernation,     // DB24: who is still to stop
 	waitForPrimary,      // what stands between the lease and an accepted write
+	tellLogin,           // what a rotation of the password waits for
 	tellLibraries,       // what a new image has changed under the data
 	tellLostNodes,       // how long a node is waited for
 	tellShortage,        // what a database with data lacks
@@ -118,7 +121,9 @@ func (d *draft) hold(weight database.Weight, recheck time.Duration, name, messag
 // sortHolds puts first what needs a human. Among equals the order of the rules stays.
 func (d *draft) sortHolds() {
 	var sorted []database.Hold
-	weights := []database.Weight{database.Stalled, database.Paused, database.Progressing, database.Degraded}
+	weights := []database.Weight{
+		database.Stalled, database.Paused, database.Progressing, database.Degraded, database.Background,
+	}
 	for _, weight := range weights {
 		for _, hold := range d.plan.Holds {
 			if hold.Weight == weight {

@@ -62,6 +62,17 @@ func Environment(secret *corev1.Secret, caches []children.Cache) *corev1.Secret 
 	return made.Secret
 }
 
+// followLogin makes the addresses of the database follow credentials that have just been put in, where they are ours: one
+// write moves all of them.
+func followLogin(secret *corev1.Secret) {
+	bound := boundKeys(secret)
+	for key, from := range map[string]string{envWrite: wire.KeyURI, envRead: wire.KeyReadURI} {
+		if _, ours := bound[key]; ours {
+			secret.Data[key] = secret.Data[from]
+		}
+	}
+}
+
 // addresses is a Secret for applications in the making.
 type addresses struct {
 	*corev1.Secret

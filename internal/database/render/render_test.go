@@ -3,11 +3,14 @@ package render_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/kit/apply"
@@ -186,7 +189,7 @@ func hashes(t *testing.T, documents ...string) []string {
 
 func TestCertificatesAreForEveryName(t *testing.T) {
 	identity := database.Identity{Namespace: "gis", Name: "cities"}
-	policy := render.Policy(identity)
+	policy := render.Policy(identity, v1alpha1.GeoDatabaseSpec{})
 	if err := policy.Check(); err != nil {
 		t.Fatalf("the policy cannot work: %v", err)
 	}
@@ -204,15 +207,64 @@ func TestCertificatesAreForEveryName(t *testing.T) {
 func TestBinding(t *testing.T) {
 	design := database.Design{Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "db-1"}}
 	design.Spec.Bootstrap.Database, design.Spec.Bootstrap.Owner = "app", "owner"
-	secret := render.Binding(design, "p/@ss", []byte("authority"))
+	login := render.Login{Name: "owner", Password: "p/@ss", Number: 7}
+	secret := render.Binding(design, login, database.Rotation{}, []byte("authority"))
 	for key, want := range map[string]string{
 		"host": "cities-rw.gis.svc", "port": "5432", "dbname": "app", "user": "owner", "username": "owner",
-		"password": "p/@ss", "ca.crt": "authority", "type": "postgresql", "provider": "meridian",
+		"rotation": "7", "password": "p/@ss", "ca.crt": "authority", "type": "postgresql", "provider": "meridian",
 		"uri":    "postgresql://owner:p%2F%40ss@cities-rw.gis.svc:5432/app?sslmode=require",
 		"ro-uri": "postgresql://owner:p%2F%40ss@cities-ro.gis.svc:5432/app?sslmode=require",
 	} {
 		if got := string(secret.Data[key]); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
+	}
+}
+
+func TestNextLogin(t *testing.T) {
+	design := database.Design{Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "db-1"}}
+	design.Spec.Bootstrap.Database, design.Spec.Bootstrap.Owner = "app", "owner"
+	secret := render.Binding(design, render.Login{Name: "owner", Password: "first", Number: 7}, database.Rotation{}, nil)
+	before := secret.DeepCopy()
+	if _, found := render.NextLogin(secret); found {
+		t.Error("a login is made ready before anyone has asked")
+	}
+	render.PutNextLogin(secret, render.Login{Name: "meridian_app", Password: "second", Number: 8})
+	for key, value := range before.Data {
+		if string(secret.Data[key]) != string(value) {
+			t.Errorf("%s has changed while the next login is made ready", key)
+		}
+	}
+	next, found := render.NextLogin(secret)
+	if want := (render.Login{Name: "meridian_app", Password: "second", Number: 8}); !found || next != want {
+		t.Fatalf("the next login is %+v, %t", next, found)
+	}
+	render.PutLogin(design, secret, next)
+	if _, found := render.NextLogin(secret); found || len(secret.Data) != len(before.Data) {
+		t.Errorf("after the move there are %d keys, want %d", len(secret.Data), len(before.Data))
+	}
+	for key, want := range map[string]string{
+		"user": "meridian_app", "username": "meridian_app", "password": "second", "rotation": "8",
+		"uri":    "postgresql://meridian_app:second@cities-rw.gis.svc:5432/app?sslmode=require",
+		"ro-uri": "postgresql://meridian_app:second@cities-ro.gis.svc:5432/app?sslmode=require",
+	} {
+		if got := string(secret.Data[key]); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}
+
+// What is written down beside a Secret is read as it was, and what somebody has spoilt was not written.
+func TestRotationIsNoted(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	want := database.Rotation{Token: `a "token"`, Number: 9, Began: began, Signs: began.Add(time.Hour)}
+	var secret corev1.Secret
+	render.Note(&secret, want)
+	if got := render.RotationOf(&secret); got != want || !got.UnderWay() || got.Asked(want.Token) || !got.Asked("b") {
+		t.Errorf("it is %+v, want %+v", got, want)
+	}
+	secret.Annotations[database.AnnotationRotation] = "{"
+	if got := render.RotationOf(&secret); got != (database.Rotation{}) {
+		t.Errorf("it is %+v", got)
 	}
 }

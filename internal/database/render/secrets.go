@@ -1,12 +1,16 @@
 package render
 
 import (
+	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
@@ -24,9 +28,8 @@ const (
 )
 
 // Policy says which certificates a database has: one for its instances, and one for the operator, which no pod gets to
-// see. An authority lives long, because applications keep a copy of it in the Secret for applications,
-// which is never rewritten.
-func Policy(identity database.Identity) pki.Policy {
+// see. An authority lives long, because applications may keep a copy of it.
+func Policy(identity database.Identity, spec v1alpha1.GeoDatabaseSpec) pki.Policy {
 	var hosts []string
 	for _, service := range []string{database.WriteName(identity.Name), database.ReadName(identity.Name)} {
 		host := database.HostOf(service, identity.Namespace)
@@ -36,12 +39,20 @@ func Policy(identity database.Identity) pki.Policy {
 	hosts = append(hosts, peers, peers+"."+identity.Namespace, peers+"."+identity.Namespace+".svc", "localhost")
 	return pki.Policy{
 		Name:              "Meridian database " + identity.Namespace + "/" + identity.Name,
-		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
+		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: overlap(spec), Backdate: 5 * time.Minute,
 		Leaves: []pki.Profile{
 			{Name: LeafProfile, CommonName: instanceCommonName, DNSNames: hosts, Usage: pki.Server | pki.Client},
 			{Name: OperatorProfile, CommonName: operatorCommonName, Usage: pki.Client},
 		},
 	}
+}
+
+// overlap is how long a change of what is trusted takes until everyone knows it.
+func overlap(spec v1alpha1.GeoDatabaseSpec) time.Duration {
+	if spec.Rotate == nil {
+		return time.Hour
+	}
+	return durationOr(spec.Rotate.Overlap, time.Hour)
 }
 
 // AgentHost is the name in the leaf that the operator asks for when it calls an agent by its address.
@@ -50,9 +61,13 @@ func AgentHost(identity database.Identity) string {
 }
 
 // Authority renders the Secret of the authority, with the operator's own leaf beside it.
-func Authority(design database.Design, authorities, certificate, key []byte) *corev1.Secret {
+func Authority(
+	design database.Design, rotation database.Rotation, authorities, certificate, key []byte,
+) *corev1.Secret {
+	object := meta(design, database.AuthorityName(design.Name), "certificates")
+	note(&object, rotation)
 	return &corev1.Secret{
-		ObjectMeta: meta(design, database.AuthorityName(design.Name), "certificates"),
+		ObjectMeta: object,
 		Type:       corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			database.AuthoritiesKey: authorities, database.OperatorCertificateKey: certificate,
@@ -74,12 +89,13 @@ func Leaf(design database.Design, certificate, key, bundle []byte) *corev1.Secre
 
 // Binding renders the Secret for applications, with the keys of the Service Binding specification, and the addresses
 // once more for environment variables. See Environment for those of caches.
-func Binding(design database.Design, password string, bundle []byte) *corev1.Secret {
+func Binding(design database.Design, login Login, rotation database.Rotation, bundle []byte) *corev1.Secret {
 	write := database.HostOf(database.WriteName(design.Name), design.Namespace)
-	read := database.HostOf(database.ReadName(design.Name), design.Namespace)
-	owner, name := design.Spec.Bootstrap.Owner, design.Spec.Bootstrap.Database
-	return Environment(&corev1.Secret{
-		ObjectMeta: meta(design, database.BindingName(design.Name), "binding"),
+	name := design.Spec.Bootstrap.Database
+	object := meta(design, database.BindingName(design.Name), "binding")
+	note(&object, rotation)
+	secret := &corev1.Secret{
+		ObjectMeta: object,
 		Type:       "servicebinding.io/postgresql",
 		Data: map[string][]byte{
 			"type":            []byte("postgresql"),
@@ -88,14 +104,102 @@ func Binding(design database.Design, password string, bundle []byte) *corev1.Sec
 			"port":            []byte(strconv.Itoa(wire.PortPostgres)),
 			"dbname":          []byte(name),
 			"database":        []byte(name),
-			"user":            []byte(owner),
-			wire.KeyUsername:  []byte(owner),
-			wire.KeyPassword:  []byte(password),
-			wire.KeyURI:       []byte(uri(write, owner, password, name)),
-			wire.KeyReadURI:   []byte(uri(read, owner, password, name)),
 			wire.KeyAuthority: bundle,
 		},
-	}, nil)
+	}
+	PutLogin(design, secret, login)
+	return Environment(secret, nil)
+}
+
+// Login is what an application logs in by.
+type Login struct {
+	Name, Password string
+	// Number tells later credentials from earlier ones.
+	Number int64
+}
+
+// PutLogin puts credentials in the place of those that are in the Secret for applications.
+func PutLogin(design database.Design, secret *corev1.Secret, login Login) {
+	name := design.Spec.Bootstrap.Database
+	write := database.HostOf(database.WriteName(design.Name), design.Namespace)
+	read := database.HostOf(database.ReadName(design.Name), design.Namespace)
+	secret.Data["user"] = []byte(login.Name)
+	secret.Data[wire.KeyUsername] = []byte(login.Name)
+	secret.Data[wire.KeyPassword] = []byte(login.Password)
+	secret.Data[wire.KeyURI] = []byte(uri(write, login.Name, login.Password, name))
+	secret.Data[wire.KeyReadURI] = []byte(uri(read, login.Name, login.Password, name))
+	secret.Data[wire.KeyRotation] = []byte(strconv.FormatInt(login.Number, 10))
+	for _, key := range []string{wire.KeyNextUsername, wire.KeyNextPassword, wire.KeyNextRotation} {
+		delete(secret.Data, key)
+	}
+	followLogin(secret)
+}
+
+// PutNextLogin puts credentials beside those that are in the Secret for applications.
+func PutNextLogin(secret *corev1.Secret, login Login) {
+	secret.Data[wire.KeyNextUsername] = []byte(login.Name)
+	secret.Data[wire.KeyNextPassword] = []byte(login.Password)
+	secret.Data[wire.KeyNextRotation] = []byte(strconv.FormatInt(login.Number, 10))
+}
+
+// NextLogin are the credentials that are made ready, if there are any.
+func NextLogin(secret *corev1.Secret) (Login, bool) {
+	number, err := strconv.ParseInt(string(secret.Data[wire.KeyNextRotation]), 10, 64)
+	login := Login{
+		Name: string(secret.Data[wire.KeyNextUsername]), Password: string(secret.Data[wire.KeyNextPassword]), Number: number,
+	}
+	return login, err == nil && number > 0 && login.Name != "" && login.Password != ""
+}
+
+// note writes down how far a rotation has come, beside what it is about.
+func note(object *metav1.ObjectMeta, rotation database.Rotation) {
+	if rotation == (database.Rotation{}) {
+		return
+	}
+	if object.Annotations == nil {
+		object.Annotations = map[string]string{}
+	}
+	// A struct of words, numbers and times can always be encoded.
+	encoded, _ := json.Marshal(rotation)
+	object.Annotations[database.AnnotationRotation] = string(encoded)
+}
+
+// Note writes down, on a Secret that exists, how far a rotation has come.
+func Note(secret *corev1.Secret, rotation database.Rotation) { note(&secret.ObjectMeta, rotation) }
+
+// RotationOf reads what was written down. What cannot be read was not.
+func RotationOf(secret *corev1.Secret) database.Rotation {
+	var rotation database.Rotation
+	if json.Unmarshal([]byte(secret.Annotations[database.AnnotationRotation]), &rotation) != nil {
+		return database.Rotation{}
+	}
+	return rotation
+}
+
+// Renewal is the policy of a rotation: what was made before it began is replaced.
+func Renewal(policy pki.Policy, rotation database.Rotation) pki.Policy {
+	if rotation.UnderWay() {
+		policy.Renew = rotation.Began
+	}
+	return policy
+}
+
+// Advance says how far a rotation has come with this state.
+func Advance(rotation database.Rotation, state pki.State, now time.Time) database.Rotation {
+	if !rotation.UnderWay() {
+		return rotation
+	}
+	leaf, found := state.Leaf(LeafProfile)
+	signs := found && slices.ContainsFunc(state.Authorities, func(authority pki.Authority) bool {
+		return !authority.Trusted.Before(rotation.Began) && leaf.Certificate.CheckSignatureFrom(authority.Certificate) == nil
+	})
+	if signs && rotation.Signs.IsZero() {
+		rotation.Signs = now
+	}
+	if signs && !state.Older(rotation.Began) {
+		rotation.Done = now
+	}
+	return rotation
 }
 
 // uri demands TLS. Checking the name too needs a path to the authority, which only the application knows.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -65,6 +67,7 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 	if snapshot.Binding.Exists && snapshot.Binding.Foreign == "" {
 		after.Binding = &v1alpha1.Binding{Name: database.BindingName(snapshot.Name)}
 	}
+	after.Rotations = rotations(snapshot)
 	after.Conditions = condition.Merge(before.Conditions,
 		condition.At{Generation: snapshot.Generation, Now: snapshot.Now}, claims(pass)...)
 	return after, events(before, after, pass)
@@ -231,5 +234,32 @@ func trouble(snapshot database.Snapshot, instance database.Instance) string {
 		return "writes are not counted on it yet"
 	default:
 		return "it is not ready"
+	}
+}
+
+// rotations are those that were asked for last, nil if none ever was.
+func rotations(snapshot database.Snapshot) *v1alpha1.Rotations {
+	told := v1alpha1.Rotations{
+		Password: rotation(snapshot.Credentials), Certificates: rotation(snapshot.Certificates.Rotation),
+	}
+	if told == (v1alpha1.Rotations{}) {
+		return nil
+	}
+	return &told
+}
+
+func rotation(noted database.Rotation) *v1alpha1.Rotation {
+	if noted.Token == "" {
+		return nil
+	}
+	moment := func(at time.Time) *metav1.Time {
+		if at.IsZero() {
+			return nil
+		}
+		// The API keeps whole seconds: anything finer would be a change in each pass.
+		return &metav1.Time{Time: at.UTC().Truncate(time.Second)}
+	}
+	return &v1alpha1.Rotation{
+		Token: noted.Token, Began: moment(noted.Began), Signs: moment(noted.Signs), Done: moment(noted.Done),
 	}
 }

@@ -201,9 +201,15 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 	sql := a.Ports.SQL
 	switch action := action.(type) {
 	case postgres.CreateRole:
-		return a.withPassword(ctx, action.Name, sql.CreateRole)
+		logins, err := a.Ports.Mounts.Logins()
+		if err != nil {
+			return err
+		}
+		owner := logins.Present
+		owner.Name = action.Name
+		return sql.CreateRole(ctx, owner)
 	case postgres.SetPassword:
-		return a.withPassword(ctx, action.Name, sql.SetPassword)
+		return a.setPassword(ctx, action)
 	case postgres.CreateDatabase:
 		return sql.CreateDatabase(ctx, action.Name, action.Owner)
 	case postgres.CreateExtension:
@@ -298,12 +304,19 @@ func (a *Actor) write(action postgres.WriteFiles) error {
 	return nil
 }
 
-type setRole func(ctx context.Context, name, password string) error
-
-func (a *Actor) withPassword(ctx context.Context, name string, set setRole) error {
-	password, err := a.Ports.Mounts.Password()
+// setPassword reads the mounted credentials once more: what was planned for others is not done.
+func (a *Actor) setPassword(ctx context.Context, action postgres.SetPassword) error {
+	logins, err := a.Ports.Mounts.Logins()
 	if err != nil {
 		return err
 	}
-	return set(ctx, name, password)
+	logins = logins.Named(action.Owner)
+	login := logins.Present
+	if action.Next {
+		login = logins.Latest()
+	}
+	if login.Name != action.Name {
+		return errors.New("the mounted credentials have changed in the meantime")
+	}
+	return a.Ports.SQL.SetLogin(ctx, login, action.Owner)
 }

@@ -100,7 +100,7 @@ type sql struct {
 	done []string
 }
 
-func (s *sql) SetPassword(context.Context, string, string) error {
+func (s *sql) SetLogin(context.Context, postgres.Login, string) error {
 	return errors.New("it cannot be set")
 }
 
@@ -114,13 +114,15 @@ func (s *sql) CreateAgents(context.Context) error {
 // mounts has a password.
 type mounts struct{ postgres.Mounts }
 
-func (mounts) Password() (string, error) { return "p", nil }
+func (mounts) Logins() (postgres.Logins, error) {
+	return postgres.Logins{Present: postgres.Login{Name: "geo", Password: "p"}}, nil
+}
 
 func TestOneBrokenThingDoesNotHoldUpAnother(t *testing.T) {
 	inside := &sql{}
 	actor := act.Actor{Ports: postgres.Ports{SQL: inside, Mounts: mounts{}}}
 	outcome := actor.Do(t.Context(), tenure.Standing{}, postgres.Plan{Actions: []postgres.Action{
-		postgres.SetPassword{Name: "geo"}, postgres.CreateAgents{},
+		postgres.SetPassword{Name: "geo", Owner: "geo"}, postgres.CreateAgents{},
 		postgres.CreateDatabase{Name: "geo", Owner: "geo"}, postgres.CreateAgents{},
 	}})
 	if !slices.Equal(inside.done, []string{"agents"}) || outcome.Failed != "SetPassword of geo" {

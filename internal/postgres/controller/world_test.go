@@ -226,7 +226,9 @@ func (w *world) InstallCertificate(identity string) error {
 	return w.effect("install", func() { w.installed = identity })
 }
 
-func (w *world) Password() (string, error) { return w.password, nil }
+func (w *world) Logins() (postgres.Logins, error) {
+	return postgres.Logins{Present: postgres.Login{Name: "geo", Password: w.password}}, nil
+}
 
 func (w *world) Look(context.Context) (postgres.Volume, postgres.Data) {
 	if w.unreadable {
@@ -435,10 +437,11 @@ func lines(text string) []string {
 	return all
 }
 
-func (w inside) Application(_ context.Context, wanted wire.Settings, password string) postgres.Application {
+func (w inside) Application(_ context.Context, wanted wire.Settings, logins postgres.Logins) postgres.Application {
 	application := postgres.Application{
-		Known: true, Role: w.content.role, Login: w.content.role, PasswordMatches: w.content.password == password,
-		Database: w.content.database, Owner: wanted.Application.Owner,
+		Known: true, Role: w.content.role, Login: w.content.role,
+		PasswordMatches: w.content.password == logins.Present.Password,
+		Database:        w.content.database, Owner: wanted.Application.Owner,
 	}
 	for _, name := range wanted.Extensions {
 		extension := postgres.Extension{Name: name, Available: "1"}
@@ -450,18 +453,18 @@ func (w inside) Application(_ context.Context, wanted wire.Settings, password st
 	return application
 }
 
-func (w inside) CreateRole(_ context.Context, _, password string) error {
+func (w inside) CreateRole(_ context.Context, login postgres.Login) error {
 	if w.content.role {
 		return errors.New("there is such a role")
 	}
-	return w.effect("role", func() { w.content.role, w.content.password = true, password })
+	return w.effect("role", func() { w.content.role, w.content.password = true, login.Password })
 }
 
-func (w inside) SetPassword(_ context.Context, _, password string) error {
+func (w inside) SetLogin(_ context.Context, login postgres.Login, _ string) error {
 	if !w.content.role {
 		return errors.New("there is no such role")
 	}
-	return w.effect("password", func() { w.content.password = password })
+	return w.effect("password", func() { w.content.password = login.Password })
 }
 
 func (w inside) CreateDatabase(context.Context, string, string) error {

@@ -69,7 +69,7 @@ type inside struct {
 	application postgres.Application
 	at          time.Time
 	settings    string
-	password    string
+	logins      postgres.Logins
 }
 
 // leading is where the recovery of a primary had ended, by its start, and in which process.
@@ -169,18 +169,25 @@ func (o *Observer) application(ctx context.Context, snapshot postgres.Snapshot) 
 		o.Doubt()
 		return postgres.Application{}
 	}
-	password, err := o.Ports.Mounts.Password()
+	logins, err := o.Ports.Mounts.Logins()
+	logins = logins.Named(settings.Application.Owner)
 	hash := settings.Hash()
 	fresh := o.inside.application.Known && snapshot.Now.Sub(o.inside.at) < calm && !snapshot.Now.Before(o.inside.at)
-	if fresh && err == nil && o.inside.settings == hash && o.inside.password == password {
+	// A login that is made ready is waited for: the operator publishes it when it works.
+	ready := o.inside.application.Next == nil || o.inside.application.Next.Works
+	if fresh && ready && err == nil && o.inside.settings == hash && same(o.inside.logins, logins) {
 		return o.inside.application
 	}
-	seen := o.Ports.SQL.Application(ctx, settings, password)
+	seen := o.Ports.SQL.Application(ctx, settings, logins)
 	if err != nil {
 		seen.NoPassword = err.Error()
 	}
-	o.inside = inside{application: seen, at: snapshot.Now, settings: hash, password: password}
+	o.inside = inside{application: seen, at: snapshot.Now, settings: hash, logins: logins}
 	return seen
+}
+
+func same(a, b postgres.Logins) bool {
+	return a.Present == b.Present && (a.Next == nil) == (b.Next == nil) && (a.Next == nil || *a.Next == *b.Next)
 }
 
 func wanted(snapshot postgres.Snapshot) (wire.Settings, bool) {

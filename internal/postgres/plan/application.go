@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,10 +41,43 @@ func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 		plan.wait(postgres.Hold{Reason: wire.ReasonPasswordMissing, Detail: application.NoPassword})
 	case !application.Role:
 		plan.do(postgres.CreateRole{Why: "the application's role does not exist", Name: name})
-	case !application.Login || !application.PasswordMatches:
-		plan.do(postgres.SetPassword{Why: "the application's role has another password than its Secret", Name: name})
+	default:
+		setPasswords(s, name, plan)
 	}
 	return false
+}
+
+// setPasswords lets in whom the mounted Secret names. What the server was told of later is never undone by a Secret
+// that this pod has not got anew yet.
+func setPasswords(s postgres.Snapshot, owner string, plan *draft) {
+	application := s.Application
+	present := !application.Login || !application.PasswordMatches
+	next := application.Next
+	switch {
+	case present && application.Rotation < application.NotedRotation:
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCredentialsOld,
+			Detail: "the mounted credentials are older than those that the server knows; newer ones are about to be mounted",
+		})
+		return
+	case present:
+		plan.do(postgres.SetPassword{
+			Why:  "the application's role has another password than its Secret",
+			Name: cmp.Or(application.LoginName, owner), Owner: owner,
+		})
+	}
+	switch {
+	case next == nil || next.Rotation < application.NotedRotation || next.Works:
+	case !next.Set:
+		plan.do(postgres.SetPassword{
+			Why:  "another login of the application is made ready",
+			Name: cmp.Or(next.Name, owner), Owner: owner, Next: true,
+		})
+	case next.Problem != "" && s.Server.Open:
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonActionFailed, Detail: "the next login of the application is not let in: " + next.Problem,
+		})
+	}
 }
 
 // made tells whether role and database were both there once: a missing one is then a loss, and not a beginning.

@@ -28,6 +28,7 @@ var invariants = []struct {
 	{"Q2", leadWithTheQuorum},
 	{"G1", letInOnlyWhereTold},
 	{"A1", makeTheApplicationOnce},
+	{"A2", bringNoPasswordBack},
 	{"S1", stopOnlyWhenTold},
 	{"S2", doNothingAfterAStop},
 }
@@ -159,6 +160,24 @@ func makeTheApplicationOnce(s postgres.Snapshot, actions []postgres.Action) stri
 	again := has[postgres.CreateRole](actions) || has[postgres.CreateDatabase](actions)
 	if again && (s.Volume.Record == nil || s.Volume.Record.Application != nil) {
 		return "a new role or database would take the place of one that was made before"
+	}
+	return ""
+}
+
+// bringNoPasswordBack: a pod may have an older Secret mounted than the server was told of.
+func bringNoPasswordBack(s postgres.Snapshot, actions []postgres.Action) string {
+	for _, action := range actions {
+		set, ok := action.(postgres.SetPassword)
+		if !ok {
+			continue
+		}
+		number := s.Application.Rotation
+		if set.Next && s.Application.Next != nil {
+			number = s.Application.Next.Rotation
+		}
+		if number < s.Application.NotedRotation {
+			return "a password would come back that was rotated away"
+		}
 	}
 	return ""
 }

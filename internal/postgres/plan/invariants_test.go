@@ -180,6 +180,17 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			postgres.CreateRole{}, "A1",
 		},
+		"bring a password back": {
+			func(s *snapshot) { s.Application.Rotation, s.Application.NotedRotation = 3, 17 },
+			postgres.SetPassword{Name: "app", Owner: "app"}, "A2",
+		},
+		"bring a next password back": {
+			func(s *snapshot) {
+				s.Application.Rotation, s.Application.NotedRotation = 17, 17
+				s.Application.Next = &postgres.NextLogin{Rotation: 11}
+			},
+			postgres.SetPassword{Name: "app", Owner: "app", Next: true}, "A2",
+		},
 		"stop unasked": {
 			func(*snapshot) {},
 			postgres.StopServer{}, "S1",

@@ -172,31 +172,26 @@ func (l *Link) look(ctx context.Context) (postgres.Server, error) {
 }
 
 // Application implements postgres.SQL.
-func (l *Link) Application(ctx context.Context, wanted wire.Settings, password string) postgres.Application {
+func (l *Link) Application(ctx context.Context, wanted wire.Settings, logins postgres.Logins) postgres.Application {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	application, err := l.lookInside(ctx, wanted, password)
+	application, err := l.lookInside(ctx, wanted, logins)
 	if err != nil {
 		return postgres.Application{Problem: err.Error()}
 	}
 	return application
 }
 
-func (l *Link) lookInside(ctx context.Context, wanted wire.Settings, password string) (postgres.Application, error) {
+func (l *Link) lookInside(
+	ctx context.Context, wanted wire.Settings, logins postgres.Logins,
+) (postgres.Application, error) {
 	connection, err := l.main(ctx)
 	if err != nil {
 		return postgres.Application{}, err
 	}
 	application := postgres.Application{Known: true}
-	var stored string
-	err = connection.QueryRow(ctx,
-		`select rolcanlogin, coalesce(rolpassword, '') from pg_authid where rolname = $1`, wanted.Application.Owner).
-		Scan(&application.Login, &stored)
-	switch {
-	case err == nil:
-		application.Role, application.PasswordMatches = true, matches(stored, password)
-	case !errors.Is(err, pgx.ErrNoRows):
-		return postgres.Application{}, fmt.Errorf("look for the role: %w", short(err))
+	if err := l.lookAtLogins(ctx, connection, logins, wanted.Application, &application); err != nil {
+		return postgres.Application{}, err
 	}
 	err = connection.QueryRow(ctx,
 		`select pg_get_userbyid(datdba) from pg_database where datname = $1`, wanted.Application.Database).
@@ -242,29 +237,6 @@ func extensions(ctx context.Context, connection *pgx.Conn, wanted wire.Settings)
 	// The server sorts by its own rules.
 	slices.SortFunc(extensions, func(a, b postgres.Extension) int { return strings.Compare(a.Name, b.Name) })
 	return extensions, nil
-}
-
-// CreateRole implements postgres.SQL.
-func (l *Link) CreateRole(ctx context.Context, name, password string) error {
-	return l.setRole(ctx, "create", name, password)
-}
-
-// SetPassword implements postgres.SQL. It fails for a role that has gone.
-func (l *Link) SetPassword(ctx context.Context, name, password string) error {
-	return l.setRole(ctx, "alter", name, password)
-}
-
-func (l *Link) setRole(ctx context.Context, verb, name, password string) error {
-	fresh, err := newVerifier(password)
-	if err != nil {
-		return err
-	}
-	connection, err := l.main(ctx)
-	if err != nil {
-		return err
-	}
-	// A verifier is base64, digits and punctuation: nothing in it needs an escape.
-	return l.execute(ctx, connection, fmt.Sprintf("%s role %s login password '%s'", verb, identifier(name), fresh))
 }
 
 // CreateDatabase implements postgres.SQL.

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -34,13 +32,61 @@ func (m *Mounts) Settings() (wire.Settings, error) {
 	return wire.DecodeSettings(document)
 }
 
-// Password implements postgres.Mounts.
-func (m *Mounts) Password() (string, error) {
-	content, err := os.ReadFile(filepath.Join(m.AppFolder, wire.KeyPassword))
-	if err != nil {
-		return "", fmt.Errorf("read the application's password: %w", err)
+// Logins implements postgres.Mounts. The kubelet replaces all files at once: what was read across that is read again.
+func (m *Mounts) Logins() (postgres.Logins, error) {
+	for {
+		before, _ := os.Readlink(filepath.Join(m.AppFolder, "..data"))
+		logins, err := m.readLogins()
+		if after, _ := os.Readlink(filepath.Join(m.AppFolder, "..data")); after == before {
+			return logins, err
+		}
 	}
-	password := string(content)
+}
+
+func (m *Mounts) readLogins() (postgres.Logins, error) {
+	var logins postgres.Logins
+	var err error
+	logins.Present.Password, err = m.password(wire.KeyPassword)
+	if err != nil {
+		return postgres.Logins{}, err
+	}
+	// Before there were two logins, nobody read the name, and there was no number.
+	logins.Present.Name, _ = m.text(wire.KeyUsername)
+	logins.Present.Rotation = m.number(wire.KeyRotation)
+	next := postgres.Login{Rotation: m.number(wire.KeyNextRotation)}
+	if next.Rotation == 0 {
+		return logins, nil
+	}
+	if next.Name, err = m.text(wire.KeyNextUsername); err != nil {
+		return postgres.Logins{}, err
+	}
+	if next.Password, err = m.password(wire.KeyNextPassword); err != nil {
+		return postgres.Logins{}, err
+	}
+	logins.Next = &next
+	return logins, nil
+}
+
+func (m *Mounts) text(key string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(m.AppFolder, key))
+	if err != nil {
+		return "", fmt.Errorf("read the application's %s: %w", key, err)
+	}
+	return string(content), nil
+}
+
+// number is 0 when there is none.
+func (m *Mounts) number(key string) int64 {
+	text, _ := m.text(key)
+	number, _ := strconv.ParseInt(text, 10, 64)
+	return max(number, 0)
+}
+
+func (m *Mounts) password(key string) (string, error) {
+	password, err := m.text(key)
+	if err != nil {
+		return "", err
+	}
 	// Other characters are normalised differently by different clients, so that none but the first could log in.
 	unusual := func(r rune) bool { return r < ' ' || r > '~' }
 	if password == "" || strings.ContainsFunc(password, unusual) {
@@ -67,8 +113,7 @@ func readTLS(folder string) (tlsContent, error) {
 
 // identity is a hash over all three files.
 func (c tlsContent) identity() string {
-	sum := sha256.Sum256(bytes.Join(c[:], []byte{0}))
-	return hex.EncodeToString(sum[:8])
+	return wire.CertificateIdentity(c[0], c[1], c[2])
 }
 
 // Material reads what is mounted, for the agent's own server. It fails while certificate and key do not fit.

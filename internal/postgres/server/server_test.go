@@ -14,6 +14,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // The first verifier was made by PostgreSQL 15 itself for the password "pencil".
@@ -286,8 +287,44 @@ func TestPassword(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "password"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := mounts.Password(); (err == nil) != want || want && got != content {
-			t.Errorf("%q: %q, %v", content, got, err)
+		if got, err := mounts.Logins(); (err == nil) != want || want && got.Present.Password != content {
+			t.Errorf("%q: %+v, %v", content, got, err)
 		}
+	}
+}
+
+// A Secret of before has neither a name that counts nor a number. One that makes the next login ready has all of both,
+// or is not used.
+func TestLogins(t *testing.T) {
+	folder := t.TempDir()
+	mounts := &server.Mounts{AppFolder: folder}
+	write := func(key, value string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, key), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("password", "one")
+	write("username", "geo")
+	want := postgres.Logins{Present: postgres.Login{Name: "geo", Password: "one"}}
+	if got, err := mounts.Logins(); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	write("next-rotation", "12")
+	write("next-username", wire.OtherLogin)
+	if got, err := mounts.Logins(); err == nil {
+		t.Errorf("a login without a password is taken: %+v", got)
+	}
+	write("next-password", "two")
+	next := postgres.Login{Name: wire.OtherLogin, Password: "two", Rotation: 12}
+	got, err := mounts.Logins()
+	if err != nil || got.Next == nil || *got.Next != next || got.Present != want.Present || got.Latest() != next {
+		t.Errorf("%+v, %v, want the next login %+v", got, err, next)
+	}
+	if named := got.Named("geo"); named.Next == nil || named.Present.Name != "geo" {
+		t.Errorf("%+v", named)
+	}
+	if named := (postgres.Logins{Present: next, Next: &next}).Named("geo"); named.Next != nil {
+		t.Errorf("a login takes turns with itself: %+v", named)
 	}
 }

@@ -25,7 +25,21 @@ func addChanges(report *wire.Report, s postgres.Snapshot) {
 	if s.Server.Loaded == s.Server.Proven {
 		report.Certificate = s.Certificate.Installed
 	}
+	report.Rotation = rotation(s.Application)
 	report.PasswordSet = !s.Server.Replica && s.Application.Known && s.Application.Login && s.Application.PasswordMatches
+}
+
+// rotation is that of the latest credentials, if they work.
+func rotation(application postgres.Application) int64 {
+	switch next := application.Next; {
+	case !application.Known:
+		return 0
+	case next != nil && next.Works:
+		return next.Rotation
+	case next == nil && application.Login && application.PasswordMatches:
+		return application.Rotation
+	}
+	return 0
 }
 
 func volume(s postgres.Snapshot) wire.Room {

@@ -49,10 +49,15 @@ type Operation struct {
 type Config struct {
 	// Connect makes a connection config for a fresh connection.
 	Connect *pgx.ConnConfig
+	// Prepare changes the config of each connection before it is made, as an application does that reads its Secret anew;
+	// nil for one that does not.
+	Prepare func(*pgx.ConnConfig)
 	// Fresh and Long are how many clients connect for each write, and how many keep their connection.
 	Fresh, Long int
 	// Registers is how many clients use registers.
 	Registers int
+	// Apart keeps what is written apart from another traffic at the same time.
+	Apart int64
 	// Patience bounds a connection and an operation.
 	Patience time.Duration
 }
@@ -79,7 +84,7 @@ insert into register select g, 0 from generate_series(1, 4) g on conflict do not
 func Start(ctx context.Context, config Config) *Traffic {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Traffic{config: config, start: time.Now(), cancel: cancel}
-	t.next.Store(time.Now().UnixMicro()) // Unique over the runs on one database.
+	t.next.Store(time.Now().UnixMicro() + config.Apart) // Unique over the runs on one database.
 	for index := range config.Fresh {
 		t.run(ctx, fmt.Sprintf("fresh-%d", index), t.fresh)
 	}
@@ -286,7 +291,11 @@ func definite(code string) bool {
 func (t *Traffic) connect(ctx context.Context) (*pgx.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, t.config.Patience)
 	defer cancel()
-	return pgx.ConnectConfig(bounded, t.config.Connect.Copy())
+	config := t.config.Connect.Copy()
+	if t.config.Prepare != nil {
+		t.config.Prepare(config)
+	}
+	return pgx.ConnectConfig(bounded, config)
 }
 
 func (t *Traffic) close(connection *pgx.Conn) {

@@ -30,6 +30,11 @@ const (
 	runsWith = "example.com/runs-with"
 	token    = "example.com/token"
 	started  = "example.com/started"
+	// mounted is the version of the certificate that it has, rotated the number of its latest credentials, toldOf what it
+	// was told of when it got them.
+	mounted = "example.com/certificate"
+	rotated = "example.com/rotation"
+	toldOf  = "example.com/told-of"
 )
 
 // starters are parameters that only a start puts in force.
@@ -54,7 +59,7 @@ var (
 
 // databaseAgents are what the agents of the database do together.
 func databaseAgents() search.Actor {
-	return search.Actor{Name: "agents", Step: firstOf(citizens.agree, restartServer)}
+	return search.Actor{Name: "agents", Step: firstOf(citizens.agree, restartServer, readSecrets)}
 }
 
 // readSettings gives an agent the settings that there are when its pod starts, and again when the pod is told. A
@@ -375,6 +380,8 @@ type agents struct {
 	cluster client.Client
 	// obeys is a flaw: the agent of a cache says that what is wanted is done already.
 	obeys bool
+	// eager is a flaw: every login is said to work already.
+	eager bool
 	// rosy is a flaw: whoever answers is said to stream and to serve, and whoever does not, too.
 	rosy bool
 	// percents is a flaw: how full a volume was is told together with how large it is by now.
@@ -431,6 +438,15 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 		Term: record.Term, Holder: holder.Name, Serving: member, Streams: member, Verified: true, PasswordSet: true,
 		PendingRestart: pendingOf(pod), Restart: pod.Annotations[started],
 		Volume: a.roomOf(pod, &claim),
+	}
+	if report.Certificate, err = certificateOf(ctx, a.cluster, pod); err != nil {
+		return wire.Report{}, err
+	}
+	report.Rotation, _ = strconv.ParseInt(pod.Annotations[rotated], 10, 64) // 0 before it has any
+	if a.eager {
+		if report.Rotation, err = nextOf(ctx, a.cluster); err != nil {
+			return wire.Report{}, err
+		}
 	}
 	if a.rosy {
 		report.Streams, report.Serving, report.Role = true, true, wire.RolePrimary

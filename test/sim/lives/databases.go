@@ -52,7 +52,7 @@ var (
 
 // Databases are the lives of a database.
 func Databases() []Life {
-	return slices.Concat(births(), wishes(), growing(), rolls(), losses(), ends(), oddities())
+	return slices.Concat(births(), wishes(), growing(), rotations(), rolls(), losses(), ends(), oddities())
 }
 
 func births() []Life {

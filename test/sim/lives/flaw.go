@@ -60,6 +60,11 @@ func beliefs() []Flaw {
 		{Name: "a roll takes the primary as it comes", Lives: []string{"another image"}, Parts: seesNoPrimary},
 		{Name: "two steps for one filling", Lives: []string{"a volume fills"},
 			Phases: []string{search.Answers, search.OtherOrders}, Parts: func(p *parts) { p.agents.percents = true }},
+		{Name: "a login is published before it is known", Lives: []string{"another password"},
+			Parts: func(p *parts) { p.agents.eager = true }},
+		{Name: "a password is made in every pass", Lives: []string{"another password"}, Parts: forgetsNextLogin},
+		{Name: "a new authority signs before applications know it", Lives: []string{"other certificates"},
+			Parts: forgetsApplications},
 		{Name: "a server shrinks by order", Lives: []string{"less memory"}, Parts: func(p *parts) { p.agents.obeys = true }},
 	}
 }

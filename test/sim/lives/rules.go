@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -269,7 +268,9 @@ var afterWrites = []struct {
 }{
 	{"L8 the lease is made once, or in the place of the one that was lost", &coordinationv1.Lease{}, makesLeaseOnce},
 	{"L10 what is known for good stays in the settings", &corev1.ConfigMap{}, keepsRecord},
-	{"L11 secrets are made once", &corev1.Secret{}, keepsSecrets},
+	{"L11 secrets are made once, and again for a new token only, once", &corev1.Secret{}, keepsSecrets},
+	{"L16 a login is published when every instance knows it", &corev1.Secret{}, publishesKnownLogins},
+	{"L17 applications trust what servers present", &corev1.Secret{}, presentsWhatIsTrusted},
 	{"L12 a database goes when all is undone that has to be", &v1alpha1.GeoDatabase{}, goesLast},
 	{"L13 a server fits into its container", &corev1.Pod{}, serverFits},
 }
@@ -341,49 +342,6 @@ func succeeds(state client.Reader, lease, before string) bool {
 	}
 	record, err := recordOf(&found)
 	return err == nil && string(found.UID) == lease && slices.Contains(record.Succeeds, before)
-}
-
-// keepsSecrets lets a password be the one that it was. The authority may be replaced by one that the old one is still
-// trusted beside: what is checked is that something that was trusted stays.
-func keepsSecrets(state search.State, event sim.Event) error {
-	if event.Type != watch.Modified {
-		return nil
-	}
-	var was, is corev1.Secret
-	ctx := context.Background()
-	if err := state.At(event.Version-1).Get(ctx, event.Key, &was); err != nil {
-		return err
-	}
-	if err := state.Get(ctx, event.Key, &is); err != nil {
-		return err
-	}
-	if string(was.Data["password"]) != string(is.Data["password"]) {
-		return errors.New("the password has changed")
-	}
-	for _, key := range slices.Sorted(maps.Keys(was.Data)) {
-		ours := event.Key.Name == database.BindingName(Cities.Name) && !strings.HasPrefix(key, "CACHE_") &&
-			!strings.HasPrefix(key, "DATABASE_")
-		if ours && string(was.Data[key]) != string(is.Data[key]) {
-			return fmt.Errorf("%s was never to be changed", key)
-		}
-	}
-	for _, key := range []string{"ca.crt", database.AuthoritiesKey} {
-		if before := string(was.Data[key]); before != "" && !shares(before, string(is.Data[key])) {
-			return fmt.Errorf("none of the authorities in %s is trusted any more", key)
-		}
-	}
-	return nil
-}
-
-// shares says that two lists of certificates have one in common.
-func shares(before, after string) bool {
-	const end = "-----END CERTIFICATE-----"
-	for one := range strings.SplitSeq(before, end) {
-		if body := strings.TrimSpace(one); strings.Contains(body, "BEGIN CERTIFICATE") && strings.Contains(after, body) {
-			return true
-		}
-	}
-	return false
 }
 
 func goesLast(state search.State, event sim.Event) error {

@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+)
+
+// rotate is what the spec asks for, also if it does not.
+func (d *draft) rotate() v1alpha1.Rotate {
+	if d.Spec.Rotate == nil {
+		return v1alpha1.Rotate{}
+	}
+	return *d.Spec.Rotate
+}
+
+// renewCertificates takes the next step of a rotation. kit/pki knows when the time for it has come; it is not taken
+// before everyone has what the step before has brought.
+func renewCertificates(d *draft) {
+	certificates, token := d.Certificates, d.rotate().Certificates
+	rotation := certificates.Rotation
+	switch {
+	case rotation.Asked(token):
+	case rotation.UnderWay():
+		token = rotation.Token
+	default:
+		return
+	}
+	if !rotation.UnderWay() || rotation.Token != token {
+		d.renew(token)
+		return
+	}
+	recheck, waiting := later, "a new authority is trusted, and signs when spec.rotate.overlap has passed"
+	if !rotation.Signs.IsZero() {
+		waiting = "the new authority signs, and the old one is trusted until spec.rotate.overlap has passed"
+	}
+	if behind := d.behind(); behind != "" {
+		recheck, waiting = soon, behind
+	} else if len(certificates.Renewal) > 0 {
+		d.renew(token)
+	}
+	d.hold(database.Background, recheck, "RotatingCertificates", "certificates are rotated: "+waiting)
+}
+
+func (d *draft) renew(token string) {
+	leaf := d.Certificates.Leaf
+	d.change(database.Action{
+		Verb: database.StoreCertificates, Kind: database.KindSecret, Name: database.LeafName(d.Name),
+		UID: leaf.UID, ResourceVersion: leaf.ResourceVersion, Token: token,
+		Why: "a rotation is asked for: " + strings.Join(d.Certificates.Renewal, "; "),
+	})
+}
+
+// behind names who has not got yet what is stored: the Secret for applications, or an instance that takes sessions.
+func (d *draft) behind() string {
+	if d.Certificates.Unpublished {
+		return "applications are not told of the authorities yet"
+	}
+	for _, instance := range d.Instances {
+		if takesSessions(instance) && instance.Report.Certificate != d.Certificates.Identity {
+			return instance.Name + " does not present the stored certificate yet"
+		}
+	}
+	return ""
+}
+
+// takesSessions says that applications may reach an instance.
+func takesSessions(instance database.Instance) bool {
+	return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
+}
+
+// publishBundle keeps what applications trust as it is stored. It goes on while changes are stopped: whoever does not
+// know an authority refuses the servers of it.
+func publishBundle(d *draft) {
+	binding, certificates := d.Binding, d.Certificates
+	if !certificates.Unpublished || binding.Deleting || certificates.Leaf.Foreign != "" || certificates.Authorities == 0 ||
+		d.writes(database.KindSecret, database.LeafName(d.Name)) {
+		return
+	}
+	d.do(database.Action{
+		Verb: database.PublishBundle, Kind: database.KindSecret, Name: database.BindingName(d.Name),
+		UID: binding.UID, ResourceVersion: binding.ResourceVersion, Why: "other authorities are trusted than it tells",
+	})
+}
+
+// rotateLogin gives applications another login: its password is written down first, then told to the server, then
+// published. The login of before is left as it is.
+func rotateLogin(d *draft) {
+	binding, rotation, token := d.Binding, d.Credentials, d.rotate().Password
+	action := database.Action{
+		Kind: database.KindSecret, Name: database.BindingName(d.Name), UID: binding.UID,
+		ResourceVersion: binding.ResourceVersion,
+	}
+	if d.invalid || !binding.Exists || binding.Foreign != "" || binding.Deleting || d.writes(action.Kind, action.Name) {
+		return
+	}
+	switch {
+	case !rotation.UnderWay() && !rotation.Asked(token):
+	case d.Spec.Hibernated:
+		d.plan.Pending = append(d.plan.Pending, "applications get another password when the database is awake")
+	case !rotation.UnderWay():
+		action.Verb, action.Token = database.BeginLogin, token
+		action.Why = "another password is asked for; the other login gets it"
+		d.change(action)
+	case d.lacksLogin(rotation.Number) == "":
+		// Another wish that came meanwhile is fulfilled by this: nobody has seen the new password yet.
+		action.Verb, action.Token, action.Number = database.MoveLogin, cmp.Or(token, rotation.Token), rotation.Number
+		action.Why = "every instance knows the next login; the one of before stays valid until the next rotation"
+		d.change(action)
+	}
+}
+
+// tellLogin says what a rotation waits for, after what applications wait for.
+func tellLogin(d *draft) {
+	if d.invalid || d.stopped || d.Spec.Hibernated || !d.Credentials.UnderWay() {
+		return
+	}
+	if lacking := d.lacksLogin(d.Credentials.Number); lacking != "" {
+		d.hold(database.Progressing, time.Second, "RotatingPassword", "applications get another password: "+lacking)
+	}
+}
+
+// lacksLogin says who does not know the next login yet, empty if it can be published. It is published for the write
+// address and for the read address alike.
+func (d *draft) lacksLogin(number int64) string {
+	holder, _ := d.Instance(d.Lease.Holder)
+	if !d.serves(holder) {
+		return "there is no primary that serves and could confirm the next login"
+	}
+	for _, instance := range d.Instances {
+		if (takesSessions(instance) || instance.Name == holder.Name) && instance.Report.Rotation != number {
+			return instance.Name + " does not confirm the next login yet"
+		}
+	}
+	return ""
+}
+
+// secretsTold names what a pod is to have mounted.
+func (d *draft) secretsTold() string {
+	if d.Credentials.UnderWay() {
+		return fmt.Sprintf("%s-%d", d.Certificates.Leaf.ResourceVersion, d.Credentials.Number)
+	}
+	return d.Certificates.Leaf.ResourceVersion
+}
+
+// hasOldSecrets says that an agent has other certificates or credentials than are stored, and its kubelet was not told.
+func (d *draft) hasOldSecrets(instance database.Instance) bool {
+	report, identity := instance.Report, d.Certificates.Identity
+	old := report.Certificate != "" && report.Certificate != identity ||
+		d.Credentials.UnderWay() && report.Rotation != d.Credentials.Number
+	return old && identity != "" && instance.Pod.Secrets != d.secretsTold() &&
+		!d.writes(database.KindSecret, database.LeafName(d.Name))
+}

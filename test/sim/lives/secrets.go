@@ -1,0 +1,296 @@
+package lives
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/sim"
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+// readSecrets gives an agent the certificates and credentials that there are when its pod starts, and again when the
+// pod is told. The primary sets the password of the next login at once, and replicas have it as soon as it has.
+func readSecrets(v *view) (bool, error) {
+	for i := range v.pods.Items {
+		pod := &v.pods.Items[i]
+		told := pod.Annotations[database.AnnotationSecrets]
+		if pod.Labels[database.LabelDatabase] != Cities.Name || !ready(pod) || pod.DeletionTimestamp != nil ||
+			pod.Annotations[mounted] != "" && pod.Annotations[toldOf] == told {
+			continue
+		}
+		var leaf, binding corev1.Secret
+		if found, err := get(v, v, database.LeafName(Cities.Name), &leaf); err != nil || !found {
+			return false, err
+		}
+		if found, err := get(v, v, database.BindingName(Cities.Name), &binding); err != nil || !found {
+			return false, err
+		}
+		number := string(binding.Data[wire.KeyRotation])
+		if next, found := render.NextLogin(&binding); found {
+			number = strconv.FormatInt(next.Number, 10)
+		}
+		pod.Annotations[mounted], pod.Annotations[rotated], pod.Annotations[toldOf] = leaf.ResourceVersion, number, told
+		return true, v.Update(v, pod)
+	}
+	return false, nil
+}
+
+// certificateOf is what the server of a pod presents, in the words of a report.
+func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) (string, error) {
+	var leaf corev1.Secret
+	if found, err := get(ctx, cluster, database.LeafName(Cities.Name), &leaf); err != nil || !found {
+		return "", err
+	}
+	if pod.Annotations[mounted] != leaf.ResourceVersion {
+		return "one of before", nil
+	}
+	return wire.CertificateIdentity(
+		leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority]), nil
+}
+
+// nextOf is the number of the credentials that are made ready, 0 if none are.
+func nextOf(ctx context.Context, cluster client.Reader) (int64, error) {
+	var binding corev1.Secret
+	if _, err := get(ctx, cluster, database.BindingName(Cities.Name), &binding); err != nil {
+		return 0, err
+	}
+	next, _ := render.NextLogin(&binding)
+	return next.Number, nil
+}
+
+// keepsSecrets lets a password change to the one that was made ready, and one be made ready for a token that is new.
+// The authority may be replaced by one that the old one is still trusted beside: what is checked is that something that
+// was trusted stays.
+func keepsSecrets(state search.State, event sim.Event) error {
+	if event.Type != watch.Modified {
+		return nil
+	}
+	var was, is corev1.Secret
+	ctx := context.Background()
+	if err := state.At(event.Version-1).Get(ctx, event.Key, &was); err != nil {
+		return err
+	}
+	if err := state.Get(ctx, event.Key, &is); err != nil {
+		return err
+	}
+	before, after := string(was.Data[wire.KeyPassword]), string(is.Data[wire.KeyPassword])
+	ready, next := string(was.Data[wire.KeyNextPassword]), string(is.Data[wire.KeyNextPassword])
+	switch {
+	case before != after && after != ready:
+		return errors.New("the password has changed to one that was not made ready")
+	case next != "" && next != ready && ready != "":
+		return errors.New("another password was made ready, and the one before was never used")
+	case next != "" && next != ready && render.RotationOf(&was).Token == render.RotationOf(&is).Token:
+		return errors.New("a password was made ready, and nobody has asked for it")
+	}
+	if event.Key.Name == database.BindingName(Cities.Name) {
+		for _, key := range []string{"type", "provider", "host", "port", "dbname", "database"} {
+			if string(was.Data[key]) != string(is.Data[key]) {
+				return fmt.Errorf("%s was never to be changed", key)
+			}
+		}
+		if before == after && string(was.Data[wire.KeyURI]) != string(is.Data[wire.KeyURI]) {
+			return errors.New("the address has changed without the password")
+		}
+	}
+	for _, key := range []string{wire.KeyAuthority, database.AuthoritiesKey} {
+		if before := string(was.Data[key]); before != "" && !shares(before, string(is.Data[key])) {
+			return fmt.Errorf("none of the authorities in %s is trusted any more", key)
+		}
+	}
+	return nil
+}
+
+// shares says that two lists of certificates have one in common.
+func shares(before, after string) bool {
+	const end = "-----END CERTIFICATE-----"
+	for one := range strings.SplitSeq(before, end) {
+		if _, body, found := strings.Cut(one, "BEGIN CERTIFICATE"); found && strings.Contains(after, body) {
+			return true
+		}
+	}
+	return false
+}
+
+// publishesKnownLogins looks at the agents themselves, and not at what the operator believes about them.
+func publishesKnownLogins(state search.State, event sim.Event) error {
+	if event.Type != watch.Modified || event.Key.Name != database.BindingName(Cities.Name) {
+		return nil
+	}
+	var was, is corev1.Secret
+	ctx := context.Background()
+	if err := state.At(event.Version-1).Get(ctx, event.Key, &was); err != nil {
+		return err
+	}
+	if err := state.Get(ctx, event.Key, &is); err != nil {
+		return err
+	}
+	if string(was.Data[wire.KeyUsername]) == string(is.Data[wire.KeyUsername]) {
+		return nil
+	}
+	scene, err := sceneOf(state)
+	if err != nil {
+		return err
+	}
+	known := false
+	for i := range scene.view.pods.Items {
+		pod := &scene.view.pods.Items[i]
+		// One that has become ready since the decision has started with what was stored then, or later.
+		knows := pod.Annotations[rotated] == string(is.Data[wire.KeyRotation])
+		if pod.Annotations[mounted] != "" && ready(pod) && pod.DeletionTimestamp == nil && !knows {
+			return fmt.Errorf("%s does not know the login %s", pod.Name, is.Data[wire.KeyUsername])
+		}
+		known = known || knows
+	}
+	if !known {
+		return errors.New("no instance knows it")
+	}
+	return nil
+}
+
+// presentsWhatIsTrusted verifies the certificate of the servers by what applications were told.
+func presentsWhatIsTrusted(state search.State, event sim.Event) error {
+	if event.Key.Name != database.BindingName(Cities.Name) && event.Key.Name != database.LeafName(Cities.Name) {
+		return nil
+	}
+	var leaf, binding corev1.Secret
+	ctx := context.Background()
+	for name, into := range map[string]*corev1.Secret{
+		database.LeafName(Cities.Name): &leaf, database.BindingName(Cities.Name): &binding,
+	} {
+		if found, err := get(ctx, state, name, into); err != nil || !found {
+			return err
+		}
+	}
+	block, _ := pem.Decode(leaf.Data[wire.KeyCertificate])
+	if block == nil {
+		return errors.New("the certificate cannot be read")
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(binding.Data[wire.KeyAuthority])
+	_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: certificate.NotBefore.Add(time.Hour)})
+	return err
+}
+
+func rotatePassword(token string) search.Step {
+	return search.Step{Name: "another password: " + token, Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Rotate = &v1alpha1.Rotate{Password: token}
+	})}
+}
+
+func rotateCertificates(token string) search.Step {
+	return search.Step{Name: "other certificates: " + token, Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Rotate = &v1alpha1.Rotate{Certificates: token}
+	})}
+}
+
+// rotations need no restart.
+func rotations() []Life {
+	hours := search.Step{Name: "two hours pass", Wait: 2 * time.Hour}
+	return []Life{
+		{Name: "another password", From: three, Script: []search.Step{rotatePassword("a")},
+			End: all(served(upTo(3)...), logsInAs(wire.OtherLogin, "a"))},
+		{Name: "another password and back again", From: one, End: all(served(upTo(1)...), logsInAs("app", "b")),
+			Script: []search.Step{rotatePassword("a"), {Name: "a minute passes", Wait: time.Minute}, rotatePassword("b")}},
+		{Name: "another password, and the primary goes", From: three, Moves: 1,
+			End:    all(served(upTo(3)...), logsInAs(wire.OtherLogin, "a")),
+			Script: []search.Step{rotatePassword("a"), switchTo("cities-2")}},
+		{Name: "other certificates", From: three, End: all(served(upTo(3)...), hasOtherAuthority("a")),
+			Script: []search.Step{rotateCertificates("a"), hours, hours}},
+	}
+}
+
+// logsInAs says which login applications are told of, by which token, and that it works everywhere.
+func logsInAs(login, token string) func(search.State) error {
+	return func(state search.State) error {
+		var binding corev1.Secret
+		if _, err := get(context.Background(), state, database.BindingName(Cities.Name), &binding); err != nil {
+			return err
+		}
+		rotation := render.RotationOf(&binding)
+		if name := string(binding.Data[wire.KeyUsername]); name != login || rotation.Token != token || rotation.UnderWay() {
+			return fmt.Errorf("applications log in as %s, and the rotation is %+v", name, rotation)
+		}
+		return everyPod(state, rotated, string(binding.Data[wire.KeyRotation]))
+	}
+}
+
+// hasOtherAuthority says that all that is trusted was made by the rotation with this token, and is presented.
+func hasOtherAuthority(token string) func(search.State) error {
+	return func(state search.State) error {
+		ctx := context.Background()
+		var authority, leaf corev1.Secret
+		if _, err := get(ctx, state, database.AuthorityName(Cities.Name), &authority); err != nil {
+			return err
+		}
+		if _, err := get(ctx, state, database.LeafName(Cities.Name), &leaf); err != nil {
+			return err
+		}
+		material, err := render.Material(&authority, &leaf)
+		if err != nil {
+			return err
+		}
+		rotation := render.RotationOf(&authority)
+		if rotation.Token != token || rotation.UnderWay() || len(material.Authorities) != 1 ||
+			material.Older(rotation.Began) {
+			return fmt.Errorf("there are %d authorities, and the rotation is %+v", len(material.Authorities), rotation)
+		}
+		return everyPod(state, mounted, leaf.ResourceVersion)
+	}
+}
+
+// everyPod says that every pod of the database has an annotation.
+func everyPod(state client.Reader, name, value string) error {
+	scene, err := sceneOf(state)
+	if err != nil {
+		return err
+	}
+	for _, pod := range scene.view.pods.Items {
+		if pod.Annotations[name] != value {
+			return fmt.Errorf("%s has %s, want %s", pod.Name, strconv.Quote(pod.Annotations[name]), value)
+		}
+	}
+	return nil
+}
+
+// forgetsNextLogin never sees that a login is made ready.
+func forgetsNextLogin(p *parts) {
+	sees(func(secret *corev1.Secret) {
+		delete(secret.Data, wire.KeyNextPassword)
+		if render.RotationOf(secret).UnderWay() {
+			delete(secret.Annotations, database.AnnotationRotation)
+		}
+	})(p)
+}
+
+// forgetsApplications takes it for granted that applications know what servers trust.
+func forgetsApplications(p *parts) {
+	cluster := p.agents.cluster
+	sees(func(secret *corev1.Secret) {
+		var leaf corev1.Secret
+		if secret.Name != database.BindingName(Cities.Name) {
+			return
+		}
+		if found, err := get(context.Background(), cluster, database.LeafName(Cities.Name), &leaf); found && err == nil {
+			secret.Data[wire.KeyAuthority] = leaf.Data[wire.KeyAuthority]
+		}
+	})(p)
+}
