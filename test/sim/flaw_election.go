@@ -69,7 +69,8 @@ func liftByAWatch(l *sloppyLoop, s *tenure.Snapshot) {
 // liftByAnyWord takes a message of the holder for news whatever version it tells of.
 func liftByAnyWord(l *sloppyLoop, s *tenure.Snapshot) {
 	for _, request := range s.Inbox {
-		if request.Kind == wire.PeerTell && request.Record != nil && request.Term >= s.Stored.MaxTerm {
+		// Whoever conducts a ballot stays behind its own fence: otherwise it would get what it is to lack.
+		if request.Kind == wire.PeerTell && request.Record != nil && request.Term >= s.Stored.MaxTerm && s.Ballot == nil {
 			s.Stored.Fence, l.state.Stored.Fence = nil, nil
 		}
 	}

@@ -228,17 +228,27 @@ func shrinkAndLose(c Case, random *rand.Rand) Case {
 	return c
 }
 
-// restartInThePast ends whoever has answered an election, and lets its watch begin in the past before its first read
-// has an answer. The write that takes the lease is long on its way, and the deposed primary has a slow clock.
-func restartInThePast(c Case, random *rand.Rand) Case {
+// takeLate has a primary with a slow clock deposed by writes that are long on their way.
+func takeLate(c Case, random *rand.Rand) Case {
 	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, true, true, true
 	c.Lease, c.Last, c.Unsettled, c.Budget = 4*time.Second, 60*time.Second, true, 5*time.Second
 	c.Faults = deposing(c.Nodes, random)
 	for node := range c.Nodes {
 		for ordinal := range 4 {
-			c.Faults = append(c.Faults,
-				Fault{Kind: FaultCrash, Point: PointAnswer, Node: node, Ordinal: ordinal},
-				Fault{Kind: FaultLate, Point: PointTake, Node: node, Ordinal: ordinal, For: 7 * time.Second})
+			late := 2*time.Second + time.Duration(random.Int64N(int64(5*time.Second)))
+			c.Faults = append(c.Faults, Fault{Kind: FaultLate, Point: PointTake, Node: node, Ordinal: ordinal, For: late})
+		}
+	}
+	return c
+}
+
+// restartInThePast ends whoever has answered an election, and lets its watch begin in the past before its first read
+// has an answer.
+func restartInThePast(c Case, random *rand.Rand) Case {
+	c = takeLate(c, random)
+	for node := range c.Nodes {
+		for ordinal := range 4 {
+			c.Faults = append(c.Faults, Fault{Kind: FaultCrash, Point: PointAnswer, Node: node, Ordinal: ordinal})
 		}
 		for ordinal := range 40 {
 			if random.IntN(2) == 0 {

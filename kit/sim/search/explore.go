@@ -20,8 +20,8 @@ type Options struct {
 	Seed  uint64
 	// Phases are the names of those that are gone through, all if there are none.
 	Phases []string
-	// Every lets only each so manyth single decision be tried: 0 and 1 for all of them. Shard says which: with Every 8, the
-	// shards 0 to 7 together are all.
+	// Every lets only each so manyth single decision be tried: 0 and 1 for all of them. Shard says which: with Every 8,
+	// the shards 0 to 7 together are all.
 	Every, Shard int
 	// NoShrink leaves a failing schedule as it was found, which is faster.
 	NoShrink bool
