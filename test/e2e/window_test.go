@@ -18,8 +18,8 @@ import (
 	"meridian.dev/meridian/test/e2e/checks"
 )
 
-// TestWindow gives the operator another version whose pods have another template. Outside the maintenance window nothing
-// restarts; when it opens, the instances do, by themselves, under traffic.
+// TestWindow gives the operator another version whose pods have another template. Outside the maintenance window
+// nothing restarts; when it opens, the instances do, by themselves, under traffic.
 func TestWindow(t *testing.T) {
 	if *rollingChanges != "all" {
 		t.Skip("it takes minutes; -changes=all does it")
@@ -102,16 +102,21 @@ func (f *failover) anotherVersion() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	next := strings.Replace(string(text), "tag: dev", "tag: next", 1)
-	if next == string(text) {
-		f.t.Fatal("the recipe has no tag: dev")
+	module, err := filepath.Rel(filepath.Dir(recipes), f.c.root)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	next := strings.NewReplacer("tag: dev", "tag: next", "module: .", "module: "+module).Replace(string(text))
+	if !strings.Contains(next, "tag: next") || !strings.Contains(next, module) {
+		f.t.Fatalf("the recipe is not as it was: %s", text)
 	}
 	if err := os.WriteFile(recipe, []byte(next), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
 	f.c.sandbox("image", "build", "meridian", "--images", recipes, "--load")
 	f.c.kubectl("-n", operatorNamespace, "patch", "deployment", "meridian-operator", "--type=json", "-p",
-		`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--agent-image=localhost/meridian/meridian:next"}]`)
+		`[{"op":"add","path":"/spec/template/spec/containers/0/args/-",
+		"value":"--agent-image=localhost/meridian/meridian:next"}]`)
 	f.c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=180s")
 }
 
