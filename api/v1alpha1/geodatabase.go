@@ -226,8 +226,8 @@ type Rotate struct {
 type Maintenance struct {
 	// Days and times of the week, such as `Sun 02:00-04:00`, `Mon-Fri 22:00-02:00`, `Sat,Sun 01:30-06:00` or
 	// `daily 03:00-04:00`. A window that ends before it begins ends on the next day.
-	// In it, what a new version of Meridian changes in the pods is carried out, as in any rolling change: one instance at a
-	// time, the primary last. What is not done when it ends waits for the next one. What you change in the spec does not
+	// In it, what a new version of Meridian changes in the pods is carried out, as in any rolling change: one instance at
+	// a time, the primary last. What is not done when it ends waits for the next one. What you change in the spec does not
 	// wait for a window. Changing it takes effect at once.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(daily|[A-Z][a-z]{2}(-[A-Z][a-z]{2})?(,[A-Z][a-z]{2}(-[A-Z][a-z]{2})?)*) [0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$')",message="spec.maintenance.window: must be days and times, such as Sun 02:00-04:00, Mon-Fri 22:00-02:00 or daily 03:00-04:00"

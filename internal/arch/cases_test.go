@@ -264,5 +264,5 @@ func manyFiles(count int, folder string) files {
 // missingPure is what an empty tree with a go.mod gets: one line for each kit package of the table.
 func missingPure() []string {
 	const missing = ": listed as pure, but there is no such package"
-	return []string{"kit/condition" + missing, "kit/names" + missing, "kit/quorum" + missing}
+	return []string{"kit/condition" + missing, "kit/names" + missing, "kit/quorum" + missing, "kit/window" + missing}
 }

@@ -61,8 +61,8 @@ type Surroundings interface {
 	// has. They end in RouteSeen.
 	ReadRoute()
 	WriteRoute(address string, term int64)
-	// WriteLabels begins to label the own pod, and to annotate it with a wire.CutOff, or none, and with how full its volume
-	// is, 0 for nothing worth telling. It ends in Labelled.
+	// WriteLabels begins to label the own pod, and to annotate it with a wire.CutOff, or none, and with how full its
+	// volume is, 0 for nothing worth telling. It ends in Labelled.
 	WriteLabels(role string, read bool, cut string, use int)
 	// ReadCuts begins to read the same annotation of the pods of other instances. It ends in CutsSeen.
 	ReadCuts(instances []string)

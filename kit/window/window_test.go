@@ -123,7 +123,8 @@ func TestParseRefuses(t *testing.T) {
 		"": "want days and times", "Sun": "want days and times", "Sun 02:00": "a first and a last time",
 		"Son 02:00-04:00": "no day", "Sun- 02:00-04:00": "no day", "Sun 2:00-04:00": "write it as",
 		"Sun 02:00-24:01": "no time of a day", "Sun 02:60-03:00": "no time of a day",
-		"Sun 02:00-02:00": "ends when it begins", "Sun 02:00-04:00 UTC": "want days and times", "Sun +2:00-04:00": "no time of a day",
+		"Sun 02:00-02:00": "ends when it begins", "Sun 02:00-04:00 UTC": "want days and times",
+		"Sun +2:00-04:00": "no time of a day",
 	} {
 		if _, err := window.Parse(text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -18,8 +18,8 @@ import (
 	"meridian.dev/meridian/test/e2e/checks"
 )
 
-// TestWindow gives the operator another version whose pods have another template. Outside the maintenance window nothing
-// restarts; when it opens, the instances do, by themselves, under traffic.
+// TestWindow gives the operator another version whose pods have another template. Outside the maintenance window
+// nothing restarts; when it opens, the instances do, by themselves, under traffic.
 func TestWindow(t *testing.T) {
 	if *rollingChanges != "all" {
 		t.Skip("it takes minutes; -changes=all does it")
@@ -30,7 +30,7 @@ func TestWindow(t *testing.T) {
 	f := newFailover(t)
 	f.patch(`{"spec":{"maintenance":{"window":"` + windowAt(time.Now().Add(24*time.Hour)) + `","timeZone":"UTC"}}}`)
 	f.awaitWell()
-	pods, term := f.podUIDs(), f.term
+	pods := f.podUIDs()
 	defer f.c.kubectl("apply", "-k", "deploy") // The operator of before; a cleanup would come too late for a command.
 	f.anotherVersion()
 	f.c.until("what the new version brings is pending", 3*time.Minute, func(ctx context.Context) (bool, string) {
@@ -42,16 +42,17 @@ func TestWindow(t *testing.T) {
 		return strings.Count(pending, "maintenance window that opens at") == 3, pending
 	})
 	time.Sleep(20 * time.Second)
-	if moved := changed(pods, f.podUIDs()); moved > 0 || f.leaseTerm(t.Context()) != term {
+	if moved := changed(pods, f.podUIDs()); moved > 0 {
 		t.Errorf("%d pods were made anew outside the window", moved)
 	}
-	f.openWindow(pods, term)
+	f.openWindow(pods)
 }
 
 // openWindow moves the window to the next minutes, and waits until all is done.
-func (f *failover) openWindow(pods map[string]types.UID, term int64) {
+func (f *failover) openWindow(pods map[string]types.UID) {
 	f.t.Helper()
 	f.awaitWell()
+	term := f.term
 	f.steer()
 	f.startTraffic()
 	f.awaitSteady("writes are accepted before the window")
@@ -93,7 +94,12 @@ func (f *failover) openWindow(pods map[string]types.UID, term int64) {
 // anotherVersion builds the image of the operator under another tag, and has the operator start instances with it.
 func (f *failover) anotherVersion() {
 	f.t.Helper()
-	recipes := f.t.TempDir()
+	// What a recipe compiles is in the folder above it.
+	recipes, err := os.MkdirTemp(f.c.root, "images-next-")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = os.RemoveAll(recipes) })
 	if err := os.CopyFS(recipes, os.DirFS(filepath.Join(f.c.root, "images"))); err != nil {
 		f.t.Fatal(err)
 	}
@@ -111,7 +117,8 @@ func (f *failover) anotherVersion() {
 	}
 	f.c.sandbox("image", "build", "meridian", "--images", recipes, "--load")
 	f.c.kubectl("-n", operatorNamespace, "patch", "deployment", "meridian-operator", "--type=json", "-p",
-		`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--agent-image=localhost/meridian/meridian:next"}]`)
+		`[{"op":"add","path":"/spec/template/spec/containers/0/args/-",
+		"value":"--agent-image=localhost/meridian/meridian:next"}]`)
 	f.c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=180s")
 }
 

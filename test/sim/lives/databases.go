@@ -103,6 +103,9 @@ func rolls() []Life {
 			End: all(served(upTo(1)...), runs("postgis:17-1"))},
 		{Name: "another version of the operator", From: three, End: served(upTo(3)...),
 			Script: []search.Step{upgrade(databaseOperator)}},
+		{Name: "another version, and the window is open", From: three, Restarts: 1, Moves: 1,
+			Script: []search.Step{maintain("daily 00:00-23:59"), upgrade(databaseOperator)},
+			End:    all(served(upTo(3)...), installs("meridian:2"))},
 	}
 }
 

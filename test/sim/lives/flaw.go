@@ -58,6 +58,10 @@ func beliefs() []Flaw {
 			Parts: func(p *parts) { p.live = &sloppy{Client: p.live, failed: takenForAbsence} }},
 		{Name: "a roll does not wait for the last one", Lives: []string{"another image"}, Parts: seesAllWell},
 		{Name: "a roll takes the primary as it comes", Lives: []string{"another image"}, Parts: seesNoPrimary},
+		{Name: "a maintenance window that is always open", Lives: []string{"another version of the operator"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) {
+				object.Spec.Maintenance = &v1alpha1.Maintenance{Window: "daily 00:00-24:00", TimeZone: "UTC"}
+			})},
 		{Name: "two steps for one filling", Lives: []string{"a volume fills"},
 			Phases: []string{search.Answers, search.OtherOrders}, Parts: func(p *parts) { p.agents.percents = true }},
 		{Name: "a login is published before it is known", Lives: []string{"another password"},

@@ -85,6 +85,29 @@ func runs(image string) func(search.State) error {
 	}
 }
 
+// maintain names the times at which what waits for a restart may be carried out.
+func maintain(window string) search.Step {
+	return search.Step{Name: "maintenance " + window, Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
+		object.Spec.Maintenance = &v1alpha1.Maintenance{Window: window, TimeZone: "UTC"}
+	})}
+}
+
+// installs says which image the agents of all instances come from.
+func installs(image string) func(search.State) error {
+	return func(state search.State) error {
+		scene, err := sceneOf(state)
+		if err != nil {
+			return err
+		}
+		for _, pod := range scene.view.pods.Items {
+			if pod.Spec.InitContainers[0].Image != image {
+				return fmt.Errorf("%s has its agent from %s, want %s", pod.Name, pod.Spec.InitContainers[0].Image, image)
+			}
+		}
+		return nil
+	}
+}
+
 func scale(to int32) search.Step {
 	return search.Step{Name: fmt.Sprintf("%d instances", to), Do: changeDatabase(func(object *v1alpha1.GeoDatabase) {
 		object.Spec.Instances = to
