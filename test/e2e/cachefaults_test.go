@@ -44,8 +44,8 @@ var cacheFaults = []cacheFault{
 		killCache(c, primary, func(found processes.Instance) int { return found.Postmaster })
 		return nil
 	}},
-	// The container ends with its agent, and the next one gives the lease back. If the kubelet makes it wait, because it is
-	// not the first time, the lease ends before.
+	// The container ends with its agent, and the next one gives the lease back. If the kubelet makes it wait, because it
+	// is not the first time, the lease ends before.
 	{"kill -9 agent", true, 13 * time.Second, func(c *cluster, primary string) func() {
 		killCache(c, primary, func(found processes.Instance) int { return found.Agent })
 		return nil

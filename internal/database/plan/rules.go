@@ -23,7 +23,7 @@ var rules = []func(*draft){
 	makeLease,           // DB13: the lease is made once, for a database that never had one
 	keepCertificates,    // DB12: the authority and its leaves, made once and replaced in time, also while paused
 	createBinding,       // DB4: credentials are made once and never rewritten
-	bindCaches,          // DB27: applications get the addresses of the caches; nothing else depends on those
+	bindCaches,          // DB4: beside the credentials stand the addresses of caches; nothing else depends on those
 	writeSettings,       // what the agents read; they reload by themselves
 	changeRoster,        // DB14: who has a copy changes by one step at a time, never the primary, never too few
 	carryOutRequest,     // DB16: another primary is asked for once, and only of the holder
