@@ -129,6 +129,20 @@ func (l *counter) judge(number int64, asked time.Time) {
 	}
 }
 
+// awaitFlow waits until writes have been acknowledged for a while: before that a gap has no end.
+func (l *counter) awaitFlow(c *cluster) {
+	c.t.Helper()
+	steady := 0
+	c.until("writes are acknowledged again", time.Minute, func(context.Context) (bool, string) {
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		if steady++; time.Since(l.last) > 150*time.Millisecond {
+			steady = 0
+		}
+		return steady > 5, fmt.Sprintf("the last one %v ago", time.Since(l.last))
+	})
+}
+
 // reset begins to measure anew, and returns the longest time without an acknowledged write.
 func (l *counter) reset() time.Duration {
 	l.mutex.Lock()

@@ -95,6 +95,17 @@ func TestInvariantsBite(t *testing.T) {
 			world:  func(s *cache.Snapshot) { s.Lease = cache.Lease{} },
 			action: cache.Action{Verb: cache.CreateLease, Kind: cache.KindLease, Name: "tiles-primary"}, want: "GC10",
 		},
+		"another lease is named to an agent that has obeyed one": {
+			world: func(s *cache.Snapshot) { s.Lease.UID = "uid-other" }, action: settings, want: "GC10",
+		},
+		"a cache is deleted beside its database": {
+			world:  func(s *cache.Snapshot) { s.Spec.FollowDatabase = true },
+			action: cache.Action{Verb: cache.DeleteCache, Name: "tiles", UID: "gc-1", Text: "cities"}, want: "GC14",
+		},
+		"a cache is deleted that does not follow": {
+			world:  func(s *cache.Snapshot) { s.Database.Exists = false },
+			action: cache.Action{Verb: cache.DeleteCache, Name: "tiles", UID: "gc-1", Text: "cities"}, want: "GC14",
+		},
 		"the primary is taken away": {action: leave("tiles-1"), want: "GC11"},
 		"an instance that could be the primary is taken away": {
 			world: func(s *cache.Snapshot) { s.Lease.Members = []string{"tiles-1", "tiles-2"} }, action: leave("tiles-2"),

@@ -117,6 +117,20 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			want: "DB4",
 		},
+		"the credentials are changed together with the addresses of caches": {
+			world: func(s *database.Snapshot) { s.Caches.Unbound = []string{"+CACHE_URL", "~password"} },
+			action: database.Action{
+				Verb: database.BindCaches, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
+			},
+			want: "DB4",
+		},
+		"the addresses of caches are written into a Secret of somebody else": {
+			world: func(s *database.Snapshot) { s.Binding.Foreign = "somebody's" },
+			action: database.Action{
+				Verb: database.BindCaches, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
+			},
+			want: "DB3",
+		},
 		"a claim shrinks": {
 			action: database.Action{
 				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
