@@ -199,8 +199,9 @@ func (m *Memory) Settle(self wire.Member) {
 	m.settle(self, over)
 }
 
-// settle grants the right of the earliest write in doubt that the lease shows: its deadline is the earliest. A lease does
-// not show a renewal: somebody else may have given it its present version, and what never arrived gives no right (C1).
+// settle grants the right of the earliest write in doubt that the lease shows: its deadline is the earliest. A lease
+// does not show a renewal: somebody else may have given it its present version, and what never arrived gives no right
+// (C1).
 func (m *Memory) settle(self wire.Member, over []Write) {
 	for _, doubt := range over {
 		shown := m.Lease.Exists && m.Lease.Holder == doubt.Holder && m.Lease.Term == doubt.Record.Term

@@ -8,8 +8,8 @@
 //
 // # What it may not do
 //
-// It retries no call, caches nothing and knows no resource. Only [Server.Watch] begins again by itself, because a watch
-// has no outcome: it tells of what is there, whenever it begins. It has none of the machinery of a full client: bodies are
+// It retries no call, caches nothing and knows no resource. Only [Server.Watch] begins again by itself: a watch has no
+// outcome, and tells of what is there, whenever it begins. It has none of the machinery of a full client: bodies are
 // JSON that the caller makes and reads.
 //
 // Start reading at [Server.Do].

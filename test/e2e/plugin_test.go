@@ -75,8 +75,8 @@ func TestPlugin(t *testing.T) {
 	checkFewRights(c)
 }
 
-// checkScrape scrapes an instance and a cache, as Prometheus does. The instance was the primary a moment ago: its server
-// starts anew as a replica, and says so in its figures.
+// checkScrape scrapes an instance and a cache, as Prometheus does. The instance was the primary a moment ago: its
+// server starts anew as a replica, and says so in its figures.
 func checkScrape(c *cluster) {
 	c.t.Helper()
 	raw := "/api/v1/namespaces/" + pluginSpace + "/pods/%s:8701/proxy/metrics"

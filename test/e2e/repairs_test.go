@@ -73,7 +73,7 @@ func (f *failover) replica() string {
 
 // wipeVolume removes the data under a running server, and leaves the volume and what the agent keeps beside the data.
 func (f *failover) wipeVolume(lost string) func() {
-	f.c.kubectl("exec", "-n", failoverSpace, lost+"-0", "-c", "database", "--", "sh", "-c", "rm -rf /var/lib/meridian/pgdata")
+	f.c.kubectl("exec", "-n", failoverSpace, lost+"-0", "-c", "database", "--", "rm", "-rf", "/var/lib/meridian/pgdata")
 	return func() {}
 }
 

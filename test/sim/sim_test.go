@@ -72,8 +72,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestForgottenWrites is about an agent that ends with a write of the lease under way, which is done long after the next
-// life of that agent has read the lease without it, and leads by promises (E5).
+// TestForgottenWrites is about an agent that ends with a write of the lease under way, which is done long after the
+// next life of that agent has read the lease without it, and leads by promises (E5).
 func TestForgottenWrites(t *testing.T) {
 	runs := 0
 	for _, s := range sim.Scenarios() {

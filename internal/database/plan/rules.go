@@ -23,15 +23,10 @@ var rules = []func(*draft){
 	guard,               // DB1: a finalizer before there is anything to undo
 	makeLease,           // DB13: the lease is made once, for a database that never had one
 	keepCertificates,    // DB12: the authority and its leaves, made once and replaced in time, also while paused
-<<<<<<< HEAD
 	createBinding,       // DB4: credentials are made once
 	publishBundle,       // DB12: applications know what is trusted before anything else may be presented to them
 	rotateLogin,         // DB27: the next login is known everywhere before it is published, once for a token
-	bindCaches,          // DB32: applications get the addresses of the caches; nothing else depends on those
-=======
-	createBinding,       // DB4: credentials are made once and never rewritten
 	bindCaches,          // DB4: beside the credentials stand the addresses of caches; nothing else depends on those
->>>>>>> 9e8b070fa0eb052ceef9dbf24267f68cd93cc8a9
 	writeSettings,       // what the agents read; they reload by themselves
 	changeRoster,        // DB14: who has a copy changes by one step at a time, never the primary, never too few
 	carryOutRequest,     // DB16: another primary is asked for once, and only of the holder

@@ -62,13 +62,13 @@ func Environment(secret *corev1.Secret, caches []children.Cache) *corev1.Secret 
 	return made.Secret
 }
 
-// followLogin makes the addresses of the database follow credentials that have just been put in, where they are ours: one
-// write moves all of them.
+// followLogin makes the addresses of the database follow credentials that have just been put in, where they are ours:
+// one write moves all of them.
 func followLogin(secret *corev1.Secret) {
 	bound := boundKeys(secret)
-	for key, from := range map[string]string{envWrite: wire.KeyURI, envRead: wire.KeyReadURI} {
-		if _, ours := bound[key]; ours {
-			secret.Data[key] = secret.Data[from]
+	for _, each := range []struct{ key, from string }{{envWrite, wire.KeyURI}, {envRead, wire.KeyReadURI}} {
+		if _, ours := bound[each.key]; ours {
+			secret.Data[each.key] = secret.Data[each.from]
 		}
 	}
 }

@@ -85,7 +85,8 @@ func joining(s postgres.Snapshot, members []string) []string {
 
 func streamsAsMember(s postgres.Snapshot, instance string) bool {
 	for _, sender := range s.Server.Replication.Senders {
-		if sender.Member.Name == instance && sender.Stream && !sender.Joining && slices.Contains(s.Standing.Members, sender.Member) {
+		member := !sender.Joining && slices.Contains(s.Standing.Members, sender.Member)
+		if sender.Member.Name == instance && sender.Stream && member {
 			return true
 		}
 	}

@@ -50,9 +50,9 @@ type Follow struct {
 	Key string
 }
 
-// name is what the other counts by. PostgreSQL counts senders and not names, so a copy that connects a second time before
-// the first connection was seen to be dead would count twice. A place has one user at a time: only who has one goes by
-// the name of a member (B2).
+// name is what the other counts by. PostgreSQL counts senders and not names, so a copy that connects a second time
+// before the first connection was seen to be dead would count twice. A place has one user at a time: only who has one
+// goes by the name of a member (B2).
 func (f Follow) name() string {
 	if f.Slot == "" {
 		return f.Self.Name + joins + f.Self.Incarnation

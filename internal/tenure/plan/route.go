@@ -12,8 +12,8 @@ import (
 // Times of the write address.
 const (
 	// routeLasts is how long the holder believes without a look that the write address is as it has written it. A watch
-	// tells when somebody has changed it; this is for a watch that says nothing and should. routeSpread spreads the looks of
-	// many databases.
+	// tells when somebody has changed it; this is for a watch that says nothing and should. routeSpread spreads the looks
+	// of many databases.
 	routeLasts  = 10 * time.Minute
 	routeSpread = 2 * time.Minute
 )
