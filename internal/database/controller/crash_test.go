@@ -124,17 +124,25 @@ type town struct {
 // started is what a server was started with.
 type started struct{ token, connections string }
 
-// databaseKind compiles the schema, which takes longer than most of a story.
-var databaseKind = sync.OnceValues(func() (sim.Kind, error) {
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"))
-	if err != nil {
-		return sim.Kind{}, err
+// customKinds compiles the schemas, which takes longer than most of a story.
+var customKinds = sync.OnceValues(func() ([]sim.Kind, error) {
+	var kinds []sim.Kind
+	for _, name := range []string{"geodatabases", "geocaches"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_"+name+".yaml"))
+		if err != nil {
+			return nil, err
+		}
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(content, &definition); err != nil {
+			return nil, err
+		}
+		kind, err := sim.FromDefinition(&definition, "v1alpha1")
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
 	}
-	var definition apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(content, &definition); err != nil {
-		return sim.Kind{}, err
-	}
-	return sim.FromDefinition(&definition, "v1alpha1")
+	return kinds, nil
 })
 
 // rendered is shared by all towns, which want the same again and again.
@@ -148,7 +156,7 @@ func newTown(t *testing.T, number int, fault sim.Verdict) *town {
 			t.Fatal(err)
 		}
 	}
-	kind, err := databaseKind()
+	custom, err := customKinds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +164,7 @@ func newTown(t *testing.T, number int, fault sim.Verdict) *town {
 		t: t, clock: &sim.Clock{}, number: number, fault: fault, agent: "meridian:1", births: map[string]int{},
 		servers: map[string]started{}, starts: map[string]int{},
 	}
-	w.server, err = sim.New(sim.Options{Scheme: kinds, Kinds: append(sim.BuiltIn(), kind), Now: w.clock.Now})
+	w.server, err = sim.New(sim.Options{Scheme: kinds, Kinds: append(sim.BuiltIn(), custom...), Now: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

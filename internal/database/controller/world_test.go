@@ -108,21 +108,23 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// prepare installs the definition, the rights and a class that can expand.
+// prepare installs the definitions, the rights and a class that can expand.
 func (w *world) prepare() {
 	w.t.Helper()
 	for _, name := range []string{space, home} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"))
-	if err != nil {
-		w.t.Fatal(err)
+	for _, name := range []string{"geodatabases", "geocaches"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_"+name+".yaml"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		definition := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(content, &definition.Object); err != nil {
+			w.t.Fatal(err)
+		}
+		w.create(definition)
 	}
-	definition := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(content, &definition.Object); err != nil {
-		w.t.Fatal(err)
-	}
-	w.create(definition)
 	objects, err := controller.Rights().Objects(installation)
 	if err != nil {
 		w.t.Fatal(err)
@@ -137,8 +139,9 @@ func (w *world) prepare() {
 		},
 		Provisioner: "example.com/disk", AllowVolumeExpansion: &yes,
 	})
-	w.until("the definition is served", func() bool {
-		return w.client.List(w.t.Context(), &v1alpha1.GeoDatabaseList{}) == nil
+	w.until("the definitions are served", func() bool {
+		return w.client.List(w.t.Context(), &v1alpha1.GeoDatabaseList{}) == nil &&
+			w.client.List(w.t.Context(), &v1alpha1.GeoCacheList{}) == nil
 	})
 }
 
