@@ -63,7 +63,7 @@ func Start(t *testing.T, ago, after time.Duration) (int, time.Duration) {
 	}}
 	probed.serve(listener, probed.probes())
 	t.Cleanup(probed.close)
-	answer, err := http.Get("http://" + listener.Addr().String() + wire.PathStart) //nolint:noctx // The test has a limit.
+	answer, err := http.Get("http://" + listener.Addr().String() + wire.PathStart)
 	if err != nil {
 		t.Fatal(err)
 	}

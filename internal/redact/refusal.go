@@ -40,10 +40,10 @@ func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &quiet{err}
+	return &quietError{err}
 }
 
-type quiet struct{ error }
+type quietError struct{ error }
 
-func (q *quiet) Error() string { return Refusal(q.error) }
-func (q *quiet) Unwrap() error { return q.error }
+func (q *quietError) Error() string { return Refusal(q.error) }
+func (q *quietError) Unwrap() error { return q.error }

@@ -9,8 +9,8 @@ import (
 // word is what stands in the place of what was taken out.
 const word = "REDACTED"
 
-// secretWords end the names of what nobody else shall see.
-const secretWords = `(?:password|passwd|passphrase|pgpass|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|` +
+// telling are the words that end the names of what nobody else shall see.
+const telling = `(?:password|passwd|passphrase|pgpass|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|` +
 	`secret[-_]?key|private[-_]?key|encryption[-_]?key|requirepass|masterauth|primaryauth|authorization|cookie)s?`
 
 // The forms in which a value can follow its name. Inside of a line of JSON that is itself quoted, quotes are escaped.
@@ -40,7 +40,7 @@ var rules = []rule{
 	{regexp.MustCompile(`(?i)(\bsetuser\s)[^\n]*`), "${1}" + word},
 	{regexp.MustCompile(`(\bAUTH[ \t]+)[^\s"]+(?:[ \t]+[^\s"]+)?`), "${1}" + word},
 	{regexp.MustCompile(`(?i)(\b(?:requirepass|masterauth|primaryauth)[ \t]+)[^\s:=]\S*`), "${1}" + word},
-	{regexp.MustCompile(`(?i)(--?[a-z0-9-]*` + secretWords + `[ \t]+)(?:` + quotedValue + `|[^\s:=]\S*)`), "${1}" + word},
+	{regexp.MustCompile(`(?i)(--?[a-z0-9-]*` + telling + `[ \t]+)(?:` + quotedValue + `|[^\s:=]\S*)`), "${1}" + word},
 	{regexp.MustCompile(`(?i)(\bbearer[ \t]+)[A-Za-z0-9._~+/=-]{8,}`), "${1}" + word},
 	{regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.?[A-Za-z0-9_-]*`), word},
 	{regexp.MustCompile(`()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), word},
@@ -52,7 +52,7 @@ var rules = []rule{
 }
 
 // named is a name that ends like that of a secret, and its value.
-var named = regexp.MustCompile(`(?i)([a-z0-9_.-]*` + secretWords + `(?:\\*["'])?[ \t]*)` +
+var named = regexp.MustCompile(`(?i)([a-z0-9_.-]*` + telling + `(?:\\*["'])?[ \t]*)` +
 	`(=[ \t]*(?:` + quotedValue + `|\S+)|:[ \t]*(?:` + blockValue + `|` + quotedValue + `|[^\s"'][^\n]*))`)
 
 // harmless are values that tell nothing, whatever they are called.

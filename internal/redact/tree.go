@@ -43,7 +43,7 @@ func document(content []byte) (any, error) {
 }
 
 // secretName tells the names of fields below which nothing stays.
-var secretName = regexp.MustCompile(`(?i)` + secretWords + `$`)
+var secretName = regexp.MustCompile(`(?i)` + telling + `$`)
 
 // dropped is noise, or repeats the object as it was applied, secrets included.
 var dropped = []string{"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
