@@ -30,10 +30,10 @@ func TestRotation(t *testing.T) {
 	pods, starts, term := f.podUIDs(), f.serverStarts(), f.leaseTerm(t.Context())
 	mounted := f.mount(first)
 	follow := traffic.Start(t.Context(), traffic.Config{
-		Connect: f.connect, Prepare: mounted.prepare(true), Fresh: 2, Long: 2, Registers: 1, Patience: 2 * time.Second,
+		Connect: f.connect, Prepare: mounted.prepare(true), Fresh: 2, Long: 2, Registers: 1, Patience: 10 * time.Second,
 	})
 	stay := traffic.Start(t.Context(), traffic.Config{
-		Connect: f.connect, Prepare: mounted.prepare(false), Fresh: 2, Long: 2, Registers: 1, Patience: 2 * time.Second,
+		Connect: f.connect, Prepare: mounted.prepare(false), Fresh: 2, Long: 2, Registers: 1, Patience: 10 * time.Second,
 		Apart: 1 << 48,
 	})
 	begun := time.Now()

@@ -21,6 +21,14 @@ func wished(s *database.Snapshot, instances int) {
 	s.Spec.Image = "mine:2"
 }
 
+// rotated is a write of the credentials.
+func rotated(verb database.Verb, token string, number int64) database.Action {
+	return database.Action{
+		Verb: verb, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7", Token: token,
+		Number: number,
+	}
+}
+
 // TestInvariantsBite shows for each invariant a plan that it refuses.
 func TestInvariantsBite(t *testing.T) {
 	create := database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw"}
@@ -108,6 +116,35 @@ func TestInvariantsBite(t *testing.T) {
 			world: func(s *database.Snapshot) { s.Certificates.Authorities = 0 },
 			action: database.Action{
 				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+			},
+			want: "DB12",
+		},
+		"a password is made for a token that was served": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Rotate = &v1alpha1.Rotate{Password: "a"}
+				s.Credentials = database.Rotation{Token: "a", Began: s.Now, Done: s.Now}
+			},
+			action: rotated(database.BeginLogin, "a", 0), want: "DB27",
+		},
+		"a second password is made while one is made ready": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Rotate = &v1alpha1.Rotate{Password: "b"}
+				s.Credentials = database.Rotation{Token: "a", Number: 17, Began: s.Now}
+			},
+			action: rotated(database.BeginLogin, "b", 0), want: "DB27",
+		},
+		"a login is published that the primary does not confirm": {
+			world:  func(s *database.Snapshot) { s.Credentials = database.Rotation{Token: "a", Number: 17, Began: s.Now} },
+			action: rotated(database.MoveLogin, "a", 17), want: "DB27",
+		},
+		"a new authority signs before an instance knows it": {
+			world: func(s *database.Snapshot) {
+				s.Certificates.Identity, s.Instances[0].Report.Certificate = "c2", "c1"
+				s.Certificates.Rotation = database.Rotation{Token: "a", Began: s.Now}
+			},
+			action: database.Action{
+				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls", UID: "uid-tls",
+				ResourceVersion: "7", Token: "a",
 			},
 			want: "DB12",
 		},
