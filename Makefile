@@ -123,7 +123,7 @@ sim-bites: ## Show that the simulator finds every mistake that was put in on pur
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
 	bin/sandbox up && bin/sandbox image build meridian --load
 	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
-	  -run 'TestFailover|TestRepairs|TestRolling|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | \
+	  -run 'TestFailover|TestRepairs|TestRolling|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | \
 	  grep --line-buffered -v '^=== '
 
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)

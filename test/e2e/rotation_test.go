@@ -24,6 +24,9 @@ import (
 // name and authority all the time, by the bundle in their Secret, which they get to see a while after it has changed;
 // half of them log in as the Secret says, half as it said in the beginning. Nobody may notice.
 func TestRotation(t *testing.T) {
+	if *rollingChanges != "all" {
+		t.Skip("it takes minutes; -changes=all does it")
+	}
 	build(connect(t))
 	f := newFailover(t)
 	first := f.secret()
