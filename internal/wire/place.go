@@ -53,7 +53,7 @@ const (
 	KeyRotation = "rotation"
 	// KeyNextUsername, KeyNextPassword and KeyNextRotation are of the login that takes over next, while one is made ready.
 	KeyNextUsername = "next-username"
-	KeyNextPassword = "next-password" //nolint:gosec // It is the name of a file.
+	KeyNextPassword = "next-password"
 	KeyNextRotation = "next-rotation"
 )
 

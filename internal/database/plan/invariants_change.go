@@ -171,11 +171,11 @@ func shrinksNoBuffers(s database.Snapshot, _ database.Plan, action database.Acti
 }
 
 func rotatesOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	switch action.Verb {
-	case database.BeginLogin:
+	if action.Verb == database.BeginLogin {
 		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Password != "" && s.Spec.Rotate.Password == action.Token
 		return wish && action.Token != s.Credentials.Token && (s.Credentials.Began.IsZero() || !s.Credentials.Done.IsZero())
-	case database.StoreCertificates:
+	}
+	if action.Verb == database.StoreCertificates {
 		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Certificates == action.Token
 		begun := s.Certificates.Rotation.Token == action.Token && s.Certificates.Rotation.Done.IsZero()
 		return action.Token == "" || begun || wish && action.Token != s.Certificates.Rotation.Token

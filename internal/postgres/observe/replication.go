@@ -260,9 +260,7 @@ func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
 		return postgres.Quorum{}
 	}
 	b.note(s.LeadingStart(), value, setting.K, seen.Loaded)
-	job := s.JobOf(postgres.JobCheckpoint)
-	written := job.For == b.start+" "+value && !job.Running && job.Problem == "" && !job.Ended.IsZero()
-	b.checkpoint = b.checkpoint && !written
+	b.checkpoint = b.checkpoint && !written(s.JobOf(postgres.JobCheckpoint), b.start+" "+value)
 	quorum := postgres.Quorum{Checkpoint: b.checkpoint}
 	wished := true
 	for _, sender := range seen.Senders {
@@ -289,6 +287,11 @@ func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
 	}
 	quorum.Setting, quorum.Barrier = &tenure.Setting{K: setting.K, Names: slices.Clone(setting.Names)}, b.lsn
 	return quorum
+}
+
+// written says that the checkpoint for that purpose was done.
+func written(job postgres.Job, purpose string) bool {
+	return job.For == purpose && !job.Running && job.Problem == "" && !job.Ended.IsZero()
 }
 
 // note keeps in mind what a change of the quorum needs besides the reload.

@@ -186,6 +186,11 @@ func takeOnlyTheVersionOfTheBallot(m moment, action tenure.Action) string {
 	return ""
 }
 
+// outdone says that a record is later than that of the lease.
+func (m moment) outdone(r wire.LeaseRecord) bool {
+	return r.Term > m.Lease.Record.Term || r.Term == m.Lease.Record.Term && r.Revision > m.Lease.Record.Revision
+}
+
 func takeOnlyWithAnswers(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
 	if !ok || write.Kind != tenure.WriteTake {
@@ -213,10 +218,7 @@ func takeOnlyWithAnswers(m moment, action tenure.Action) string {
 		if slices.Contains(m.Lease.Record.Members, answer.Member) && answer.Position.Compare(own) > 0 && !given {
 			return answer.Member.Name + " has more"
 		}
-		newer := func(r wire.LeaseRecord) bool {
-			return r.Term > m.Lease.Record.Term || r.Term == m.Lease.Record.Term && r.Revision > m.Lease.Record.Revision
-		}
-		if answer.Member != m.Self() && slices.ContainsFunc(answer.Records, newer) {
+		if answer.Member != m.Self() && slices.ContainsFunc(answer.Records, m.outdone) {
 			return "the lease was put back: " + answer.Member.Name + " tells of a later record"
 		}
 	}

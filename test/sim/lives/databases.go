@@ -242,7 +242,7 @@ func fills(reason string) func(search.State) error {
 		case filling == nil && reason == "":
 			return nil
 		case filling == nil || filling.Reason != reason:
-			return fmt.Errorf("Filling is %+v, want %q", filling, reason)
+			return fmt.Errorf("the condition Filling is %+v, want %q", filling, reason)
 		}
 		return nil
 	}
