@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
-UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 15m
+UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 30m
 
 # Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
 LINT := golangci-lint run --timeout 20m
@@ -96,8 +96,8 @@ lint: ## Run the linter on both modules
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
 	$(UNIT_TEST) $$(go list ./... | grep -v -e /test/sim -e /kit/sim/search$$)
-	go test -timeout 15m ./test/sim ./kit/sim/search # Each schedule is one thread: there is nothing to race.
-	go test -timeout 15m ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # An eighth per commit.
+	go test -timeout 30m ./test/sim ./kit/sim/search # Each schedule is one thread: there is nothing to race.
+	go test -timeout 30m ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # An eighth per commit.
 	cd sandbox && $(UNIT_TEST) ./...
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
 
