@@ -50,6 +50,9 @@ func Singles(s Scenario) []Case { return s.singlesAt(pointKinds) }
 func CallSingles(s Scenario) []Case { return s.singlesAt(calls) }
 
 func (s Scenario) singlesAt(kinds []PointKind) []Case {
+	if s.Alone {
+		return nil
+	}
 	s.Lag = true
 	undisturbed := Run(s.Case, false)
 	var cases []Case
