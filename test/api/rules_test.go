@@ -112,6 +112,25 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.restart: must be one line": {
 			good: databaseSpec(`restart: "2026-01-01"`), bad: databaseSpec(`restart: "a\nb"`),
 		},
+		"spec.rotate.password: must be one line": {
+			good: databaseSpec(`rotate: {password: "2026-01-01"}`), bad: databaseSpec(`rotate: {password: "a\nb"}`),
+		},
+		"spec.rotate.certificates: must be one line": {
+			good: databaseSpec(`rotate: {certificates: "2026-01-01"}`), bad: databaseSpec(`rotate: {certificates: "a\nb"}`),
+		},
+		"spec.rotate.overlap: must be between": {
+			good: databaseSpec(`rotate: {overlap: 10s}`), bad: databaseSpec(`rotate: {overlap: 9s}`),
+		},
+		"spec.maintenance.window: must be days and times": {
+			good: databaseSpec(`maintenance: {window: "Sun 02:00-04:00"}`),
+			bad:  databaseSpec(`maintenance: {window: "at night"}`),
+		},
+		"spec.storage.autoGrow.limit: must be at least": {
+			good: storageSpec(`size: 2Gi, autoGrow: {limit: 2Gi}`), bad: storageSpec(`size: 2Gi, autoGrow: {limit: 1Gi}`),
+		},
+		"spec.storage.autoGrow.limit: must be between": {
+			good: storageSpec(`size: 1Gi, autoGrow: {limit: 64Ti}`), bad: storageSpec(`size: 1Gi, autoGrow: {limit: 65Ti}`),
+		},
 		"spec.network.clients: has no effect": {
 			good: databaseSpec(`network: {clients: [{pods: {}}]}`),
 			bad:  databaseSpec(`network: {policy: None, clients: [{pods: {}}]}`),
