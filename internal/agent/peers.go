@@ -27,12 +27,11 @@ type peers struct {
 	// known are addresses that need not be resolved, by instance.
 	known map[string]string
 
-	mutex   sync.Mutex
-	lines   map[string]*line
-	last    uint64                         // The number of the last request that was heard.
-	waiting map[uint64]chan wire.PeerReply // Callers that wait for a reply.
-	// deciding are those that have asked for a switchover.
-	deciding map[uint64]chan wire.SwitchoverReply
+	mutex sync.Mutex
+	lines map[string]*line
+	// heard are peers that wait for a reply, wishes those who have asked for a switchover.
+	heard  callers[wire.PeerReply]
+	wishes callers[wire.SwitchoverReply]
 }
 
 // line is the way to one peer. It is thrown away when a message over it fails.
@@ -47,15 +46,13 @@ const (
 	fencePatience = 3 * time.Second
 	// largestMessage is more than any message has.
 	largestMessage = 64 << 10
-	// mostWaiting is how many callers are let in at a time.
+	// mostWaiting is how many callers of a kind are let in at a time.
 	mostWaiting = 64
 )
 
 func newPeers(material pki.Source, host func(string) string, port string, tell func(tenure.Event)) *peers {
 	return &peers{
-		material: material, host: host, port: port, tell: tell,
-		lines: map[string]*line{}, waiting: map[uint64]chan wire.PeerReply{},
-		deciding: map[uint64]chan wire.SwitchoverReply{},
+		material: material, host: host, port: port, tell: tell, lines: map[string]*line{},
 	}
 }
 
@@ -163,75 +160,70 @@ func (p *peers) drop(to string, failed *line) {
 }
 
 // Reply implements tenure.Peers.
-func (p *peers) Reply(id uint64, reply wire.PeerReply) {
-	p.mutex.Lock()
-	caller := p.waiting[id]
-	delete(p.waiting, id)
-	p.mutex.Unlock()
-	if caller != nil {
-		caller <- reply // There is room for one.
-	}
-}
+func (p *peers) Reply(id uint64, reply wire.PeerReply) { p.heard.answer(id, reply) }
 
 // hear hands a request to the loop and waits for its reply.
 func (p *peers) hear(ctx context.Context, request wire.PeerRequest) (wire.PeerReply, error) {
-	caller := make(chan wire.PeerReply, 1)
-	p.mutex.Lock()
-	if len(p.waiting) >= mostWaiting {
-		p.mutex.Unlock()
-		return wire.PeerReply{}, fmt.Errorf("%d callers wait already", mostWaiting)
-	}
-	p.last++
-	id := p.last
-	p.waiting[id] = caller
-	p.mutex.Unlock()
-	defer func() {
-		p.mutex.Lock()
-		delete(p.waiting, id)
-		p.mutex.Unlock()
-	}()
-	p.tell(tenure.PeerAsked{Request: tenure.Request{ID: id, PeerRequest: request}})
-	select {
-	case reply := <-caller:
-		return reply, nil
-	case <-ctx.Done():
-		return wire.PeerReply{}, ctx.Err()
-	case <-time.After(fencePatience):
-		return wire.PeerReply{}, fmt.Errorf("there was no reply within %s", fencePatience)
-	}
+	return p.heard.wait(ctx, func(id uint64) {
+		p.tell(tenure.PeerAsked{Request: tenure.Request{ID: id, PeerRequest: request}})
+	})
 }
 
 // Decide implements tenure.Peers.
-func (p *peers) Decide(id uint64, reply wire.SwitchoverReply) {
-	p.mutex.Lock()
-	caller := p.deciding[id]
-	delete(p.deciding, id)
-	p.mutex.Unlock()
-	if caller != nil {
-		caller <- reply // There is room for one.
-	}
-}
+func (p *peers) Decide(id uint64, reply wire.SwitchoverReply) { p.wishes.answer(id, reply) }
 
 // ask hands a wish for another primary to the loop and waits for its verdict.
 func (p *peers) ask(ctx context.Context, wish wire.Switchover) (wire.SwitchoverReply, error) {
-	caller := make(chan wire.SwitchoverReply, 1)
-	p.mutex.Lock()
-	p.last++
-	id := p.last
-	p.deciding[id] = caller
-	p.mutex.Unlock()
-	defer func() {
-		p.mutex.Lock()
-		delete(p.deciding, id)
-		p.mutex.Unlock()
-	}()
-	p.tell(tenure.SwitchoverAsked{ID: id, Switchover: wish})
-	select {
-	case reply := <-caller:
-		return reply, nil
-	case <-ctx.Done():
-		return wire.SwitchoverReply{}, ctx.Err()
-	case <-time.After(fencePatience):
-		return wire.SwitchoverReply{}, fmt.Errorf("there was no verdict within %s", fencePatience)
+	return p.wishes.wait(ctx, func(id uint64) { p.tell(tenure.SwitchoverAsked{ID: id, Switchover: wish}) })
+}
+
+// callers wait for what the loop says to them.
+type callers[T any] struct {
+	mutex   sync.Mutex
+	last    uint64 // The number of the last one.
+	waiting map[uint64]chan T
+}
+
+// wait lets one caller in, has the loop told of its number, and waits for the answer.
+func (c *callers[T]) wait(ctx context.Context, tell func(id uint64)) (T, error) {
+	var none T
+	answer := make(chan T, 1)
+	c.mutex.Lock()
+	if len(c.waiting) >= mostWaiting {
+		c.mutex.Unlock()
+		return none, fmt.Errorf("%d callers wait already", mostWaiting)
 	}
+	if c.waiting == nil {
+		c.waiting = map[uint64]chan T{}
+	}
+	c.last++
+	id := c.last
+	c.waiting[id] = answer
+	c.mutex.Unlock()
+	defer c.take(id)
+	tell(id)
+	select {
+	case given := <-answer:
+		return given, nil
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-time.After(fencePatience):
+		return none, fmt.Errorf("there was no answer within %s", fencePatience)
+	}
+}
+
+// answer is for one caller, if it still waits.
+func (c *callers[T]) answer(id uint64, given T) {
+	if caller := c.take(id); caller != nil {
+		caller <- given // There is room for one.
+	}
+}
+
+// take ends the waiting of a caller. It is nil if nobody waits under that number.
+func (c *callers[T]) take(id uint64) chan T {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	caller := c.waiting[id]
+	delete(c.waiting, id)
+	return caller
 }

@@ -33,10 +33,10 @@ func TestRotation(t *testing.T) {
 	pods, starts, term := f.podUIDs(), f.serverStarts(), f.leaseTerm(t.Context())
 	mounted := f.mount(first)
 	follow := traffic.Start(t.Context(), traffic.Config{
-		Connect: f.connect, Prepare: mounted.prepare(true), Fresh: 2, Long: 2, Registers: 1, Patience: 10 * time.Second,
+		Connect: f.connect, Prepare: mounted.prepare(true), Fresh: 2, Long: 2, Registers: 1, Patience: 2 * time.Second,
 	})
 	stay := traffic.Start(t.Context(), traffic.Config{
-		Connect: f.connect, Prepare: mounted.prepare(false), Fresh: 2, Long: 2, Registers: 1, Patience: 10 * time.Second,
+		Connect: f.connect, Prepare: mounted.prepare(false), Fresh: 2, Long: 2, Registers: 1, Patience: 2 * time.Second,
 		Apart: 1 << 48,
 	})
 	begun := time.Now()
@@ -175,7 +175,7 @@ func (f *failover) judgeTraffic(who string, running *traffic.Traffic) {
 			f.t.Errorf("%s: %s at %v: %s", who, operation.Client, operation.Begin, operation.Problem)
 		}
 	}
-	if verdict.Acknowledged < 100 || len(verdict.Lost) > 0 {
+	if verdict.Acknowledged < 200 || len(verdict.Lost) > 0 {
 		f.t.Errorf("%s: %d writes were acknowledged, and %d are lost", who, verdict.Acknowledged, len(verdict.Lost))
 	}
 	f.t.Logf("%s: %d writes acknowledged, %d lost", who, verdict.Acknowledged, len(verdict.Lost))

@@ -30,7 +30,7 @@ func TestWindow(t *testing.T) {
 	f := newFailover(t)
 	f.patch(`{"spec":{"maintenance":{"window":"` + windowAt(time.Now().Add(24*time.Hour)) + `","timeZone":"UTC"}}}`)
 	f.awaitWell()
-	pods := f.podUIDs()
+	pods, term := f.podUIDs(), f.leaseTerm(t.Context())
 	defer f.c.kubectl("apply", "-k", "deploy") // The operator of before; a cleanup would come too late for a command.
 	f.anotherVersion()
 	f.c.until("what the new version brings is pending", 3*time.Minute, func(ctx context.Context) (bool, string) {
@@ -44,6 +44,9 @@ func TestWindow(t *testing.T) {
 	time.Sleep(20 * time.Second)
 	if moved := changed(pods, f.podUIDs()); moved > 0 {
 		t.Errorf("%d pods were made anew outside the window", moved)
+	}
+	if now := f.leaseTerm(t.Context()); now != term {
+		t.Errorf("the primary has moved outside the window: term %d, then %d", term, now)
 	}
 	f.openWindow(pods)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,7 +79,7 @@ func (p *pass) moveLogin(ctx context.Context, action database.Action) (database.
 			return moved(action, "other credentials are made ready")
 		}
 		rotation := render.RotationOf(binding)
-		rotation.Token, rotation.Done = action.Token, p.Now()
+		rotation.Done = p.Now()
 		render.PutLogin(p.design, binding, next)
 		render.Note(binding, rotation)
 		return nil
@@ -115,6 +116,9 @@ func (p *pass) editBinding(
 	}
 	if err := edit(after); err != nil {
 		return database.Result{}, err
+	}
+	if equality.Semantic.DeepEqual(&live, after) {
+		return database.Result{Done: true}, nil
 	}
 	patch := client.MergeFromWithOptions(&live, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {

@@ -18,7 +18,7 @@ func Rights() rbac.Table {
 			"put the finalizer on a database and take it off, and take requests away"),
 		watched(meridian, "geodatabases/status", []string{"patch"}, "report"),
 		implied,
-		watched(meridian, "geocaches", read, "see which caches a database has"),
+		watched(meridian, "geocaches", []string{"list", "watch"}, "see which caches a database has"),
 		watched("", "configmaps", read, "see the settings of a database"),
 		watched("", "configmaps", write, "write the settings of a database"),
 		watched("", "services", read, "see the addresses of a database"),

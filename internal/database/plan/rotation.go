@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -107,8 +106,9 @@ func rotateLogin(d *draft) {
 		action.Why = "another password is asked for; the other login gets it"
 		d.change(action)
 	case d.lacksLogin(rotation.Number) == "":
-		// Another wish that came meanwhile is fulfilled by this: nobody has seen the new password yet.
-		action.Verb, action.Token, action.Number = database.MoveLogin, cmp.Or(token, rotation.Token), rotation.Number
+		// Another wish that came meanwhile is carried out after this: the password that is made ready is in the Secret, and
+		// whoever wants another one again may know why.
+		action.Verb, action.Number = database.MoveLogin, rotation.Number
 		action.Why = "every instance knows the next login; the one of before stays valid until the next rotation"
 		d.change(action)
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -220,53 +218,4 @@ func (d *draft) whyGrown() string {
 		return ": " + why
 	}
 	return ""
-}
-
-// growsWithinLimit looks at what a claim would ask for, wherever that comes from.
-func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	if action.Kind != database.KindClaim || action.Verb != database.Grow && action.Verb != database.Create {
-		return true
-	}
-	allowed := s.Spec.Storage.Size
-	if auto := s.Spec.Storage.AutoGrow; auto != nil && auto.Limit.Cmp(allowed) > 0 {
-		allowed = auto.Limit
-	}
-	for _, instance := range s.Instances {
-		if instance.Claim != nil && instance.Claim.Requested.Cmp(allowed) > 0 {
-			allowed = instance.Claim.Requested
-		}
-	}
-	wanted, found := sizeFor(plan, action.Name)
-	return !found || wanted.Cmp(allowed) <= 0
-}
-
-// growsOneStep lets a claim catch up with the spec or with another claim at any time. Beyond all of these it goes only
-// when no volume of an instance that answers is on its way.
-func growsOneStep(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	wanted, found := sizeFor(plan, action.Name)
-	if action.Verb != database.Grow || !found || wanted.Cmp(s.Spec.Storage.Size) <= 0 {
-		return true
-	}
-	moving := false
-	for _, instance := range s.Instances {
-		if instance.Claim == nil {
-			continue
-		}
-		if instance.Claim.Requested.Cmp(wanted) >= 0 {
-			return true
-		}
-		resize := instance.Claim.Resize
-		moving = moving || instance.Report.Reachable &&
-			(resize == database.ResizeRunning || resize == database.ResizeFileSystem)
-	}
-	return !moving
-}
-
-func sizeFor(plan database.Plan, instance string) (resource.Quantity, bool) {
-	for _, wanted := range plan.Design.Instances {
-		if wanted.Name == instance {
-			return wanted.Size, true
-		}
-	}
-	return resource.Quantity{}, false
 }
