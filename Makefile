@@ -97,7 +97,7 @@ test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
 	$(UNIT_TEST) $$(go list ./... | grep -v -e /test/sim -e /kit/sim/search$$)
 	go test -timeout 30m ./test/sim ./kit/sim/search # Each schedule is one thread: there is nothing to race.
-	go test -timeout 30m ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # An eighth per commit.
+	go test -timeout 30m ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # A sixteenth per commit.
 	cd sandbox && $(UNIT_TEST) ./...
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
 

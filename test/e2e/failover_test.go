@@ -194,7 +194,8 @@ func printRows(t *testing.T, f *failover, rows []row) {
 		ms(f.firstWrite), ms(f.allStreaming), strings.Join(f.memory, ", "))
 	if len(f.idle) > 0 {
 		slices.Sort(f.idle)
-		fmt.Println("requests to the API server in an idle minute, the cluster's own included: " + strings.Join(f.idle, ", "))
+		fmt.Println("requests to the API server in an idle minute, beyond those without the database: " +
+			strings.Join(f.idle, ", "))
 	}
 }
 

@@ -46,6 +46,8 @@ type failover struct {
 	address                  string
 	firstWrite, allStreaming time.Duration
 	memory, idle             []string
+	// withoutIt is what was asked of the API server in a minute before the database was there.
+	withoutIt map[string]int
 	// before and term are the primary and its term before the fault.
 	before  string
 	node    string
@@ -63,6 +65,9 @@ func newFailover(t *testing.T) *failover {
 	install(c)
 	c.namespace(failoverSpace)
 	t.Cleanup(f.keepLogs)
+	if *failoverFaults == "all" {
+		f.withoutIt = f.idleMinute()
+	}
 	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}
 	if installation := os.Getenv("MERIDIAN_TEST_INSTALLATION"); installation != "" {
 		database.Annotations = map[string]string{"meridian.dev/installation": installation}
