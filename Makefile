@@ -15,11 +15,11 @@ export CGO_ENABLED := 0
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
 UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 30m
+ONE_THREAD := /test/sim$$|/kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$
 
 # Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
 LINT := golangci-lint run --timeout 20m
-TOOL_MAIN := go tool -modfile=hack/tools/go.mod
-TOOL_SANDBOX := go tool -modfile=../hack/tools/go.mod
+TOOL := go tool -modfile=$(CURDIR)/hack/tools/go.mod
 
 # Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
 MATRIX := 1.35
@@ -72,8 +72,8 @@ gen: ## Write every generated file anew
 	go run ./hack/gen
 
 fmt: ## Format the Go files of both modules
-	$(TOOL_MAIN) golangci-lint fmt
-	cd sandbox && $(TOOL_SANDBOX) golangci-lint fmt --config ../.golangci.yml
+	$(TOOL) golangci-lint fmt
+	cd sandbox && $(TOOL) golangci-lint fmt --config ../.golangci.yml
 
 ##@ Check it
 
@@ -89,14 +89,14 @@ gen-check: ## Fail if `make gen` would change a file
 	go run ./hack/gen -check
 
 lint: ## Run the linter on both modules
-	$(TOOL_MAIN) $(LINT) ./...
-	cd sandbox && $(TOOL_SANDBOX) $(LINT) --config ../.golangci.yml ./...
-	cd test/monitoring && go tool -modfile=../../hack/tools/go.mod $(LINT) --config ../../.golangci.yml ./...
+	$(TOOL) $(LINT) ./...
+	cd sandbox && $(TOOL) $(LINT) --config ../.golangci.yml ./...
+	cd test/monitoring && $(TOOL) $(LINT) --config ../../.golangci.yml ./...
 
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
-	$(UNIT_TEST) $$(go list ./... | grep -v -e /test/sim -e /kit/sim/search$$)
-	go test -timeout 30m ./test/sim ./kit/sim/search # Each schedule is one thread: there is nothing to race.
+	$(UNIT_TEST) $$(go list ./... | grep -v -E '$(ONE_THREAD)|/test/sim/')
+	go test -timeout 30m $$(go list ./... | grep -E '$(ONE_THREAD)') # Schedules of one thread each: nothing races.
 	go test -timeout 30m ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # A sixteenth per commit.
 	cd sandbox && $(UNIT_TEST) ./...
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.

@@ -123,6 +123,9 @@ func TestFailover(t *testing.T) {
 		}
 		rows = append(rows, line)
 	}
+	if *failoverFaults == "all" {
+		f.checkDurability()
+	}
 	f.checkCopies()
 	printRows(t, f, rows)
 }
@@ -242,6 +245,8 @@ func (f *failover) run(one fault) result {
 		result.invalid = "the term is the same as before"
 	case !one.moves && f.term != term:
 		f.t.Errorf("%s: the primary has moved, which was not needed", one.name)
+	case one.quiet && result.Failed+result.Unknown > 0:
+		f.t.Errorf("%s: clients have noticed it: %d failed, %d unknown", one.name, result.Failed, result.Unknown)
 	}
 	return result
 }

@@ -118,22 +118,19 @@ func (f *failover) stopAPI() func() {
 	return func() { f.c.sandbox("apiserver", "start") }
 }
 
+// stopAPIWithADeadReplica powers off the node of a replica first. The traffic does not go through that node.
 func (f *failover) stopAPIWithADeadReplica() func() {
 	for _, instance := range f.instances() {
-		if instance != f.before {
-			found, err := processes.Find(failoverSpace, instance)
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			f.signal(syscall.SIGSTOP, found.All()...)
+		if node := f.pod(instance).Spec.NodeName; instance != f.before && node != f.way {
+			f.c.sandbox("node", "stop", f.number(node))
 			f.c.sandbox("apiserver", "stop")
 			return func() {
-				f.signal(syscall.SIGCONT, found.All()...)
 				f.c.sandbox("apiserver", "start")
+				f.c.sandbox("node", "start", f.number(node))
 			}
 		}
 	}
-	f.t.Fatal("there is no replica")
+	f.t.Fatal("there is no replica beside the way of the traffic")
 	return nil
 }
 

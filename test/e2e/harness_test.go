@@ -51,6 +51,7 @@ type failover struct {
 	// before and term are the primary and its term before the fault.
 	before  string
 	node    string
+	way     string // The node that the traffic goes through.
 	term    int64
 	routed  string
 	traffic *traffic.Traffic
@@ -267,6 +268,7 @@ func (f *failover) steer() {
 		for _, address := range node.Status.Addresses {
 			if address.Type == corev1.NodeInternalIP {
 				command(f.t, "ip", "route", "replace", f.address+"/32", "via", address.Address)
+				f.way = node.Name
 			}
 		}
 		break

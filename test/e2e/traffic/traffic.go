@@ -107,7 +107,7 @@ func (t *Traffic) Acknowledged() int {
 	defer t.mutex.Unlock()
 	count := 0
 	for _, operation := range t.operations {
-		if operation.Fate == Acknowledged {
+		if operation.Fate == Acknowledged && !operation.Read {
 			count++
 		}
 	}
