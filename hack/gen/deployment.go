@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"meridian.dev/meridian/internal/guard"
 	"meridian.dev/meridian/internal/operator"
 	"meridian.dev/meridian/internal/webhook"
 )
@@ -37,12 +38,17 @@ func generateInstallation(root, scratch string) error {
 	if err != nil {
 		return fmt.Errorf("render the webhook: %w", err)
 	}
+	policy, err := documents(guard.Policy(), guard.Binding())
+	if err != nil {
+		return fmt.Errorf("render the policy of leases: %w", err)
+	}
 	list, err := kustomization(root)
 	if err != nil {
 		return err
 	}
 	for name, content := range map[string][]byte{
-		"rbac.yaml": rights, "operator.yaml": process, "webhook.yaml": hook, "kustomization.yaml": list,
+		"rbac.yaml": rights, "operator.yaml": process, "webhook.yaml": hook, "policy.yaml": policy,
+		"kustomization.yaml": list,
 	} {
 		target := filepath.Join(scratch, "deploy", name)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
@@ -66,7 +72,7 @@ func kustomization(root string) ([]byte, error) {
 	for _, definition := range definitions {
 		fmt.Fprintf(&text, "- crds/%s\n", filepath.Base(definition))
 	}
-	text.WriteString("- operator.yaml\n- rbac.yaml\n- webhook.yaml\n")
+	text.WriteString("- operator.yaml\n- policy.yaml\n- rbac.yaml\n- webhook.yaml\n")
 	return text.Bytes(), nil
 }
 

@@ -61,8 +61,8 @@ func replaceLease(d *draft) {
 			"the agents have not agreed on the new Lease %s yet; without a primary every copy has to answer", name))
 	default:
 		d.hold(database.Stalled, soon, "LeaseLost", fmt.Sprintf(
-			"the Lease %s is not the one that was made, and the agents do not trust it; delete it, with its finalizers, to "+
-				"have a new one made for them", name))
+			"the Lease %s is not the one that was made, and the agents do not trust it; delete it, with its finalizers, as the "+
+				"runbook page LeaseLost says, to have a new one made for them", name))
 	}
 }
 
