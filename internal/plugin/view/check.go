@@ -50,6 +50,7 @@ func Diagnose(facts Facts, pages []string) []Finding {
 		checkConditions(facts),
 		checkLease(facts.Now, of),
 		checkInstances(of),
+		checkVersion(of),
 		checkVolumes(of),
 		checkCaches(of),
 		checkPending(of),
@@ -162,6 +163,24 @@ func checkInstances(of Overview) []Finding {
 		failures = append(failures, Finding{Outcome: Failed, Message: "there are none"})
 	}
 	return passed("every instance does its work", failures...)
+}
+
+// fixed are, by major version, the first minors in which pg_basebackup and pg_rewind do not follow a link that a damaged
+// or hostile source puts in their way; they were released together. Copies of a database are made by both.
+var fixed = map[int]int{14: 23, 15: 18, 16: 14, 17: 10, 18: 4}
+
+func checkVersion(of Overview) []Finding {
+	const check = "PostgreSQL has the fixes that copies rely on"
+	var major, minor int
+	if _, err := fmt.Sscanf(of.Version, "%d.%d", &major, &minor); err != nil {
+		return passed(check, Finding{Outcome: Unknown, Message: "the status does not tell the version"})
+	}
+	if first, known := fixed[major]; known && minor < first {
+		return passed(check, Finding{Outcome: Warned, Message: fmt.Sprintf(
+			"%s lacks them, %d.%d is the first that has them; set spec.image to a newer minor version", of.Version, major,
+			first)})
+	}
+	return passed(check)
 }
 
 func checkVolumes(of Overview) []Finding {
