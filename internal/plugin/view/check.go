@@ -165,8 +165,8 @@ func checkInstances(of Overview) []Finding {
 	return passed("every instance does its work", failures...)
 }
 
-// fixed are, by major version, the first minors in which pg_basebackup and pg_rewind do not follow a link that a damaged
-// or hostile source puts in their way; they were released together. Copies of a database are made by both.
+// fixed are, by major version, the first minors in which pg_basebackup and pg_rewind, which make our copies, do not
+// follow a link that a damaged or hostile source puts in their way. They were released together.
 var fixed = map[int]int{14: 23, 15: 18, 16: 14, 17: 10, 18: 4}
 
 func checkVersion(of Overview) []Finding {
