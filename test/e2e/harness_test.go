@@ -32,7 +32,11 @@ import (
 	"meridian.dev/meridian/test/e2e/traffic"
 )
 
-const failoverName = "rivers"
+const (
+	failoverName = "rivers"
+	// mostMemory is what an agent and its watchdog may use, in MiB.
+	mostMemory = 40
+)
 
 // failoverSpace is where the database is made: somebody who shares the cluster says where.
 var failoverSpace = cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "failover")
@@ -377,6 +381,9 @@ func (f *failover) measureAgents() {
 			total += resident(pid)
 		}
 		f.memory = append(f.memory, fmt.Sprintf("%s %d MiB", instance, total>>10))
+		if total>>10 > mostMemory {
+			f.t.Errorf("the agent of %s uses %d MiB, and %d are promised", instance, total>>10, mostMemory)
+		}
 	}
 }
 
