@@ -4,21 +4,25 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/e2e/checks"
 )
 
 // TestRepairs takes a replica's volume away, and then a replica's node, under traffic: the operator puts another
-// instance in its place, with a new name and a new claim, and no write is lost or refused for it.
+// instance in its place, with a new name and a new claim, and no write is lost or refused for it. A volume that comes
+// back under another claim gets a new copy in its place.
 func TestRepairs(t *testing.T) {
 	if *failoverFaults != "all" {
 		t.Skip("it takes minutes; -faults=all does it")
@@ -27,10 +31,13 @@ func TestRepairs(t *testing.T) {
 	for _, one := range []struct {
 		name string
 		do   func(*failover, string) (undo func())
+		// stays says that the instance keeps its name.
+		stays bool
 	}{
-		{"a volume is wiped", (*failover).wipeVolume},
-		{"a volume is lost", (*failover).loseVolume},
-		{"a node is out of service", (*failover).loseNode},
+		{name: "a volume is put back", do: (*failover).putVolumeBack, stays: true},
+		{name: "a volume is wiped", do: (*failover).wipeVolume},
+		{name: "a volume is lost", do: (*failover).loseVolume},
+		{name: "a node is out of service", do: (*failover).loseNode},
 	} {
 		if *failoverRepairs != "" && !strings.Contains(one.name, *failoverRepairs) {
 			continue
@@ -42,8 +49,13 @@ func TestRepairs(t *testing.T) {
 		f.startTraffic()
 		f.awaitSteady("writes are accepted before " + one.name)
 		times := checks.Times{Fault: f.traffic.Now()}
+		copied := f.incarnation(t.Context(), lost)
 		undo := one.do(f, lost)
-		f.awaitReplacement(before, lost)
+		if one.stays {
+			f.awaitNewCopy(lost, copied)
+		} else {
+			f.awaitReplacement(before, lost)
+		}
 		took := f.traffic.Now() - times.Fault
 		undo()
 		f.awaitWell()
@@ -75,6 +87,67 @@ func (f *failover) replica() string {
 func (f *failover) wipeVolume(lost string) func() {
 	f.c.kubectl("exec", "-n", failoverSpace, lost+"-0", "-c", "database", "--", "rm", "-rf", "/var/lib/meridian/pgdata")
 	return func() {}
+}
+
+// putVolumeBack puts the volume of a replica under another claim of the same name, as a restore from a snapshot does.
+// The operator is away: it would put another instance in the place of one whose claim is lost.
+func (f *failover) putVolumeBack(lost string) func() {
+	ctx := f.t.Context()
+	var claim corev1.PersistentVolumeClaim
+	if err := f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: lost}, &claim); err != nil {
+		f.t.Fatal(err)
+	}
+	volume := claim.Spec.VolumeName
+	f.c.kubectl("patch", "pv", volume, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=0")
+	f.c.kubectl("-n", operatorNamespace, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator",
+		"--timeout=60s")
+	f.loseVolume(lost)
+	f.c.until("the claim is gone", time.Minute, func(ctx context.Context) (bool, string) {
+		err := f.c.Get(ctx, client.ObjectKeyFromObject(&claim), &corev1.PersistentVolumeClaim{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+	f.c.kubectl("patch", "pv", volume, "-p", `{"spec":{"claimRef":null}}`)
+	again := &corev1.PersistentVolumeClaim{Spec: claim.Spec}
+	again.Namespace, again.Name, again.Labels = failoverSpace, lost, claim.Labels
+	again.Annotations = map[string]string{}
+	for name, value := range claim.Annotations {
+		if strings.HasPrefix(name, "meridian.dev/") {
+			again.Annotations[name] = value
+		}
+	}
+	if err := f.c.Create(ctx, again); err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {
+		f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=2")
+		f.c.kubectl("patch", "pv", volume, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	}
+}
+
+// incarnation is that of the copy of a member, by the record on the lease; empty if it is none.
+func (f *failover) incarnation(ctx context.Context, instance string) string {
+	var lease coordinationv1.Lease
+	var record wire.LeaseRecord
+	if err := f.c.Get(ctx, f.named("-primary"), &lease); err != nil ||
+		json.Unmarshal([]byte(lease.Annotations[wire.AnnotationRecord]), &record) != nil {
+		return ""
+	}
+	for _, member := range record.Members {
+		if member.Name == instance {
+			return member.Incarnation
+		}
+	}
+	return ""
+}
+
+// awaitNewCopy waits until a member has another copy than before.
+func (f *failover) awaitNewCopy(instance, before string) {
+	f.t.Helper()
+	f.c.until(instance+" has another copy", 3*time.Minute, func(ctx context.Context) (bool, string) {
+		now := f.incarnation(ctx, instance)
+		return now != "" && now != before, now
+	})
 }
 
 func (f *failover) loseVolume(lost string) func() {
