@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/controller"
 	"meridian.dev/meridian/internal/tenure"
 	tenures "meridian.dev/meridian/internal/tenure/controller"
@@ -118,6 +120,33 @@ func NewSurroundings(
 		server: server, namespace: "here", pod: "cities-1-0", podUID: "p1", name: "cities-rw", may: may, log: logr.Discard(),
 		tell: func(event tenure.Event) { events <- event },
 	}
+}
+
+// Claims tell of the claim of the volume of the instance cities-1 in the namespace here, whose pod has the UID p1.
+type Claims struct {
+	Look  func(recorded string) postgres.Claim
+	Learn func(context.Context)
+	// Due lets the next look read at once.
+	Due func()
+}
+
+// NewClaims makes them. They count in changed how often there was news.
+func NewClaims(t *testing.T, options APIOptions, changed func()) Claims {
+	t.Helper()
+	server, err := options.server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := newClaims(server, Options{
+		Namespace: "here", Instance: "cities-1", Pod: "cities-1-0", PodUID: "p1",
+	}, logr.Discard())
+	own.changed = changed
+	due := func() {
+		own.mutex.Lock()
+		defer own.mutex.Unlock()
+		own.again = time.Time{}
+	}
+	return Claims{Look: own.look, Learn: own.learn, Due: due}
 }
 
 // NewLeases is the lease of the database cities in the namespace here.

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"meridian.dev/meridian/internal/agent"
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
@@ -224,7 +225,21 @@ type api struct {
 	mutex   sync.Mutex
 	objects map[string]map[string]any
 	code    int
+	calls   int
 	bodies  []string
+}
+
+// answer answers everything with this code; 0 answers as usual.
+func (a *api) answer(code int) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.code = code
+}
+
+func (a *api) count() int {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.calls
 }
 
 func newAPI(t *testing.T) (*api, agent.APIOptions) {
@@ -247,6 +262,7 @@ func (a *api) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	body, _ := io.ReadAll(in.Body)
+	a.calls++
 	if in.Header.Get("Authorization") != "Bearer secret" {
 		out.WriteHeader(http.StatusUnauthorized)
 		return
@@ -387,6 +403,86 @@ func TestRouteAbsent(t *testing.T) {
 		if got := next(t, events); got != (tenure.RouteSeen{Known: true, Absent: true}) {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+const (
+	claimPath = "/api/v1/namespaces/here/persistentvolumeclaims/cities-1"
+	podPath   = "/api/v1/namespaces/here/pods/cities-1-0"
+)
+
+// The claim of the volume is read once; the copy's own is what a user may vouch for, by the UID of that very claim.
+func TestClaim(t *testing.T) {
+	for name, test := range map[string]struct {
+		claim, pod string
+		want       postgres.Claim
+	}{
+		"there": {`{"metadata":{"uid":"k1"}}`, `{"metadata":{"uid":"p1"}}`, postgres.Claim{UID: "k1"}},
+		"accepted": {
+			`{"metadata":{"uid":"k1","annotations":{"meridian.dev/accept-copy":"k1"}}}`, `{"metadata":{"uid":"p1"}}`,
+			postgres.Claim{UID: "k1", Accepted: true},
+		},
+		"accepted as another, such as by an annotation from a backup": {
+			`{"metadata":{"uid":"k2","annotations":{"meridian.dev/accept-copy":"k1"}}}`, `{"metadata":{"uid":"p1"}}`,
+			postgres.Claim{UID: "k2"},
+		},
+		"of the pod that has taken the place of this one": {
+			`{"metadata":{"uid":"k2"}}`, `{"metadata":{"uid":"p2"}}`, postgres.Claim{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, options := newAPI(t)
+			a.put(claimPath, test.claim)
+			a.put(podPath, test.pod)
+			told := make(chan struct{}, 10)
+			claims := agent.NewClaims(t, options, func() { told <- struct{}{} })
+			if got := claims.Look("k1"); got != (postgres.Claim{Asked: true}) {
+				t.Errorf("before the first answer: %+v", got)
+			}
+			life, end := context.WithCancel(t.Context())
+			defer end()
+			go claims.Learn(life)
+			<-told
+			if got := claims.Look(test.want.UID); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// An API server that does not answer, and an operator that gave no right, hold nothing up; a user's word is looked for
+// only while the claim is not the one that was recorded.
+func TestClaimUnknown(t *testing.T) {
+	a, options := newAPI(t)
+	a.put(claimPath, `{"metadata":{"uid":"k2"}}`)
+	a.put(podPath, `{"metadata":{"uid":"p1"}}`)
+	a.answer(http.StatusForbidden)
+	told := make(chan struct{}, 10)
+	claims := agent.NewClaims(t, options, func() { told <- struct{}{} })
+	learned := make(chan struct{})
+	go func() {
+		claims.Learn(t.Context())
+		close(learned)
+	}()
+	<-told
+	if got := claims.Look("k1"); got != (postgres.Claim{}) {
+		t.Errorf("refused: %+v", got)
+	}
+	a.answer(0)
+	<-told
+	<-learned
+	calls := a.count()
+	if got := claims.Look("k2"); got != (postgres.Claim{UID: "k2"}) || a.count() != calls {
+		t.Errorf("%+v after %d calls, %d before", got, a.count(), calls)
+	}
+	a.put(claimPath, `{"metadata":{"uid":"k2","annotations":{"meridian.dev/accept-copy":"k2"}}}`)
+	claims.Due()
+	if got := claims.Look("k1"); got != (postgres.Claim{UID: "k2"}) {
+		t.Errorf("a look waits for nothing: %+v", got)
+	}
+	<-told
+	if got := claims.Look("k1"); got != (postgres.Claim{UID: "k2", Accepted: true}) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -1,17 +1,25 @@
 package agent
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/server"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/call"
 )
 
 // tenureFile lies beside the data.
@@ -112,4 +120,128 @@ func policyOf(settings wire.Settings, known bool) tenure.Policy {
 		policy.Durability = tenure.Strict
 	}
 	return policy
+}
+
+// claims finds out which claim the own volume has come with, by a live read when the agent starts. The settings are of
+// no use for that: they may be older than the pod, and the operator may be away.
+//
+// A pod keeps its claim for life, so a healthy one costs two reads. It is read again only while the API server does not
+// answer, a few times when it refuses (the right to read may be on its way), and while it is not the claim that the
+// copy was recorded under: a user may vouch for it at any time.
+type claims struct {
+	server    *call.Server
+	namespace string
+	// instance is the name of the claim too. pod and podUID are the own pod.
+	instance, pod, podUID string
+	log                   logr.Logger
+	// changed is told when there is more to know.
+	changed func()
+
+	mutex sync.Mutex
+	known postgres.Claim
+	again time.Time // When a user's word may be looked for again.
+}
+
+const (
+	// claimPause is between two reads while a user is waited for.
+	claimPause = 5 * time.Second
+	// claimRefusals is how often a refusal is taken for one that passes.
+	claimRefusals = 8
+)
+
+func newClaims(api *call.Server, options Options, log logr.Logger) *claims {
+	return &claims{
+		server: api, namespace: options.Namespace, instance: options.Instance, pod: options.Pod, podUID: options.PodUID,
+		log: log, changed: func() {}, known: postgres.Claim{Asked: true},
+	}
+}
+
+// look tells what is known by now. Where it is not the claim that was recorded, a user's word is looked for.
+func (c *claims) look(recorded string) postgres.Claim {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	now := time.Now()
+	if recorded != "" && c.known.UID != "" && c.known.UID != recorded && !c.known.Accepted && now.After(c.again) {
+		c.again = now.Add(claimPause)
+		go func() {
+			if claim, err := c.read(context.Background()); err == nil {
+				c.tell(claim)
+			}
+		}()
+	}
+	return c.known
+}
+
+// learn reads until there is an answer. With the first attempt, whatever becomes of it, nobody waits for it any more.
+func (c *claims) learn(life context.Context) {
+	refused := 0
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		claim, err := c.read(life)
+		c.tell(claim)
+		if err == nil {
+			return
+		}
+		if code := call.CodeOf(err); code == http.StatusForbidden || code == http.StatusNotFound {
+			refused++ // An operator of before gives no right to read it.
+		}
+		if refused == claimRefusals {
+			c.log.Info("going on without knowing the claim of the volume", "error", err.Error())
+			return
+		}
+		select {
+		case <-life.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *claims) tell(claim postgres.Claim) {
+	c.mutex.Lock()
+	news := c.known != claim
+	c.known = claim
+	c.mutex.Unlock()
+	if news {
+		c.changed()
+	}
+}
+
+// owned is what is read of an object.
+type owned struct {
+	Metadata struct {
+		UID         string            `json:"uid"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+}
+
+// read reads the claim, and then the own pod: as long as that is there, its claim cannot have been replaced. A pod that
+// is itself replaced, and does not know it yet, would take the claim of its successor for its own.
+func (c *claims) read(ctx context.Context) (postgres.Claim, error) {
+	claim, err := c.get(ctx, "persistentvolumeclaims", c.instance)
+	if err != nil {
+		return postgres.Claim{}, err
+	}
+	pod, err := c.get(ctx, "pods", c.pod)
+	if err != nil {
+		return postgres.Claim{}, err
+	}
+	if c.podUID != "" && pod.Metadata.UID != c.podUID {
+		return postgres.Claim{}, errors.New("this pod was replaced by another one")
+	}
+	uid := claim.Metadata.UID
+	return postgres.Claim{
+		UID: uid, Accepted: uid != "" && claim.Metadata.Annotations[wire.AnnotationAcceptCopy] == uid,
+	}, nil
+}
+
+func (c *claims) get(ctx context.Context, kind, name string) (object owned, err error) {
+	body, err := c.server.Do(ctx, call.Request{Method: http.MethodGet, Path: fmt.Sprintf(
+		"/api/v1/namespaces/%s/%s/%s", url.PathEscape(c.namespace), kind, url.PathEscape(name))})
+	if err != nil {
+		return object, err
+	}
+	if err := json.Unmarshal(body, &object); err != nil {
+		return object, fmt.Errorf("decode %s of %s: %w", kind, name, err)
+	}
+	return object, nil
 }

@@ -33,11 +33,19 @@ func connect(
 		Volume: options.Volume, Runtime: options.Runtime, Settings: options.Settings, App: options.App, TLS: options.TLS,
 		Supervisor: supervisor, Env: env, Lines: lines, Fast: options.Fast, Immediate: options.Immediate,
 	})
-	w.instance = controller.New(w.real.Ports(), controller.Identity{
+	ports := w.real.Ports()
+	api, err := options.API.server()
+	if err != nil {
+		return nil, err
+	}
+	own := newClaims(api, options, log)
+	ports.Claim = own.look
+	w.instance = controller.New(ports, controller.Identity{
 		Instance: options.Instance, Database: options.Database, Runtime: options.Runtime, Listen: options.Listen,
 		Fresh: newID,
 	}, log)
-	var err error
+	own.changed = w.instance.Wake
+	go own.learn(life)
 	w.tenancy, err = newTenancy(life, seat{
 		Options: options, owner: options.Database, route: child(options.Database, "rw"), supervisor: supervisor,
 		material: w.real.Mounts.Material, wishes: &wishes{read: w.real.Mounts.Settings}, body: w.instance,

@@ -31,6 +31,16 @@ type ClaimVolume struct {
 	DatabaseUID string
 	// Incarnation is the one to take.
 	Incarnation string
+	// ClaimUID is the claim of the volume, empty if it is not known.
+	ClaimUID string
+}
+
+// RecordClaim notes the claim that the copy lives under from now on (I1).
+type RecordClaim struct {
+	Why
+	ClaimUID string
+	// PutBack is that of the record, for a copy that was put back and that a user vouches for.
+	PutBack int
 }
 
 // Initialise makes a data directory beside its place and moves it there. It demands a record that says so.
@@ -181,6 +191,9 @@ func (LockVolume) Verb() string { return "LockVolume" }
 
 // Verb implements Action.
 func (a ClaimVolume) Verb() string { return "ClaimVolume for " + a.DatabaseUID }
+
+// Verb implements Action.
+func (a RecordClaim) Verb() string { return "RecordClaim " + a.ClaimUID }
 
 // Verb implements Action.
 func (a Initialise) Verb() string { return fmt.Sprintf("Initialise version %d", a.Major) }

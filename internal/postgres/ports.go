@@ -17,6 +17,9 @@ type Ports struct {
 	SQL    SQL
 	Copies Copies
 	Probe  Probe
+	// Claim tells of the claim of the volume what is known by now, at once, to somebody who has recorded this UID. It may
+	// be nil: nothing is known then.
+	Claim func(recorded string) Claim
 	// Go runs what takes long beside the passes; nil for a goroutine.
 	Go func(func())
 	// Subscribe asks to be told when the server has ended or has spoken of itself. It may be nil.

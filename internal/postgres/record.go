@@ -23,6 +23,12 @@ type Record struct {
 	DatabaseUID string `json:"databaseUID"`
 	// Incarnation is random, made together with the data.
 	Incarnation string `json:"incarnation"`
+	// ClaimUID is the claim that the volume came with when the copy was made, or when an agent first saw it (I1). Under
+	// another claim this may be an older state of the copy, which lacks what was acknowledged since. Empty: not seen yet.
+	ClaimUID string `json:"claimUID,omitempty"`
+	// PutBack is the highest timeline that was given out when a user vouched for a copy that was put back, 0 otherwise.
+	// Others may have more of it, so this copy leads on a later one only: see Snapshot.MayRepeat.
+	PutBack int `json:"putBack,omitempty"`
 	// SystemIdentifier is the number that initdb gave to the data, empty before.
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
 	// InProgress is a step that was begun and not seen to end.

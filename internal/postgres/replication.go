@@ -65,8 +65,10 @@ type Upstream struct {
 	Of   wire.Member `json:"of,omitzero"`
 	Term int64       `json:"term,omitempty"`
 	// Known says that there was an answer, Problem why not.
-	Known            bool    `json:"known,omitempty"`
-	Problem          string  `json:"problem,omitempty"`
+	Known   bool   `json:"known,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Leads says that it writes a log of its own, and is no replica.
+	Leads            bool    `json:"leads,omitempty"`
 	SystemIdentifier string  `json:"systemIdentifier,omitempty"`
 	LSN              uint64  `json:"lsn,omitempty"`
 	History          History `json:"history,omitempty"`

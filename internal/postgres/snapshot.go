@@ -88,6 +88,8 @@ type Volume struct {
 	Record *Record `json:"record,omitempty"`
 	// Room is how much there is.
 	Room Room `json:"room,omitzero"`
+	// Claim is what the API server says of the claim that the volume came with.
+	Claim Claim `json:"claim,omitzero"`
 }
 
 // Lock is the lock on the volume. It is handed down to PostgreSQL, so it is free only when no process of it is left,

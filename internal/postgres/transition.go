@@ -13,6 +13,8 @@ import (
 type BeginClone struct {
 	Why
 	DatabaseUID string
+	// ClaimUID is the claim of the volume, empty if it is not known.
+	ClaimUID string
 }
 
 // BeginDiscard notes that the copy is about to be removed, and Discard removes it.

@@ -7,8 +7,12 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
-// Self is this instance with its copy, or, before there is one, with the copy that it is to make as the first.
+// Self is this instance with its copy, or, before there is one, with the copy that it is to make as the first. A copy
+// that was put back is nobody's: what is stored beside it was put back with it (I1).
 func (s *Snapshot) Self() wire.Member {
+	if s.Engine.Data == DataPutBack {
+		return wire.Member{Name: s.Name}
+	}
 	return wire.Member{Name: s.Name, Incarnation: cmp.Or(s.Engine.Incarnation, s.Stored.Incarnation)}
 }
 

@@ -56,6 +56,9 @@ const (
 	DataWhole Data = "whole"
 	// DataChanging is a copy that is being rewound, or was when the agent ended (I2).
 	DataChanging Data = "changing"
+	// DataPutBack is a copy that may be an older state of the one that was here: it has come back from somewhere else. It
+	// is no member, whatever it was, and has no Incarnation (I1).
+	DataPutBack Data = "put back"
 )
 
 // Leading is a server that runs as a primary.

@@ -37,6 +37,10 @@ func ParseMembers(text string) []Member {
 	return members
 }
 
+// AnnotationAcceptCopy is a user's word on the claim of an instance: the copy on its volume was put back on purpose and
+// counts as the one that it was. Its value is the UID of that very claim, so that no backup can bring it along.
+const AnnotationAcceptCopy = "meridian.dev/accept-copy"
+
 // AnnotationCutOff is on the pod of an instance that does not reach the holder of the lease although that renews it: a
 // CutOff.
 const AnnotationCutOff = "meridian.dev/cut-off"

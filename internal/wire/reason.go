@@ -10,6 +10,9 @@ const (
 	ReasonVolumeEmpty Reason = "VolumeEmpty"
 	// ReasonVolumeForeign: the volume belongs to another database, or its data has another system identifier.
 	ReasonVolumeForeign Reason = "VolumeForeign"
+	// ReasonVolumePutBack: the volume has come with another claim than the copy on it was recorded under, and may be an
+	// older state of it.
+	ReasonVolumePutBack Reason = "VolumePutBack"
 	// ReasonVolumeUnknown: there is data on the volume that no agent has made.
 	ReasonVolumeUnknown Reason = "VolumeUnknown"
 	// ReasonVersionMismatch: the data directory was made by another major version than the image has.

@@ -17,21 +17,24 @@ func account(design database.Design) *corev1.ServiceAccount {
 }
 
 // AgentRules are the rights of the agents of a database, each by name: its lease, where its write address leads, the
-// labels of its pods, and its GeoDatabase to read.
+// labels of its pods, and its claims and its GeoDatabase to read.
 func AgentRules(design database.Design) []rbacv1.PolicyRule {
 	rule := func(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{
 			APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs,
 		}
 	}
+	claims := append(design.Names(), design.Leaving...)
 	var pods []string
-	for _, name := range append(design.Names(), design.Leaving...) {
+	for _, name := range claims {
 		pods = append(pods, database.PodName(name))
 	}
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", []string{database.LeaseName(design.Name)}, "get", "list", "watch", "update"),
 		rule("discovery.k8s.io", "endpointslices", []string{database.WriteName(design.Name)}, "get", "watch", "update"),
 		rule("", "pods", pods, "get", "patch"),
+		// A claim has the name of its instance.
+		rule("", "persistentvolumeclaims", claims, "get"),
 		rule(v1alpha1.GroupVersion.Group, "geodatabases", []string{design.Name}, "get"),
 	}
 }

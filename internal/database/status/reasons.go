@@ -99,6 +99,7 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonVolumeEmpty, "the database has had data once, and this volume has none"),
 	agentEntry(wire.ReasonCredentialsOld, "the mounted credentials are older than those that the server knows"),
 	agentEntry(wire.ReasonVolumeForeign, "the volume belongs to another database"),
+	agentEntry(wire.ReasonVolumePutBack, "the volume has come with another claim, and may be an older state of the copy"),
 	agentEntry(wire.ReasonVolumeUnknown, "there is data on the volume that no agent has made"),
 	agentEntry(wire.ReasonVersionMismatch, "the data was made by another major version than the image has"),
 	agentEntry(wire.ReasonDataDamaged, "the data directory lacks what PostgreSQL needs to start"),

@@ -53,7 +53,7 @@ func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan postgres.
 			a.Before(action)
 		}
 		if err := a.one(ctx, standing, action); err != nil {
-			// An action inside the application's database stands for itself: the others are still tried.
+			// What stands for itself, such as an action inside the application's database, does not hold up the others.
 			if outcome.Failed == "" {
 				outcome.Failed, outcome.Problem = action.Verb(), err.Error()
 			}
@@ -71,7 +71,7 @@ func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan postgres.
 func standsAlone(action postgres.Action) bool {
 	switch action.(type) {
 	case postgres.CreateExtension, postgres.UpdateExtension, postgres.SetPassword, postgres.KeepPlaces,
-		postgres.KeepReserve, postgres.NoteLibraries:
+		postgres.KeepReserve, postgres.NoteLibraries, postgres.RecordClaim:
 		return true
 	}
 	return false
@@ -150,7 +150,8 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 			return err
 		}
 		return a.note(ctx, action)
-	case postgres.RecordInitialised, postgres.RecordSettings, postgres.RecordRefused, postgres.RecordApplication:
+	case postgres.RecordInitialised, postgres.RecordSettings, postgres.RecordRefused, postgres.RecordApplication,
+		postgres.RecordClaim:
 		return a.note(ctx, action)
 	case postgres.Discard, postgres.Clone, postgres.Rewind, postgres.AskUpstream:
 		return a.copying(standing, action)
@@ -192,6 +193,8 @@ func (a *Actor) note(ctx context.Context, action postgres.Action) error {
 			record.Application = &action.Application
 		case postgres.RecordRewound:
 			record.InProgress = ""
+		case postgres.RecordClaim:
+			record.ClaimUID, record.PutBack = action.ClaimUID, action.PutBack
 		}
 	})
 }
@@ -246,7 +249,8 @@ func (a *Actor) claim(ctx context.Context, action postgres.ClaimVolume) error {
 		return err
 	}
 	return a.Ports.Disk.WriteRecord(postgres.Record{
-		DatabaseUID: action.DatabaseUID, Incarnation: action.Incarnation, InProgress: postgres.StepInitialise,
+		DatabaseUID: action.DatabaseUID, Incarnation: action.Incarnation, ClaimUID: action.ClaimUID,
+		InProgress: postgres.StepInitialise,
 	})
 }
 

@@ -27,8 +27,8 @@ func (a *Actor) guarded(ctx context.Context, standing tenure.Standing, action po
 		return true, a.destroy(ctx, standing, func() error {
 			return a.record(ctx, func(record *postgres.Record) {
 				*record = postgres.Record{
-					DatabaseUID: record.DatabaseUID, Incarnation: record.Incarnation, InProgress: postgres.StepDiscard,
-					Settings: record.Settings,
+					DatabaseUID: record.DatabaseUID, Incarnation: record.Incarnation, ClaimUID: record.ClaimUID,
+					InProgress: postgres.StepDiscard, Settings: record.Settings,
 				}
 			})
 		})
@@ -95,8 +95,8 @@ func (a *Actor) beginClone(ctx context.Context, action postgres.BeginClone) erro
 		return errors.New("there is a copy in the place")
 	}
 	return a.Ports.Disk.WriteRecord(postgres.Record{
-		DatabaseUID: record.DatabaseUID, Incarnation: a.Incarnation(), InProgress: postgres.StepClone,
-		Settings: record.Settings,
+		DatabaseUID: record.DatabaseUID, Incarnation: a.Incarnation(), ClaimUID: action.ClaimUID,
+		InProgress: postgres.StepClone, Settings: record.Settings,
 	})
 }
 

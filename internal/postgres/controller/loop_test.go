@@ -5,8 +5,11 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/controller"
@@ -106,6 +109,120 @@ func TestAVolumeIsLostWhileThePodIsAway(t *testing.T) {
 	state := w.passes()
 	if state.Report.State != wire.StateFailed || state.Report.Reason != wire.ReasonVolumeEmpty || w.made != 1 {
 		t.Errorf("made %d, state %+v", w.made, state)
+	}
+}
+
+// put is what becomes of the pod when its volume comes back with another claim. The loop of the lease gives it nothing
+// to lead.
+func (w *world) put(claim postgres.Claim) *controller.Loop {
+	w.restart()
+	w.claim = claim
+	w.standing.Serial++
+	w.standing.Role, w.standing.OpenStart = tenure.RoleIdle, ""
+	loop := w.loop()
+	for range 20 {
+		w.pass(loop)
+	}
+	return loop
+}
+
+// I1: the only copy of a database has come with another claim. It counts for nothing and stays as it is, until a user
+// vouches for it.
+func TestTheOnlyCopyWasPutBack(t *testing.T) {
+	w := newWorld(t)
+	w.claim = postgres.Claim{UID: "k1"}
+	w.passes()
+	before := *w.volume.record
+	if before.ClaimUID != "k1" || before.Incarnation != "first" {
+		t.Fatalf("record %+v", before)
+	}
+	starts := w.starts
+	loop := w.put(postgres.Claim{UID: "k2"})
+	state, _ := loop.State()
+	if facts := loop.Facts(); facts.Data != tenure.DataPutBack || facts.Incarnation != "" || w.starts != starts {
+		t.Errorf("facts %+v, %d starts", facts, w.starts-starts)
+	}
+	if state.Report.State != wire.StateFailed || state.Report.Reason != wire.ReasonVolumePutBack {
+		t.Errorf("report %+v", state.Report)
+	}
+	if diff := cmp.Diff(before, *w.volume.record); diff != "" || w.volume.data.Presence != postgres.DataPresent {
+		t.Errorf("data %+v, record -want +got:\n%s", w.volume.data, diff)
+	}
+	loop = w.put(postgres.Claim{Asked: true})
+	if facts := loop.Facts(); facts.Known {
+		t.Errorf("while the claim is asked for: %+v", facts)
+	}
+	loop = w.put(postgres.Claim{})
+	if facts := loop.Facts(); facts.Data != tenure.DataWhole || facts.Incarnation != "first" {
+		t.Errorf("while nobody knows the claim: %+v", facts)
+	}
+	loop = w.put(postgres.Claim{UID: "k2", Accepted: true})
+	if facts := loop.Facts(); facts.Data != tenure.DataWhole || facts.Incarnation != "first" {
+		t.Errorf("accepted: %+v", facts)
+	}
+	w.standing.Role = tenure.RoleLead
+	state, record := w.passes(), w.volume.record
+	if !well(state) || record.ClaimUID != "k2" || record.PutBack != 1 || w.made != 1 {
+		t.Errorf("record %+v, state %+v", record, state)
+	}
+}
+
+// donor is another instance that may lead.
+type donor struct {
+	postgres.Copies
+	*world
+	leads bool
+}
+
+func (d *donor) Ask(context.Context, postgres.Source) (postgres.Upstream, error) {
+	return postgres.Upstream{
+		Known: true, Leads: d.leads, SystemIdentifier: "7401", History: postgres.History{{Timeline: 1}},
+	}, nil
+}
+
+func (d *donor) Discard(context.Context) error {
+	return d.effect("discard", func() { d.volume.data = postgres.Data{Presence: postgres.DataAbsent} })
+}
+
+func (d *donor) Clone(context.Context, postgres.Source, func(done, total int64)) error {
+	return d.effect("clone", func() {
+		d.volume.data = postgres.Data{
+			Presence: postgres.DataPresent, Private: true, Major: 17, SystemIdentifier: "7401", Timeline: 1, Standby: true,
+		}
+	})
+}
+
+// I1: a replica that was put back gets a new copy with a new incarnation, once another instance leads, and not before.
+func TestAReplicaWasPutBack(t *testing.T) {
+	w := newWorld(t)
+	w.claim = postgres.Claim{UID: "k1"}
+	w.passes()
+	other := &donor{Copies: copies{}, world: w}
+	w.copies = other
+	holder := wire.Member{Name: "cities-2", Incarnation: "i9"}
+	w.standing.Members = append(w.standing.Members, holder)
+	loop := w.put(postgres.Claim{UID: "k2"})
+	w.standing.Role, w.standing.Upstream = tenure.RoleFollow, holder
+	w.standing.Serial++
+	loop.Obey(w.standing)
+	follow := func() {
+		for range 30 {
+			w.pass(loop)
+			w.passed += time.Second
+		}
+	}
+	follow()
+	if w.volume.record.Incarnation != "first" || w.volume.record.InProgress != "" || slices.Contains(w.trace, "discard") {
+		t.Fatalf("given up while nobody leads: %+v, %v", w.volume.record, w.trace)
+	}
+	other.leads = true
+	follow()
+	record := w.volume.record
+	if record.Incarnation == "first" || record.ClaimUID != "k2" || record.PutBack != 0 || !record.Whole() {
+		t.Errorf("record %+v after %v", record, w.trace)
+	}
+	if facts := loop.Facts(); facts.Data != tenure.DataWhole || facts.Incarnation != record.Incarnation {
+		t.Errorf("facts %+v", facts)
 	}
 }
 

@@ -63,6 +63,10 @@ type world struct {
 	// readOnly says that these let nobody write.
 	readOnly bool
 
+	// claim is what the API server says of the claim of the volume; copies makes copies of another server.
+	claim  postgres.Claim
+	copies postgres.Copies
+
 	// standing is what the instance is told to be, facts what it said last.
 	standing tenure.Standing
 
@@ -77,7 +81,7 @@ type crash struct{}
 var errNoRoom = errors.New("no space left on device")
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, password: "p1", cert: "c1"}
+	w := &world{t: t, password: "p1", cert: "c1", copies: copies{}}
 	w.settings = wire.Settings{
 		Version: 1, DatabaseUID: "u1", Database: "cities", Major: 17, Extensions: []string{"postgis"},
 		Application: wire.Application{Database: "app", Owner: "app"},
@@ -110,8 +114,9 @@ func (w *world) restart() {
 
 func (w *world) loop() *controller.Loop {
 	loop := controller.New(postgres.Ports{
-		Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w}, Copies: copies{}, Probe: probe{},
-		Go: func(work func()) { work() },
+		Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w}, Copies: w.copies, Probe: probe{},
+		Claim: func(string) postgres.Claim { return w.claim },
+		Go:    func(work func()) { work() },
 	}, controller.Identity{
 		Instance: "cities-1", Database: "cities", Runtime: "/run/meridian", Fresh: func() string {
 			w.news++

@@ -121,6 +121,7 @@ func (o *Observer) Look(ctx context.Context, told Told) postgres.Snapshot {
 	}
 	snapshot.Settings = o.settings()
 	snapshot.Volume, snapshot.Data = o.Ports.Disk.Look(ctx)
+	snapshot.Volume.Claim = o.claim(snapshot.Volume.Record)
 	if o.programs.Major == 0 {
 		o.programs = o.Ports.Disk.Programs(ctx)
 	}
@@ -158,6 +159,16 @@ func (o *Observer) settings() postgres.Settings {
 			settings.Database, o.Database)}
 	}
 	return postgres.Settings{Mounted: &settings}
+}
+
+func (o *Observer) claim(record *postgres.Record) postgres.Claim {
+	switch {
+	case o.Ports.Claim == nil:
+		return postgres.Claim{}
+	case record == nil:
+		return o.Ports.Claim("")
+	}
+	return o.Ports.Claim(record.ClaimUID)
 }
 
 // Doubt makes the next pass look into the application's database again.

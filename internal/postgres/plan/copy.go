@@ -88,7 +88,10 @@ func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 		hold.Reason, hold.Detail = wire.ReasonWaitingForStanding, "there is no data here yet, and no primary to copy it from"
 	case record == nil || record.InProgress == postgres.StepDiscard || record.InProgress == postgres.StepInitialise:
 		settings, _ := wanted(s)
-		plan.do(postgres.BeginClone{Why: "there is no copy here, and there is a primary", DatabaseUID: settings.DatabaseUID})
+		plan.do(postgres.BeginClone{
+			Why: "there is no copy here, and there is a primary", DatabaseUID: settings.DatabaseUID,
+			ClaimUID: s.Volume.Claim.UID,
+		})
 	case s.Data.Presence != postgres.DataAbsent:
 		hold.Detail = "the copy is complete, and the lease does not tell of its database"
 	case job.Problem != "" && job.For == postgres.Essence(s.Standing) && left > 0:

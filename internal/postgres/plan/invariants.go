@@ -22,6 +22,7 @@ var invariants = []struct {
 	{"V6", startOnlyTheRecordedData},
 	{"C2", startOnlyAlone},
 	{"C3", leadOnlyWhenTold},
+	{"I1", countNoCopyThatWasPutBack},
 	{"I2", markBeforeTheCopyChanges},
 	{"I4", keepTheLastCopy},
 	{"F1", stayFenced},
@@ -242,6 +243,41 @@ func leadOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 		return "a server would lead on a timeline that was not given out for it"
 	case s.Trouble != "":
 		return "a server would lead whose copy is in trouble"
+	}
+	return ""
+}
+
+// countNoCopyThatWasPutBack: on a volume that has come with another claim than was recorded, nothing is done by which
+// the copy would count, unless a user vouches for it; and what is recorded is the claim that is there. A copy that a
+// user vouches for writes no timeline a second time.
+func countNoCopyThatWasPutBack(s postgres.Snapshot, actions []postgres.Action) string {
+	record, claim := s.Volume.Record, s.Volume.Claim
+	other := record != nil && record.ClaimUID != "" && claim.UID != "" && record.ClaimUID != claim.UID
+	for _, action := range actions {
+		recorded := claim.UID
+		switch action := action.(type) {
+		case postgres.StartServer, postgres.Promote, postgres.FollowUpstream, postgres.RecordInitialised,
+			postgres.RecordRewound, postgres.Rewind, postgres.Clone, postgres.BeginRewind:
+			if other && record.InProgress != postgres.StepDiscard {
+				return fmt.Sprintf("%s on a copy that was put back", action.Verb())
+			}
+		case postgres.RecordClaim:
+			recorded = action.ClaimUID
+			if other && !claim.Accepted {
+				return "a copy that was put back would count again, and nobody vouches for it"
+			}
+		case postgres.BeginClone:
+			recorded = action.ClaimUID
+		case postgres.ClaimVolume:
+			recorded = action.ClaimUID
+		}
+		if recorded != claim.UID {
+			return fmt.Sprintf("%s for another claim than there is", action.Verb())
+		}
+		start, _ := action.(postgres.StartServer)
+		if _, promotes := action.(postgres.Promote); (promotes || start.Primary) && s.MayRepeat() {
+			return "a copy that was put back would write a timeline that others may have"
+		}
 	}
 	return ""
 }

@@ -48,6 +48,11 @@ func following(s *postgres.Snapshot) {
 	s.Standing.Role, s.Standing.Upstream = tenure.RoleFollow, wire.Member{Name: "cities-2", Incarnation: "i2"}
 }
 
+// putBack has another claim than the record tells of.
+func putBack(s *postgres.Snapshot) {
+	s.Volume.Record.ClaimUID, s.Volume.Claim = "k1", postgres.Claim{UID: "k2"}
+}
+
 // marked is one whose record tells of a step.
 func marked(step postgres.Step) func(*postgres.Snapshot) {
 	return func(s *postgres.Snapshot) {
@@ -132,6 +137,49 @@ func TestInvariantsBite(t *testing.T) {
 				s.Volume.Record.SystemIdentifier = "7401"
 			},
 			postgres.Initialise{}, "V3",
+		},
+		"start a copy that was put back": {
+			func(s *snapshot) {
+				putBack(s)
+				s.Process.Running = false
+			},
+			postgres.StartServer{}, "I1",
+		},
+		"clone with the incarnation of a copy that was put back": {
+			func(s *snapshot) {
+				marked(postgres.StepClone)(s)
+				putBack(s)
+			},
+			postgres.Clone{}, "I1",
+		},
+		"complete a copy that was put back": {
+			func(s *snapshot) {
+				marked(postgres.StepClone)(s)
+				putBack(s)
+			},
+			postgres.RecordInitialised{SystemIdentifier: "7401"}, "I1",
+		},
+		"accept a copy that nobody vouches for": {putBack, postgres.RecordClaim{ClaimUID: "k2"}, "I1"},
+		"record a claim that is not there": {
+			func(s *snapshot) {
+				putBack(s)
+				s.Volume.Claim.Accepted = true
+			},
+			postgres.RecordClaim{ClaimUID: "k3"}, "I1",
+		},
+		"begin a copy for a claim that is not there": {
+			func(s *snapshot) {
+				marked(postgres.StepDiscard)(s)
+				putBack(s)
+			},
+			postgres.BeginClone{ClaimUID: "k1"}, "I1",
+		},
+		"lead on a timeline of before with a copy that was put back": {
+			func(s *snapshot) {
+				s.Process.Running = false
+				s.Volume.Record.PutBack = 1
+			},
+			postgres.StartServer{Primary: true}, "I1",
 		},
 		"start on data of another major": {
 			func(s *snapshot) {

@@ -15,6 +15,7 @@ var rules = []rule{
 	waitForAReadableVolume, // What cannot be read is not empty.
 	shareNoVolume,          // V1: one agent, and no server of another pod, at a time.
 	refuseAnotherDatabase,  // V2: the volume of another database is not touched.
+	noteTheClaim,           // I1: which claim the volume has come with.
 	waitForSettings,        // Without settings nothing new begins; what runs goes on.
 	waitForAStanding,       // Nothing is begun before it is known what this instance shall be.
 	giveUpWhatIsNotWanted,  // A long act ends when another is wanted.
@@ -24,7 +25,8 @@ var rules = []rule{
 	refuseAnotherIdentity,  // V6: the data has the system identifier that was recorded.
 	killWhatTheServerLeft,  // C2: no old process writes beside a new server.
 
-	killOnAnUnfinishedCopy, // I2: no server lives on a copy that is being made or replaced.
+	replaceACopyThatWasPutBack, // I1: a volume under another claim may be an older state of the copy.
+	killOnAnUnfinishedCopy,     // I2: no server lives on a copy that is being made or replaced.
 
 	// Making a copy.
 	claimAnEmptyVolume, // Only the first of a database begins with nothing.

@@ -165,6 +165,9 @@ func startToLead(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
 	case s.Trouble != "":
 		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})
 		return false, false
+	case s.MayRepeat():
+		plan.wait(repeats())
+		return false, false
 	case s.Data.Timeline == s.Standing.Timeline:
 		// It was given to this copy, which led on it before: nobody else has a log of it that this copy lacks.
 		return true, true
@@ -268,6 +271,9 @@ func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
 	switch {
 	case s.Trouble != "":
 		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})
+		return true
+	case s.MayRepeat():
+		plan.wait(repeats())
 		return true
 	case s.Data.Timeline > s.Standing.Timeline && s.Data.Standby && !s.Promoting:
 		plan.wait(passedTimeline(s))

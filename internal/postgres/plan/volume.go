@@ -212,7 +212,7 @@ func claimAnEmptyVolume(s postgres.Snapshot, plan *draft) bool {
 	settings, _ := wanted(s)
 	plan.do(postgres.ClaimVolume{
 		Why: "the volume is empty, and this instance is to begin the database", DatabaseUID: settings.DatabaseUID,
-		Incarnation: s.Standing.Incarnation,
+		Incarnation: s.Standing.Incarnation, ClaimUID: s.Volume.Claim.UID,
 	})
 	return true
 }

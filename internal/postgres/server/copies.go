@@ -220,7 +220,8 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 		return postgres.Upstream{}, fmt.Errorf("ask %s about itself: %w", source.Host, short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
-	answer := postgres.Upstream{Known: true}
+	// Every server since version 14 tells this to whoever connects.
+	answer := postgres.Upstream{Known: true, Leads: connection.ParameterStatus("in_hot_standby") == "off"}
 	row, err := firstRow(ctx, connection, "IDENTIFY_SYSTEM", 3)
 	if err != nil {
 		return postgres.Upstream{}, err

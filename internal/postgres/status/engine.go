@@ -11,7 +11,8 @@ import (
 // do not.
 func Engine(s postgres.Snapshot, failing string) tenure.Engine {
 	engine := tenure.Engine{
-		Known: s.Volume.Problem == "" && s.Volume.Lock == postgres.LockOurs, Obeyed: s.Standing.Serial, Data: data(s),
+		Known:  s.Volume.Problem == "" && s.Volume.Lock == postgres.LockOurs && !s.Volume.Claim.Asked,
+		Obeyed: s.Standing.Serial, Data: data(s),
 		Processes: s.Process.Running || s.Process.Leftover > 0, Hung: s.Hung, Leading: leading(s),
 		Use: s.Volume.Room.Use(s.Server.Full),
 	}
@@ -50,6 +51,8 @@ func data(s postgres.Snapshot) tenure.Data {
 		return tenure.DataNone
 	case record == nil:
 		return tenure.DataUnknown
+	case s.Volume.PutBack() || s.Volume.ToAccept():
+		return tenure.DataPutBack
 	case record.InProgress == postgres.StepRewind:
 		return tenure.DataChanging
 	case record.InProgress == postgres.StepDiscard || record.InProgress == postgres.StepClone:
@@ -94,6 +97,8 @@ func cannotLead(s postgres.Snapshot, failing string) string {
 		return s.Trouble
 	case s.Standing.Role == tenure.RoleLead && s.Data.Standby && !s.Promoting && s.Data.Timeline > s.Standing.Timeline:
 		return fmt.Sprintf("the copy is on timeline %d, and was to lead on %d", s.Data.Timeline, s.Standing.Timeline)
+	case s.MayRepeat():
+		return "the copy was put back, and others may have more of its timeline"
 	case s.Data.Short:
 		return "the copy was made to fit that of a primary that did not send it all"
 	case !s.Volume.Room.Starts() || s.Standing.Role != tenure.RoleLead && s.Volume.Room.Full(false):

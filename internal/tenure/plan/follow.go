@@ -41,6 +41,50 @@ func followTheHolder(d *draft) bool {
 	return false
 }
 
+// countForNothing is for a copy that may be an older state of the one that was here (I1). It is not the member that it
+// looks like: it answers no election, promises nothing and leads nothing, and what is stored beside it is as old. It
+// learns who leads, so that a new copy can be made from there.
+func countForNothing(d *draft) bool {
+	if d.Engine.Data != tenure.DataPutBack {
+		return false
+	}
+	refuseAll(d, "I1: the copy here was put back, and counts for nothing")
+	if d.Ballot != nil {
+		d.do(tenure.Conduct{Why: "I1: the copy here was put back"})
+		d.Ballot = nil
+	}
+	if d.Lost() != "" {
+		d.readTheLostLease()
+		d.waitPutBack()
+	} else {
+		learnFromTheLease(d)
+		readTheLease(d)
+		if lease := d.Lease; lease.Exists && lease.Record != nil && lease.Record.Initialised &&
+			lease.Holder != (wire.Member{}) && lease.Holder.Name != d.Name && d.Stored.Fence == nil {
+			followTheHolder(d)
+		} else {
+			d.waitPutBack()
+		}
+		labelThePod(d)
+	}
+	finishWhenTold(d)
+	return true
+}
+
+// waitPutBack follows nobody, and says which timelines were given out: this copy must not write one of them anew, so it
+// is told nothing before that is known.
+func (d *draft) waitPutBack() {
+	if !d.Lease.Known || d.Stopping {
+		return
+	}
+	standing := d.idle()
+	standing.OpenReads = false
+	if record := d.record(); record != nil {
+		standing.Timeline = record.Timeline
+	}
+	d.obey("I1: the copy was put back, and there is nobody to follow", standing)
+}
+
 // rest is for an instance that knows of nobody to follow. A lease that was never read is waited for.
 func (d *draft) rest() {
 	if d.Lease.Failing != nil && !d.Lease.Known {

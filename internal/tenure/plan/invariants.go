@@ -17,6 +17,7 @@ var invariants = []struct {
 }{
 	{"Q1", keepTheQuorum},
 	{"Q2", carryTheQuorumOver},
+	{"I1", countOnlyTheOwnCopy},
 	{"C1", armNoLaterThanTheDeadline},
 	{"C3", leadOnlyByRight},
 	{"E1", takeOnlyTheVersionOfTheBallot},
@@ -142,6 +143,32 @@ func carryTheQuorumOver(m moment, action tenure.Action) string {
 	if before == nil || write.Record.W != before.W || !slices.Equal(write.Record.Members, before.Canonical().Members) ||
 		write.Record.SystemIdentifier != before.SystemIdentifier || write.Record.Initialised != before.Initialised {
 		return "members and quorum change together with the holder"
+	}
+	return ""
+}
+
+// countOnlyTheOwnCopy: what counts by incarnation is said and done by a copy that has one, and in its name. One that
+// was put back has none, whatever is stored beside it.
+func countOnlyTheOwnCopy(m moment, action tenure.Action) string {
+	putBack := m.Engine.Data == tenure.DataPutBack
+	own := wire.Member{Name: m.Name, Incarnation: m.Engine.Incarnation}
+	switch action := action.(type) {
+	case tenure.AnswerBallot:
+		if putBack || own.Incarnation == "" || action.Reply.From != own {
+			return "a ballot would be answered in the name of another copy"
+		}
+	case tenure.Reply:
+		if putBack && action.Reply.Yes {
+			return "a copy that was put back would say yes"
+		}
+	case tenure.WriteLease:
+		if putBack {
+			return "a copy that was put back would write the lease"
+		}
+	case tenure.Obey:
+		if role := action.Standing.Role; putBack && role != tenure.RoleIdle && role != tenure.RoleFollow {
+			return "a copy that was put back would be told to " + string(role)
+		}
 	}
 	return ""
 }

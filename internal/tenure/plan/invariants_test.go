@@ -51,6 +51,19 @@ func TestInvariantsBite(t *testing.T) {
 		"W is raised before the server waits for more": {
 			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.W = 3 }), "Q1",
 		},
+		"a ballot is answered by a copy that was put back": {
+			"replica", putBack,
+			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
+		},
+		"a ballot is answered in the name of the copy of before": {
+			"replica", func(s *tenure.Snapshot) { s.Engine.Incarnation = "i9" },
+			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
+		},
+		"a copy that was put back promises": {
+			"replica", putBack, tenure.Reply{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
+		},
+		"a copy that was put back renews the lease": {"holder", putBack, writing(tenure.WriteRenew, a, keep), "I1"},
+		"a copy that was put back leads":            {"holder", putBack, leading(func(*tenure.Standing) {}), "I1"},
 		"a write of another life is forgotten while it may still be done": {
 			"holder", func(s *tenure.Snapshot) {
 				s.Stored.NextRecord, s.Stored.NextVersion, s.Right = s.Lease.Record, s.Lease.Version, tenure.Right{}
@@ -263,6 +276,11 @@ func volatile(s *tenure.Snapshot) {
 	s.Policy.Volatile, s.Policy.Durability = true, tenure.Async
 	s.Lease.Changed, s.Lease.Duration = 70*second, 10*time.Second
 	s.Engine = tenure.Engine{Known: true, Data: tenure.DataNone}
+}
+
+// putBack makes the copy one that may be an older state.
+func putBack(s *tenure.Snapshot) {
+	s.Engine = tenure.Engine{Known: true, Data: tenure.DataPutBack, SystemIdentifier: "7401"}
 }
 
 // voted gives a replica a ballot that it has won.

@@ -19,6 +19,7 @@ var rules = []rule{
 	// What must never happen.
 	stopLeadingInTime,     // C1, C2: past the deadline, or under another holder, nothing of the server is left.
 	waitForFacts,          // Without the volume or the settings nothing is begun, and nobody is answered.
+	countForNothing,       // I1: a copy that was put back answers nobody, and only waits for a new one.
 	keepPromisesAfterBoot, // A promise outlives a boot by a whole duration, because its end cannot be told any more.
 	mendALostLease,        // O1, O2, O3: a lease that is gone, or another one, is not free.
 	learnFromTheLease,     // F2: terms only grow; a fence is lifted by a consistent read alone.

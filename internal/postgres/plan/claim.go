@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// A volume may come back as it was some time ago: a claim is deleted, and made again under its name from a snapshot.
+// All that tells of the copy came back with it, so only the claim shows that it is another volume. Such a copy may lack
+// what it has acknowledged, and counts for nothing (docs/adr/0015-copies-that-were-put-back.md).
+
+// noteTheClaim takes the first claim that is seen for that of the copy. It holds up nothing.
+func noteTheClaim(s postgres.Snapshot, plan *draft) bool {
+	record, claim := s.Volume.Record, s.Volume.Claim
+	if record == nil || claim.UID == "" || record.ClaimUID != "" {
+		return false
+	}
+	plan.do(postgres.RecordClaim{Why: "I1: under another claim it would be another volume", ClaimUID: claim.UID})
+	return false
+}
+
+// replaceACopyThatWasPutBack removes a copy that may be an older state, where another instance leads, and leaves it as
+// it is everywhere else: it may be the last one, or the one that a user has put back on purpose.
+func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
+	if s.Volume.ToAccept() {
+		plan.do(postgres.RecordClaim{
+			Why:      "a user vouches for the copy that was put back: it is again what its record says",
+			ClaimUID: s.Volume.Claim.UID, PutBack: max(s.Data.Timeline, s.Standing.Timeline),
+		})
+		return true
+	}
+	if !s.Volume.PutBack() {
+		return false
+	}
+	replacing := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy was put back, and is replaced by a new one"}
+	told := follows(s) && s.Standing.Role == tenure.RoleFollow && another(s)
+	switch {
+	case !told || s.Primary():
+		plan.wait(putBack(s, "no other instance leads, from which a new copy could be made"))
+	case s.JobOf(postgres.JobStop).Running:
+		plan.wait(replacing)
+	case s.Process.Running:
+		plan.do(postgres.StopServer{Why: "I1: the copy was put back, and counts for nothing"})
+		plan.wait(replacing)
+	case leadsNow(s):
+		plan.do(postgres.BeginDiscard{
+			Why: "I1: the volume has come with another claim, so the copy may be an older state of what it was",
+		})
+		plan.wait(replacing)
+	case s.Certificate.Installed == "":
+		return installForCopy(s, plan)
+	default:
+		askWhetherItLeads(s, plan)
+	}
+	return true
+}
+
+// answerLasts is how long an answer tells of the present.
+const answerLasts = 5 * time.Second
+
+// leadsNow says that the server of the upstream has said of itself that it leads. The lease alone does not show that:
+// whoever it names may have been put back as well.
+func leadsNow(s postgres.Snapshot) bool {
+	return fresh(s) && s.Upstream.Leads && s.Upstream.SystemIdentifier == s.Standing.SystemIdentifier &&
+		s.Now.Sub(s.Upstream.At) < answerLasts
+}
+
+func askWhetherItLeads(s postgres.Snapshot, plan *draft) {
+	last, holder := s.JobOf(postgres.JobAsk), s.Standing.Upstream.Name
+	asked := last.For == postgres.Essence(s.Standing) && !last.Ended.IsZero()
+	if !last.Running && !(asked && s.Now.Sub(last.Ended) < askPause) {
+		plan.do(postgres.AskUpstream{Why: "a copy is given up only where another one leads", Source: source(s)})
+	}
+	if !asked {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCopying, Recheck: askPause,
+			Detail: "the copy was put back, and " + holder + " is asked whether it leads",
+		})
+		return
+	}
+	plan.wait(putBack(s, holder+" holds the lease, and does not answer as a primary"))
+}
+
+// putBack waits for a primary or for a user.
+func putBack(s postgres.Snapshot, because string) postgres.Hold {
+	return postgres.Hold{
+		Reason: wire.ReasonVolumePutBack, Stalled: true,
+		Detail: fmt.Sprintf("the copy on the volume was recorded under the claim with UID %s, and the claim is now %s: "+
+			"it may be an older state of the copy, so it counts for nothing, and is left as it is because %s; if it was put "+
+			"back on purpose: kubectl annotate --overwrite persistentvolumeclaim %s %s=%s",
+			s.Volume.Record.ClaimUID, s.Volume.Claim.UID, because, s.Instance, wire.AnnotationAcceptCopy, s.Volume.Claim.UID),
+	}
+}
+
+// repeats waits until the place is given back: an election gives out a timeline that nobody has.
+func repeats() postgres.Hold {
+	return postgres.Hold{
+		Reason: wire.ReasonTimelineWrong,
+		Detail: "the copy was put back, and others may have more of the timeline: the place is given back, for an election",
+	}
+}
