@@ -168,8 +168,8 @@ func (e *engine) follow() {
 	e.adopt()
 	switch c := &e.n.volume.copy; {
 	case !e.standing.Initialised || e.standing.Upstream.Name == e.n.name:
-	case c.data == tenure.DataNone:
-		e.destroy("clone")
+	case c.data == tenure.DataNone, c.data == tenure.DataPutBack:
+		e.destroy("clone") // If the upstream leads.
 	case c.data == tenure.DataChanging:
 		e.destroy("rewind")
 	case e.stands():

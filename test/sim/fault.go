@@ -71,6 +71,8 @@ const (
 	FaultVolumeLost FaultKind = "volume-lost"
 	FaultKillServer FaultKind = "kill-server"
 	FaultHang       FaultKind = "hang-loop-of-the-server"
+	// FaultPutBack makes the claim of a volume again from an older state of it, which Other chooses.
+	FaultPutBack FaultKind = "volume-put-back"
 )
 
 // What goes wrong at a moment.
@@ -179,6 +181,13 @@ func (w *World) strike(n *node, fault *Fault) {
 		if w.spares(n) {
 			n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
 			delete(w.truth.known, n.index)
+		}
+		n.restart(back)
+	case FaultPutBack:
+		n.end()
+		n.move()
+		if w.spares(n) {
+			n.putBack(fault.Other)
 		}
 		n.restart(back)
 	case FaultKillServer:

@@ -51,6 +51,7 @@ const (
 	BugOrphanBackend      Bug = "only the postmaster is killed"
 	BugFenceInMemory      Bug = "fence in memory only"
 	BugStoreLast          Bug = "what is stored is stored last"
+	BugClaimIgnored       Bug = "a volume that was put back counts as what it was"
 	BugRouteOfAnyTerm     Bug = "write address taken back by an old term"
 )
 
@@ -88,6 +89,8 @@ func modelFlaws() []Flaw {
 			Kinds: []FaultKind{FaultCutAPI, FaultFreeze, FaultFreezePod}},
 		{Bug: BugIncarnationStays, Rule: "I1", Modes: strictly, Nodes: 3, Points: answerThenTake,
 			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI}},
+		{Bug: BugClaimIgnored, Rule: "I1", Modes: strictly, Kinds: []FaultKind{FaultPutBack, FaultPowerOff},
+			Aim: putBackAndLose},
 		{Bug: BugAnswerBeforeReplay, Rule: "I3", Modes: strictly,
 			Kinds: []FaultKind{FaultAllCrash, FaultPowerOff, FaultCrash}},
 		{Bug: BugTimelineNotTaken, Rule: "T1", Modes: strictly,

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -37,6 +38,7 @@ type node struct {
 	cut         string // The annotation of the pod.
 
 	volume volume
+	past   []volume // Older states of the volume, the latest last: snapshots that somebody has made.
 	agent  *agent
 	server *server
 	guard  tenure.Guard
@@ -47,6 +49,38 @@ type node struct {
 type volume struct {
 	stored tenure.Stored
 	copy   dataCopy
+}
+
+// snapshots is how many older states of a volume there are.
+const snapshots = 4
+
+// remember makes snapshots of all volumes, now and then.
+func (w *World) remember() {
+	for _, n := range w.nodes {
+		if n.volume.copy.data == tenure.DataWhole {
+			n.past = append(n.past, n.volume)
+			n.past = n.past[max(0, len(n.past)-snapshots):]
+		}
+	}
+	w.after(2*time.Second, w.remember)
+}
+
+// putBack makes the volume what it was: the copy, and what is stored beside it. It comes with another claim, by which
+// the agent knows (I1). That the agent can read its claim is taken for granted: a pod does not start without the API
+// server.
+func (n *node) putBack(which int) {
+	if len(n.past) == 0 {
+		return
+	}
+	n.volume = n.past[which%len(n.past)]
+	n.volume.copy.log = slices.Clone(n.volume.copy.log)
+	n.w.note(n.index, "the volume is put back to %s", n.volume.copy.position())
+	if n.w.bug != BugClaimIgnored {
+		n.volume.copy.data, n.volume.copy.incarnation = tenure.DataPutBack, ""
+	}
+	n.past = nil
+	n.w.putBack++
+	delete(n.w.truth.known, n.index)
 }
 
 // clock is the time since the boot.

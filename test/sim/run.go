@@ -55,6 +55,8 @@ type Outcome struct {
 	Early map[pointKey]int
 	// Astray says that the run has ended where nothing is promised any more: see README.md.
 	Astray bool
+	// PutBack counts volumes that were put back to an older state.
+	PutBack int
 	// Refusals counts plans that the check of production would have refused.
 	Refusals int
 }
@@ -69,7 +71,7 @@ func Run(c Case, tell bool) Outcome {
 		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
 		Takes: w.truth.takes, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
 		Took: w.now, Points: w.points, Early: w.early,
-		Refusals: w.truth.refusals, Astray: w.astray,
+		Refusals: w.truth.refusals, Astray: w.astray, PutBack: w.putBack,
 	}
 }
 
@@ -108,6 +110,9 @@ func newWorld(c Case, tell bool) *World {
 	w.wish(c.Instances)
 	w.after(3*time.Second, w.operate)
 	w.after(100*time.Millisecond, w.write)
+	if hasKind(c.Faults, FaultPutBack) {
+		w.after(2*time.Second, w.remember)
+	}
 	return w
 }
 

@@ -84,7 +84,7 @@ func (s Scenario) singlesAt(kinds []PointKind) []Case {
 // bears says whether the promise of the scenario covers the fault.
 func (s Scenario) bears(fault Fault) bool {
 	switch fault.Kind {
-	case FaultVolumeLost:
+	case FaultVolumeLost, FaultPutBack:
 		// The last copy, or more copies than the quorum has, may not be lost.
 		return s.Instances >= 3 && s.Durability == "" && !s.loses()
 	case FaultFreezePod, FaultPause:
@@ -96,7 +96,7 @@ func (s Scenario) bears(fault Fault) bool {
 
 func (s Scenario) loses() bool {
 	for _, fault := range s.Faults {
-		if fault.Kind == FaultVolumeLost || fault.Kind == FaultWish {
+		if fault.Kind == FaultVolumeLost || fault.Kind == FaultPutBack || fault.Kind == FaultWish {
 			return true
 		}
 	}
@@ -273,6 +273,39 @@ func putBackWhileAway(c Case, random *rand.Rand) Case {
 		{Kind: FaultLeaseBack, At: began + 15*time.Second, Other: random.IntN(3), Wish: random.IntN(2)},
 	}
 	c.Last, c.Unsettled, c.Budget = began+60*time.Second, true, 5*time.Second
+	return c
+}
+
+// putBackAndLose puts the volume of a replica back, and takes the holder away before anybody could make up for it.
+func putBackAndLose(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, false, false, true
+	c.Lease = 4 * time.Second
+	moment := began + time.Duration(random.Int64N(int64(20*time.Second)))
+	c.Faults = []Fault{
+		{Kind: FaultPutBack, At: moment, Node: Replica, Other: random.IntN(snapshots), For: time.Second},
+		{Kind: FaultPowerOff, At: moment + time.Duration(random.Int64N(int64(time.Second))), Node: Holder,
+			For: 40 * time.Second},
+	}
+	c.Last, c.Unsettled, c.Budget = moment+50*time.Second, true, 5*time.Second
+	return c
+}
+
+// PutBackSwarm is a random case in which volumes are put back to older states.
+func PutBackSwarm(seed uint64) Case {
+	c := Swarm(seed)
+	random := chosen(seed, 0xbacc)
+	c.Name = "swarm with volumes put back"
+	if c.Durability != tenure.Strict || c.Nodes < 3 {
+		c.Durability, c.Nodes, c.Instances = tenure.Strict, 3+2*random.IntN(2), 3
+		c.Instances = c.Nodes
+	}
+	for range 1 + random.IntN(3) {
+		c.Faults = append(c.Faults, Fault{
+			Kind: FaultPutBack, At: began + time.Duration(random.Int64N(int64(c.Last-began-5*time.Second))),
+			Node: random.IntN(c.Nodes+3) - 2, Other: random.IntN(snapshots),
+			For: time.Duration(random.Int64N(int64(10 * time.Second))),
+		})
+	}
 	return c
 }
 

@@ -171,6 +171,27 @@ func TestSwarm(t *testing.T) {
 		failures, astray, steps, took.Round(time.Millisecond), float64(count)/took.Seconds())
 }
 
+// TestVolumesPutBack is about claims that are made again from older snapshots (I1).
+func TestVolumesPutBack(t *testing.T) {
+	put := 0
+	for seed := *fromFlag; seed < *fromFlag+uint64(*seedsFlag/3); seed++ {
+		if *seedFlag != 0 && seed != *seedFlag {
+			continue
+		}
+		c := sim.PutBackSwarm(seed)
+		out := sim.Run(c, false)
+		put += out.PutBack
+		if len(out.Problems) > 0 {
+			report(t, c, out)
+			return
+		}
+	}
+	if put == 0 {
+		t.Error("no volume was put back: this shows nothing")
+	}
+	t.Logf("%d volumes were put back", put)
+}
+
 func TestSameSeedSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 50; seed++ {
 		c := sim.Swarm(seed)

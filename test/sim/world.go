@@ -28,6 +28,8 @@ type World struct {
 	early  map[pointKey]int
 	faults map[pointKey]map[int]*Fault
 	fired  int
+	// putBack counts volumes that were put back to an older state.
+	putBack int
 
 	policy       tenure.Policy
 	operatorAway time.Duration
