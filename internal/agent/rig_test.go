@@ -84,6 +84,7 @@ func newRig(t *testing.T, instances int) *rig {
 	for number, name := range r.settings.Instances {
 		r.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s-0},
   spec: {containers: [{name: database, image: none}]}}`, name))
+		r.claim(name)
 		r.pods = append(r.pods, r.newPod(number+1, name))
 	}
 	r.settings.Major = r.pods[0].major()
