@@ -231,24 +231,42 @@ func checkSpread(c *cluster) {
 	}
 }
 
-// checkIdle applies the manifest again and waits for a minute: the operator must not write at all.
+// checkIdle applies the manifest again and waits for a minute: nobody must write at all. On a machine that is busy with
+// something else a probe may fail, and then it was no idle minute; an operator or agent that writes by itself does so in
+// each.
 func checkIdle(c *cluster, sample string) {
 	c.t.Helper()
 	// The last events of the start are still under way.
 	time.Sleep(5 * time.Second)
+	for attempt := 1; ; attempt++ {
+		problem := idleMinute(c, sample)
+		if problem == "" {
+			return
+		}
+		if attempt == 3 {
+			c.t.Errorf("three times: %s", problem)
+			return
+		}
+		c.t.Logf("once more: %s", problem)
+	}
+}
+
+// idleMinute says what was written in a minute in which nothing was to be done, empty if nothing was.
+func idleMinute(c *cluster, sample string) string {
+	c.t.Helper()
 	before, versions := c.writes(), versionsOf(c)
 	c.kubectl("apply", "-n", space, "-f", sample)
 	time.Sleep(time.Minute)
 	if diff := cmp.Diff(versions, versionsOf(c)); diff != "" {
-		c.t.Errorf("versions after an idle minute (-before +after):\n%s", diff)
+		return "versions after an idle minute (-before +after):\n" + diff
 	}
 	if shared() {
-		return
+		return ""
 	}
 	after := c.writes()
 	for _, method := range []string{"POST", "PATCH", "DELETE"} {
 		if after[method] != before[method] {
-			c.t.Errorf("an idle minute has %d writes by %s", after[method]-before[method], method)
+			return fmt.Sprintf("an idle minute has %d writes by %s", after[method]-before[method], method)
 		}
 	}
 	if after["PUT"] == before["PUT"] {
@@ -256,6 +274,7 @@ func checkIdle(c *cluster, sample string) {
 	}
 	c.t.Logf("idle minute: %d reads, %d lease renewals, no other write",
 		after["GET"]-before["GET"], after["PUT"]-before["PUT"])
+	return ""
 }
 
 // versionsOf are the resourceVersions of the database and of everything that the operator has made for it.
