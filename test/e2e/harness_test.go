@@ -70,7 +70,7 @@ func newFailover(t *testing.T) *failover {
 	install(c)
 	c.namespace(failoverSpace)
 	t.Cleanup(f.keepLogs)
-	if *failoverFaults == "all" {
+	if *failoverFaults != "short" {
 		f.withoutIt = f.idleMinute()
 	}
 	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}

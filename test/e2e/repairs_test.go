@@ -24,7 +24,7 @@ import (
 // instance in its place, with a new name and a new claim, and no write is lost or refused for it. A volume that comes
 // back under another claim gets a new copy in its place.
 func TestRepairs(t *testing.T) {
-	if *failoverFaults != "all" {
+	if *failoverFaults == "short" {
 		t.Skip("it takes minutes; -faults=all does it")
 	}
 	f := newFailover(t)

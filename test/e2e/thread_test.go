@@ -232,8 +232,8 @@ func checkSpread(c *cluster) {
 }
 
 // checkIdle applies the manifest again and waits for a minute: nobody must write at all. On a machine that is busy with
-// something else a probe may fail, and then it was no idle minute; an operator or agent that writes by itself does so in
-// each.
+// something else a probe may fail, and then it was no idle minute; an operator or agent that writes by itself does so
+// in each.
 func checkIdle(c *cluster, sample string) {
 	c.t.Helper()
 	// The last events of the start are still under way.
