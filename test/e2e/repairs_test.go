@@ -37,6 +37,7 @@ func TestRepairs(t *testing.T) {
 		{name: "a volume is put back", do: (*failover).putVolumeBack, stays: true},
 		{name: "a volume is wiped", do: (*failover).wipeVolume},
 		{name: "a volume is lost", do: (*failover).loseVolume},
+		{name: "a node is gone", do: (*failover).removeNode},
 		{name: "a node is out of service", do: (*failover).loseNode},
 	} {
 		if *failoverRepairs != "" && !strings.Contains(one.name, *failoverRepairs) {
@@ -160,6 +161,20 @@ func (f *failover) loseVolume(lost string) func() {
 		f.t.Fatal(err)
 	}
 	return func() {}
+}
+
+// removeNode powers a node off and removes it from the cluster: nobody is left who could say that its pod has ended.
+func (f *failover) removeNode(lost string) func() {
+	node := f.pod(lost).Spec.NodeName
+	f.c.sandbox("node", "stop", f.number(node))
+	f.c.kubectl("delete", "node", node)
+	return func() {
+		f.c.sandbox("node", "start", f.number(node))
+		f.c.until(node+" is back", time.Minute, func(ctx context.Context) (bool, string) {
+			err := f.c.Get(ctx, client.ObjectKey{Name: node}, &corev1.Node{})
+			return err == nil, fmt.Sprint(err)
+		})
+	}
 }
 
 // loseNode powers a node off and says, as an administrator does, that it will not come back by itself. Kubernetes takes
