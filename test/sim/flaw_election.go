@@ -135,6 +135,16 @@ func electionFlaws() []Flaw {
 			Kinds: []FaultKind{FaultVolumeLost, FaultFreezePod, FaultCutAPI, FaultPowerOff}, Event: anyIncarnation},
 		{Bug: "standing back for ever for who has most", Rule: "E4", Modes: strictly, Nodes: 3,
 			Gap: 35 * time.Second, Kinds: []FaultKind{FaultCutAPI}, Plan: neverCatchUp, Aim: standBack},
+		{Bug: "behind the lease is taken for behind", Rule: "T2", Modes: strictly, Nodes: 5,
+			Gap: 45 * time.Second, Kinds: []FaultKind{FaultPowerOff}, Snapshot: behindTheLease, Aim: takeInVain},
+	}
+}
+
+// behindTheLease lets nobody stand that lacks a timeline which was given out.
+func behindTheLease(_ *sloppyLoop, s *tenure.Snapshot) {
+	if place := s.Engine.Flushed; place != nil && s.Lease.Record != nil && place.Timeline < s.Lease.Record.Timeline &&
+		s.Lease.Holder != s.Self() {
+		s.Engine.CannotLead = "the lease tells of a later timeline"
 	}
 }
 

@@ -309,6 +309,20 @@ func PutBackSwarm(seed uint64) Case {
 	return c
 }
 
+// takeInVain has a member that takes the lease cut off from the API server right then: its timeline is given out, and nobody
+// ever writes on it.
+func takeInVain(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 5, 5, false, false, true
+	c.Lease = 4 * time.Second
+	moment := began + 10*time.Second + time.Duration(random.Int64N(int64(5*time.Second)))
+	c.Faults = []Fault{
+		{Kind: FaultPowerOff, At: moment, Node: Holder, For: 80 * time.Second},
+		{Kind: FaultAppliedCut, Point: PointTake, Node: 1 + random.IntN(2), For: 70 * time.Second},
+	}
+	c.Last, c.Unsettled, c.Budget = moment+85*time.Second, true, 5*time.Second
+	return c
+}
+
 // standBack is an election in which whoever has most may not reach the API server.
 func standBack(c Case, random *rand.Rand) Case {
 	c.Nodes, c.Instances, c.WildClocks, c.SlowClock = 5, 5, false, false

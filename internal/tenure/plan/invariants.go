@@ -17,10 +17,13 @@ var invariants = []struct {
 }{
 	{"Q1", keepTheQuorum},
 	{"Q2", carryTheQuorumOver},
+	{"Q3", addBeforeTakingOut},
 	{"I1", countOnlyTheOwnCopy},
 	{"C1", armNoLaterThanTheDeadline},
 	{"C3", leadOnlyByRight},
 	{"E1", takeOnlyTheVersionOfTheBallot},
+	{"E2", electOnlyAfterTheEnd},
+	{"E3", fenceOnlyWithTheWilling},
 	{"E4", takeOnlyWithAnswers},
 	{"E5", forgetNoWriteInDoubt},
 	{"F1", answerOnlyFenced},
@@ -29,7 +32,9 @@ var invariants = []struct {
 	{"G1", openOnlyWithEnough},
 	{"P1", promiseOnlyWhatIsStored},
 	{"S1", transferOnlyAfterTheEnd},
+	{"I3", tellOnlyAKnownPlace},
 	{"T1", reserveTheNextTimeline},
+	{"T2", beBehindAnAnswerAlone},
 	{"O1", writeAnewOnlyWithPromises},
 	{"O2", restoreOnlyWithAll},
 	{"O3", obeyOnlyASuccessor},
@@ -37,8 +42,8 @@ var invariants = []struct {
 	{"V2", beginOnlyWithoutACopy},
 }
 
-// moment is the world when an action is about to be done: the snapshot, and the volume as the actions before it have
-// left it.
+// moment is the world when an action is about to be done: the snapshot, with the volume and the ballot as the actions
+// before it have left them.
 type moment struct {
 	tenure.Snapshot
 	stored tenure.Stored
@@ -54,8 +59,11 @@ func Check(snapshot tenure.Snapshot, plan tenure.Plan) []tenure.Violation {
 				violations = append(violations, tenure.Violation{Rule: invariant.id, Detail: action.Verb() + ": " + detail})
 			}
 		}
-		if store, ok := action.(tenure.Store); ok {
-			now.stored, now.Stored = store.Stored, store.Stored
+		switch action := action.(type) {
+		case tenure.Store:
+			now.stored, now.Stored = action.Stored, action.Stored
+		case tenure.Conduct:
+			now.Ballot = action.Ballot
 		}
 	}
 	return violations
@@ -169,6 +177,26 @@ func countOnlyTheOwnCopy(m moment, action tenure.Action) string {
 		if role := action.Standing.Role; putBack && role != tenure.RoleIdle && role != tenure.RoleFollow {
 			return "a copy that was put back would be told to " + string(role)
 		}
+	}
+	return ""
+}
+
+// addBeforeTakingOut: a member leaves only where those that stay are enough for the quorum as it was, and in a write of
+// its own: one that is lost is replaced by adding first.
+func addBeforeTakingOut(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteRecord || m.Lease.Record == nil || !m.Lease.Record.Initialised {
+		return ""
+	}
+	before, after := *m.Lease.Record, write.Record
+	if contains(after.Members, before.Members) {
+		return ""
+	}
+	switch {
+	case len(after.Members) < before.W:
+		return fmt.Sprintf("%d members would stay, and each write is on %d", len(after.Members), before.W)
+	case after.W != before.W || !contains(before.Members, after.Members):
+		return "a member would leave together with another change"
 	}
 	return ""
 }

@@ -51,6 +51,60 @@ func TestInvariantsBite(t *testing.T) {
 		"W is raised before the server waits for more": {
 			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.W = 3 }), "Q1",
 		},
+		"a member leaves although each write needs all that there are": {
+			"holder", func(s *tenure.Snapshot) { s.Lease.Record.W = 3 },
+			writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members, r.W = r.Members[:2], 3 }), "Q3",
+		},
+		"a member is replaced in one write": {
+			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) {
+				r.Members[2] = wire.Member{Name: "d", Incarnation: "i4"}
+			}), "Q3",
+		},
+		"a member leaves and the quorum with it": {
+			"holder", nil,
+			writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members, r.W = r.Members[:2], 1 }), "Q3",
+		},
+		"a ballot is begun before the lease has ended": {"replica", nil, tenure.Conduct{Ballot: ballot()}, "E2"},
+		"a ballot is begun by what a watch shows": {
+			"replica", func(s *tenure.Snapshot) { s.Lease.Changed = 80 * second }, tenure.Conduct{Ballot: ballot()}, "E2",
+		},
+		"a ballot is begun after a read from before the end": {
+			"replica", func(s *tenure.Snapshot) { s.Lease.Changed, s.Lease.Read = 80*second, 85*second },
+			tenure.Conduct{Ballot: ballot()}, "E2",
+		},
+		"a ballot is begun as it should be": {
+			"replica", func(s *tenure.Snapshot) { s.Lease.Changed, s.Lease.Read = 80*second, 99*second },
+			tenure.Conduct{Ballot: ballot()}, "",
+		},
+		"a member is fenced by one that nobody would answer": {
+			"replica", func(s *tenure.Snapshot) { s.Ballot = ballot(a) },
+			tenure.Send{Request: wire.PeerRequest{Kind: wire.PeerFence, To: c}}, "E3",
+		},
+		"a ballot fences by the will of copies that are gone": {
+			"replica", func(s *tenure.Snapshot) { s.Ballot = ballot(a) }, func() tenure.Action {
+				fencing := ballot(a, wire.Member{Name: "c", Incarnation: "i9"})
+				fencing.Fencing = &fencing.Begun
+				return tenure.Conduct{Ballot: fencing}
+			}(), "E3",
+		},
+		"a member would answer while the holder renews": {
+			"replica", func(s *tenure.Snapshot) { s.Inbox = asked(wire.PeerAsk) },
+			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true}}, "E3",
+		},
+		"a place is told that is not known": {
+			"replica", func(s *tenure.Snapshot) { s.Inbox, s.Engine.Flushed = asked(wire.PeerPlace), nil },
+			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true, Timeline: 5, LSN: 1000}}, "I3",
+		},
+		"a candidate waits for a timeline that only the lease tells of": {
+			"replica", voted, tenure.Obey{Standing: tenure.Standing{
+				Role: tenure.RoleCatchUp, Upstream: c, Until: &tenure.Position{Timeline: 6},
+			}}, "T2",
+		},
+		"a candidate waits for one that has less": {
+			"replica", voted, tenure.Obey{Standing: tenure.Standing{
+				Role: tenure.RoleCatchUp, Upstream: c, Until: &tenure.Position{Timeline: 5, LSN: 990},
+			}}, "T2",
+		},
 		"a ballot is answered by a copy that was put back": {
 			"replica", putBack,
 			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
@@ -276,6 +330,16 @@ func volatile(s *tenure.Snapshot) {
 	s.Policy.Volatile, s.Policy.Durability = true, tenure.Async
 	s.Lease.Changed, s.Lease.Duration = 70*second, 10*time.Second
 	s.Engine = tenure.Engine{Known: true, Data: tenure.DataNone}
+}
+
+// ballot is one that these members would answer.
+func ballot(willing ...wire.Member) *tenure.Ballot {
+	return &tenure.Ballot{LeaseUID: "l1", Version: "700", Begun: 100 * second, Willing: willing}
+}
+
+// asked is a request of c.
+func asked(kind wire.PeerKind) []tenure.Request {
+	return []tenure.Request{{ID: 1, PeerRequest: wire.PeerRequest{Kind: kind, To: a, LeaseVersion: "700"}}}
 }
 
 // putBack makes the copy one that may be an older state.

@@ -62,7 +62,7 @@ func stopLeadingInTime(d *draft) bool {
 	if ends {
 		d.do(tenure.Kill{Why: why})
 	}
-	d.Engine.Leading = nil
+	d.Engine.Leading, d.Engine.Flushed = nil, nil // How far it has come is known when it was looked at again (I3).
 	if d.Yielding != nil {
 		d.do(tenure.Yield{Why: why, Stop: true})
 		d.Yielding = nil

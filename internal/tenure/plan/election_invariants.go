@@ -139,3 +139,119 @@ func (m moment) replaces(next tenure.Stored) bool {
 	later := m.Lease.Term > m.stored.MaxTerm && next.MaxTerm >= m.Lease.Term
 	return (m.Lease.Read > 0 || own) && later && next.LeaseUID == m.Lease.UID
 }
+
+// electOnlyAfterTheEnd: a ballot is begun about a version of the lease that nobody has changed for a whole duration by
+// the own clock, or that nobody holds, and that a consistent read has returned after that. Where the lease is lost
+// another rule holds (O2).
+func electOnlyAfterTheEnd(m moment, action tenure.Action) string {
+	conduct, ok := action.(tenure.Conduct)
+	if !ok || conduct.Ballot == nil || m.Lost() != "" || m.Ballot != nil && m.Ballot.Version == conduct.Ballot.Version {
+		return ""
+	}
+	ended := m.Lease.Changed
+	if m.Lease.Holder != (wire.Member{}) {
+		ended = ended.Add(max(m.Policy.Duration, m.Lease.Duration))
+	}
+	switch {
+	case conduct.Ballot.Version != m.Lease.Version || conduct.Ballot.LeaseUID != m.Lease.UID:
+		return "the lease has another version"
+	case m.Now < ended:
+		return "the lease has not ended"
+	case m.Lease.Read == 0 || m.Lease.Read < ended:
+		return "no consistent read has shown since that nobody renewed it"
+	}
+	return ""
+}
+
+// fenceOnlyWithTheWilling: nobody is fenced for a ballot, this instance included, before so many members would answer
+// that it can be won; and whoever says that it would has no reason not to.
+func fenceOnlyWithTheWilling(m moment, action tenure.Action) string {
+	if m.Lost() != "" || m.Lease.Record == nil {
+		return ""
+	}
+	fences := false
+	switch action := action.(type) {
+	case tenure.Send:
+		fences = action.Request.Kind == wire.PeerFence
+	case tenure.AnswerBallot:
+		fences = action.ID == 0
+	case tenure.Conduct:
+		fences = action.Ballot != nil && action.Ballot.Fencing != nil
+		m.Ballot = action.Ballot
+	case tenure.Reply:
+		return m.unwillingAfterAll(action)
+	}
+	if !fences {
+		return ""
+	}
+	willing, needed := 0, len(m.Lease.Record.Members)-m.Lease.Record.W+1
+	if m.Policy.Durability == tenure.Async && m.Lease.Record.W == 1 {
+		needed = 1
+	}
+	for _, member := range m.Lease.Record.Members {
+		if m.Ballot != nil && slices.Contains(m.Ballot.Willing, member) {
+			willing++
+		}
+	}
+	if willing < needed {
+		return "too few members would answer, and one is fenced"
+	}
+	return ""
+}
+
+// unwillingAfterAll says why a member that has said that it would answer a ballot would not.
+func (m moment) unwillingAfterAll(reply tenure.Reply) string {
+	asked := func(request tenure.Request) bool { return request.ID == reply.ID && request.Kind == wire.PeerAsk }
+	if !reply.Reply.Yes || !slices.ContainsFunc(m.Inbox, asked) {
+		return ""
+	}
+	promise := m.stored.Promise
+	switch {
+	case promise != nil && (promise.Boot != m.Boot || m.Now < promise.Until):
+		return "a promise is valid"
+	case m.Engine.Data != tenure.DataWhole:
+		return "the copy is not whole"
+	case m.Lease.Exists && m.Lease.Holder != (wire.Member{}) && m.Now < m.Lease.Changed.Add(m.Policy.Duration):
+		return "the lease was renewed a moment ago"
+	}
+	return ""
+}
+
+// tellOnlyAKnownPlace: how far a copy has come is told only where it is known, of a whole copy whose server does not
+// write.
+func tellOnlyAKnownPlace(m moment, action tenure.Action) string {
+	reply, ok := action.(tenure.Reply)
+	asked := func(request tenure.Request) bool { return request.ID == reply.ID && request.Kind == wire.PeerPlace }
+	if !ok || !reply.Reply.Yes || !slices.ContainsFunc(m.Inbox, asked) {
+		return ""
+	}
+	place := tenure.Position{Timeline: reply.Reply.Timeline, LSN: reply.Reply.LSN}
+	if m.Engine.Flushed == nil || *m.Engine.Flushed != place || m.Engine.Data != tenure.DataWhole ||
+		m.Engine.Leading != nil {
+		return "a place would be told that is not known"
+	}
+	return ""
+}
+
+// beBehindAnAnswerAlone: a candidate holds back for the log of another member only because that one has answered this
+// ballot with more. What the lease says, such as a timeline that was given out and never begun, makes nobody wait:
+// there may be nobody who has it.
+func beBehindAnAnswerAlone(m moment, action tenure.Action) string {
+	obey, ok := action.(tenure.Obey)
+	if !ok || obey.Standing.Role != tenure.RoleCatchUp {
+		return ""
+	}
+	if m.Ballot == nil || obey.Standing.Until == nil {
+		return "there is no ballot to be behind in"
+	}
+	more := func(answer tenure.Answer) bool {
+		return answer.Member == obey.Standing.Upstream && answer.Position == *obey.Standing.Until
+	}
+	less := func(answer tenure.Answer) bool {
+		return answer.Member == m.Self() && answer.Position.Compare(*obey.Standing.Until) < 0
+	}
+	if !slices.ContainsFunc(m.Ballot.Answers, more) || !slices.ContainsFunc(m.Ballot.Answers, less) {
+		return "no answer of this ballot has more"
+	}
+	return ""
+}
