@@ -309,8 +309,8 @@ func PutBackSwarm(seed uint64) Case {
 	return c
 }
 
-// takeInVain has a member that takes the lease cut off from the API server right then: its timeline is given out, and nobody
-// ever writes on it.
+// takeInVain has a member that takes the lease cut off from the API server right then: its timeline is given out, and
+// nobody ever writes on it.
 func takeInVain(c Case, random *rand.Rand) Case {
 	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 5, 5, false, false, true
 	c.Lease = 4 * time.Second
