@@ -33,6 +33,9 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 
+	if err := awaitServer(ctx, config, options.ProbeAddress, logger); err != nil {
+		return err
+	}
 	logger.Info("Checking rights", "namespaces", options.Namespaces)
 	if err := preflight(ctx, config, Rights(options.Home, options.Webhook), options.installation()); err != nil {
 		return err
