@@ -27,10 +27,7 @@ func noteTheClaim(s postgres.Snapshot, plan *draft) bool {
 // it is everywhere else: it may be the last one, or the one that a user has put back on purpose.
 func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 	if s.Volume.ToAccept() {
-		plan.do(postgres.RecordClaim{
-			Why:      "a user vouches for the copy that was put back: it is again what its record says",
-			ClaimUID: s.Volume.Claim.UID, PutBack: max(s.Data.Timeline, s.Standing.Timeline),
-		})
+		acceptTheCopy(s, plan)
 		return true
 	}
 	if !s.Volume.PutBack() {
@@ -57,6 +54,21 @@ func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 		askWhetherItLeads(s, plan)
 	}
 	return true
+}
+
+// acceptTheCopy makes the copy again what its record says, with the timelines in mind that were given out.
+func acceptTheCopy(s postgres.Snapshot, plan *draft) {
+	if s.Standing.Timeline == 0 {
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonWaitingForStanding,
+			Detail: "a user vouches for the copy that was put back, and which timelines were given out is not known yet",
+		})
+		return
+	}
+	plan.do(postgres.RecordClaim{
+		Why:      "a user vouches for the copy that was put back: it is again what its record says",
+		ClaimUID: s.Volume.Claim.UID, PutBack: max(s.Data.Timeline, s.Standing.Timeline),
+	})
 }
 
 // answerLasts is how long an answer tells of the present.

@@ -266,6 +266,10 @@ func countNoCopyThatWasPutBack(s postgres.Snapshot, actions []postgres.Action) s
 			if other && !claim.Accepted {
 				return "a copy that was put back would count again, and nobody vouches for it"
 			}
+		case postgres.BeginDiscard:
+			if other && !(s.Upstream.Leads && s.Upstream.Of == s.Standing.Upstream && s.Upstream.Term == s.Standing.Term) {
+				return "a copy that was put back would be given up, and nobody has said that it leads"
+			}
 		case postgres.BeginClone:
 			recorded = action.ClaimUID
 		case postgres.ClaimVolume:

@@ -160,6 +160,13 @@ func TestInvariantsBite(t *testing.T) {
 			postgres.RecordInitialised{SystemIdentifier: "7401"}, "I1",
 		},
 		"accept a copy that nobody vouches for": {putBack, postgres.RecordClaim{ClaimUID: "k2"}, "I1"},
+		"give up a copy that was put back while the lease alone names a holder": {
+			func(s *snapshot) {
+				following(s)
+				putBack(s)
+			},
+			postgres.BeginDiscard{}, "I1",
+		},
 		"record a claim that is not there": {
 			func(s *snapshot) {
 				putBack(s)
