@@ -23,6 +23,7 @@ var invariants = []struct {
 	{"C2", startOnlyAlone},
 	{"C3", leadOnlyWhenTold},
 	{"I1", countNoCopyThatWasPutBack},
+	{"T1", repeatNoTimeline},
 	{"I2", markBeforeTheCopyChanges},
 	{"I4", keepTheLastCopy},
 	{"F1", stayFenced},
@@ -248,8 +249,7 @@ func leadOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 }
 
 // countNoCopyThatWasPutBack: on a volume that has come with another claim than was recorded, nothing is done by which
-// the copy would count, unless a user vouches for it; and what is recorded is the claim that is there. A copy that a
-// user vouches for writes no timeline a second time.
+// the copy would count, unless a user vouches for it; and what is recorded is the claim that is there.
 func countNoCopyThatWasPutBack(s postgres.Snapshot, actions []postgres.Action) string {
 	record, claim := s.Volume.Record, s.Volume.Claim
 	other := record != nil && record.ClaimUID != "" && claim.UID != "" && record.ClaimUID != claim.UID
@@ -278,10 +278,15 @@ func countNoCopyThatWasPutBack(s postgres.Snapshot, actions []postgres.Action) s
 		if recorded != claim.UID {
 			return fmt.Sprintf("%s for another claim than there is", action.Verb())
 		}
-		start, _ := action.(postgres.StartServer)
-		if _, promotes := action.(postgres.Promote); (promotes || start.Primary) && s.MayRepeat() {
-			return "a copy that was put back would write a timeline that others may have"
-		}
+	}
+	return ""
+}
+
+// repeatNoTimeline: a copy that was put back, and that a user vouches for, writes no timeline that others may have.
+func repeatNoTimeline(s postgres.Snapshot, actions []postgres.Action) string {
+	start, _ := first[postgres.StartServer](actions)
+	if (start.Primary || has[postgres.Promote](actions)) && s.MayRepeat() {
+		return "a copy that was put back would write a timeline that others may have"
 	}
 	return ""
 }

@@ -186,7 +186,7 @@ func TestInvariantsBite(t *testing.T) {
 				s.Process.Running = false
 				s.Volume.Record.PutBack = 1
 			},
-			postgres.StartServer{Primary: true}, "I1",
+			postgres.StartServer{Primary: true}, "T1",
 		},
 		"start on data of another major": {
 			func(s *snapshot) {
