@@ -112,8 +112,7 @@ func testAllPutBack(t *testing.T, r *rig) {
 		p.accept()
 	}
 	t.Logf("all members %s after they were accepted", r.awaitAll())
-	// An agent looks for the word every five seconds: one that has not seen it when another leads gets a new copy.
-	if _, after := r.record(); after.Timeline <= before.Timeline {
+	if _, after := r.record(); after.Timeline <= before.Timeline || !slices.Equal(after.Members, before.Members) {
 		t.Errorf("%+v, then %+v", before, after)
 	}
 }

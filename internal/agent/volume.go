@@ -164,12 +164,19 @@ func (c *claims) look(recorded string) postgres.Claim {
 	if recorded != "" && c.known.UID != "" && c.known.UID != recorded && !c.known.Accepted && now.After(c.again) {
 		c.again = now.Add(claimPause)
 		go func() {
-			if claim, err := c.read(context.Background()); err == nil {
-				c.tell(claim)
-			}
+			_, _ = c.readNow(context.Background())
 		}()
 	}
 	return c.known
+}
+
+// readNow reads it for somebody who is about to act on it, and keeps what it says.
+func (c *claims) readNow(ctx context.Context) (postgres.Claim, error) {
+	claim, err := c.read(ctx)
+	if err == nil {
+		c.tell(claim)
+	}
+	return claim, err
 }
 
 // learn reads until there is an answer. With the first attempt, whatever becomes of it, nobody waits for it any more.

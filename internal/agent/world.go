@@ -39,7 +39,7 @@ func connect(
 		return nil, err
 	}
 	own := newClaims(api, options, log)
-	ports.Claim = own.look
+	ports.Claim, ports.ReadClaim = own.look, own.readNow
 	w.instance = controller.New(ports, controller.Identity{
 		Instance: options.Instance, Database: options.Database, Runtime: options.Runtime, Listen: options.Listen,
 		Fresh: newID,

@@ -28,7 +28,9 @@ func TestAwaitServer(t *testing.T) {
 		func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(<-codes) })}}
 	probes := freeAddress(t)
 	done := make(chan error, 1)
-	go func() { done <- awaitServer(t.Context(), &rest.Config{Host: "http://" + address}, probes, logr.Discard()) }()
+	go func() {
+		done <- awaitServer(t.Context(), &rest.Config{Host: "http://" + address}, probes, logr.Discard())
+	}()
 	awaitCode(t, "http://"+probes+"/healthz", http.StatusOK)
 	awaitCode(t, "http://"+probes+"/readyz", http.StatusServiceUnavailable)
 	select {

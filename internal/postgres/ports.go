@@ -20,6 +20,8 @@ type Ports struct {
 	// Claim tells of the claim of the volume what is known by now, at once, to somebody who has recorded this UID. It may
 	// be nil: nothing is known then.
 	Claim func(recorded string) Claim
+	// ReadClaim reads it now.
+	ReadClaim func(context.Context) (Claim, error)
 	// Go runs what takes long beside the passes; nil for a goroutine.
 	Go func(func())
 	// Subscribe asks to be told when the server has ended or has spoken of itself. It may be nil.

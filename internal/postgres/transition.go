@@ -18,7 +18,12 @@ type BeginClone struct {
 }
 
 // BeginDiscard notes that the copy is about to be removed, and Discard removes it.
-type BeginDiscard struct{ Why }
+type BeginDiscard struct {
+	Why
+	// PutBack is the UID of the claim under which the copy was put back, if that is why. A user may have vouched for the
+	// copy since: the claim is read once more right before.
+	PutBack string `json:"putBack,omitempty"`
+}
 
 // Discard removes the copy.
 type Discard struct{ Why }

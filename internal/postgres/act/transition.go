@@ -24,6 +24,9 @@ func (a *Actor) guarded(ctx context.Context, standing tenure.Standing, action po
 	case postgres.BeginClone:
 		return true, a.destroy(ctx, standing, func() error { return a.beginClone(ctx, action) })
 	case postgres.BeginDiscard:
+		if err := a.nobodyVouches(ctx, action); err != nil {
+			return true, err
+		}
 		return true, a.destroy(ctx, standing, func() error {
 			return a.record(ctx, func(record *postgres.Record) {
 				*record = postgres.Record{
@@ -75,6 +78,28 @@ func (a *Actor) destroy(ctx context.Context, standing tenure.Standing, act func(
 		}
 		return act()
 	})
+}
+
+// nobodyVouches reads the claim of a copy that was put back: what was known may be seconds old, and a user who has
+// accepted the copy since must find it there.
+func (a *Actor) nobodyVouches(ctx context.Context, action postgres.BeginDiscard) error {
+	if action.PutBack == "" {
+		return nil
+	}
+	if a.Ports.ReadClaim == nil {
+		return errors.New("there is nobody to ask about the claim")
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmPatience)
+	defer cancel()
+	switch claim, err := a.Ports.ReadClaim(ctx); {
+	case err != nil:
+		return fmt.Errorf("read the claim of a copy that was put back: %w", err)
+	case claim.UID != action.PutBack:
+		return fmt.Errorf("the claim is %s, and was %s", claim.UID, action.PutBack)
+	case claim.Accepted:
+		return errors.New("a user vouches for the copy")
+	}
+	return nil
 }
 
 // beginClone is for a volume that has nothing, or whose copy was discarded.

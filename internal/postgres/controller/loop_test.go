@@ -216,6 +216,13 @@ func TestAReplicaWasPutBack(t *testing.T) {
 		t.Fatalf("given up while nobody leads: %+v, %v", w.volume.record, w.trace)
 	}
 	other.leads = true
+	// A user has just accepted the copy, and the loop has not heard of it.
+	w.claimNow = postgres.Claim{UID: "k2", Accepted: true}
+	follow()
+	if w.volume.record.Incarnation != "first" || w.volume.record.InProgress != "" {
+		t.Fatalf("given up although a user vouches for it: %+v, %v", w.volume.record, w.trace)
+	}
+	w.claimNow = postgres.Claim{}
 	follow()
 	record := w.volume.record
 	if record.Incarnation == "first" || record.ClaimUID != "k2" || record.PutBack != 0 || !record.Whole() {

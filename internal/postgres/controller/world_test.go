@@ -3,6 +3,7 @@
 package controller_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +65,9 @@ type world struct {
 	readOnly bool
 
 	// claim is what the API server says of the claim of the volume; copies makes copies of another server.
-	claim  postgres.Claim
-	copies postgres.Copies
+	// claimNow is what it says since a moment ago, if that is not known yet.
+	claim, claimNow postgres.Claim
+	copies          postgres.Copies
 
 	// standing is what the instance is told to be, facts what it said last.
 	standing tenure.Standing
@@ -115,8 +117,9 @@ func (w *world) restart() {
 func (w *world) loop() *controller.Loop {
 	loop := controller.New(postgres.Ports{
 		Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w}, Copies: w.copies, Probe: probe{},
-		Claim: func(string) postgres.Claim { return w.claim },
-		Go:    func(work func()) { work() },
+		Claim:     func(string) postgres.Claim { return w.claim },
+		ReadClaim: func(context.Context) (postgres.Claim, error) { return cmp.Or(w.claimNow, w.claim), nil },
+		Go:        func(work func()) { work() },
 	}, controller.Identity{
 		Instance: "cities-1", Database: "cities", Runtime: "/run/meridian", Fresh: func() string {
 			w.news++

@@ -45,7 +45,8 @@ func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 		plan.wait(replacing)
 	case leadsNow(s):
 		plan.do(postgres.BeginDiscard{
-			Why: "I1: the volume has come with another claim, so the copy may be an older state of what it was",
+			Why:     "I1: the volume has come with another claim, so the copy may be an older state of what it was",
+			PutBack: s.Volume.Claim.UID,
 		})
 		plan.wait(replacing)
 	case s.Certificate.Installed == "":
