@@ -104,6 +104,8 @@ const (
 	Holder  = -1
 	Replica = -2
 	Target  = -3
+	// LastReplica is another one than Replica, if there are two.
+	LastReplica = -4
 )
 
 // Fault is one thing that goes wrong.
@@ -148,7 +150,11 @@ func (w *World) whom(index int) *node {
 	if index >= 0 {
 		return w.nodes[index%len(w.nodes)]
 	}
-	for _, n := range w.nodes {
+	nodes := slices.Clone(w.nodes)
+	if index == LastReplica {
+		slices.Reverse(nodes)
+	}
+	for _, n := range nodes {
 		if holds := n.name == w.api.holder; n.wanted && holds == (index == Holder) {
 			return n
 		}

@@ -222,6 +222,8 @@ func modes() []Scenario {
 		of("two instances degrade and come back", 2, at(0, FaultPowerOff, Replica, 40*s)).mode(tenure.Available),
 		of("three instances degrade and come back", 3, at(0, FaultPowerOff, 0, 40*s), at(0, FaultPowerOff, 1, 40*s)).
 			mode(tenure.Available),
+		of("three instances degrade for as long as both replicas are away", 3, at(0, FaultPowerOff, Replica, 60*s),
+			at(0, FaultPowerOff, LastReplica, 60*s)).mode(tenure.Available).within(2 * leaseLasts),
 		of("Available, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Available).
 			within(leaseLasts + 3*s),
 		of("Async, holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).mode(tenure.Async).within(leaseLasts + 3*s),

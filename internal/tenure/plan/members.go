@@ -44,7 +44,13 @@ func (d *draft) noteLack() {
 			near++
 		}
 	}
-	switch enough := near >= d.Lease.Record.W; {
+	needed := d.Lease.Record.W
+	if d.Policy.Durability == tenure.Available {
+		// The way down to one copy is several steps, and the first of them asks for less: it goes on until those that are
+		// away are members no more.
+		needed = max(needed, quorum.Majority(len(d.Lease.Record.Members)))
+	}
+	switch enough := near >= needed; {
 	case enough && d.Lacking != nil:
 		d.do(tenure.Lack{Why: "enough replicas take the log again"})
 		d.Lacking = nil
