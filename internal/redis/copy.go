@@ -22,8 +22,10 @@ type Copy struct {
 	Offset   int64 `json:"offset,omitempty"`
 	// Dataset is what the copy belongs to.
 	Dataset string `json:"dataset,omitempty"`
-	// Fresh is when it last was known to have everything that its primary had.
+	// Fresh is when it last was known to have everything that its primary had, and Back since when one that was too old is
+	// in touch with a primary again.
 	Fresh time.Time `json:"fresh,omitzero"`
+	Back  time.Time `json:"back,omitzero"`
 	// Term is the one that it leads, 0 if it never led, and Recovered where the writes were when that began.
 	Term      int64 `json:"term,omitempty"`
 	Recovered int64 `json:"recovered,omitempty"`
@@ -59,7 +61,8 @@ func (c Copy) Position() tenure.Position {
 // See takes in what a server says. A replica is whole when the link to its primary is up: then it has all that came
 // before. It stays whole when the link breaks, as long as the server can go on from its offset; a server that begins to
 // read all of the data anew has forgotten the offset. What has not heard of its primary for longer than the bound is
-// too old to be served to anybody.
+// too old to be served to anybody; when the link is up again it goes on from its offset, and for a moment the server
+// answers with what it had before all that has come since is in.
 func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	if c.Incarnation == "" {
 		return c
@@ -70,6 +73,11 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 			c.Offset, c.Fresh = server.Offset, now
 		}
 	case c.Followed == (Followed{}):
+	case server.Up && !server.Syncing && c.lately(now):
+		if c.Back.IsZero() {
+			c.Back = now
+		}
+		return c
 	case server.Up && !server.Syncing:
 		c.Whole, c.Timeline, c.Dataset = true, c.Followed.Timeline, c.Followed.Dataset
 		c.Offset, c.Fresh = server.Offset, now.Add(-server.Quiet)
@@ -78,7 +86,19 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
 	}
+	if !server.Up {
+		c.Back = time.Time{}
+	}
 	return c.Aged(now, bound)
+}
+
+// catchUp is how long a link must have been up until a copy that was too old has what it lacked: a primary sends all of
+// that first, and it is never more than a few megabytes.
+const catchUp = 2 * time.Second
+
+// lately says that the copy was too old, and has not been in touch with a primary for long enough since.
+func (c Copy) lately(now time.Time) bool {
+	return !c.Whole && c.Offset > 0 && (c.Back.IsZero() || now.Sub(c.Back) < catchUp)
 }
 
 // Aged is the copy at a later moment, at which nothing was seen of it.

@@ -85,6 +85,29 @@ func TestTimelineOfACopy(t *testing.T) {
 	}
 }
 
+// A copy that was too old goes on from its offset when the link is up again: what it lacks comes in the moments after.
+func TestOneThatWasTooOldCatchesUpFirst(t *testing.T) {
+	down := redis.Replication{Replica: true, Host: "a", Offset: 100}
+	up := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 100}
+	old := whole().See(down, noon.Add(bound+time.Second), bound)
+	for _, step := range []struct {
+		server redis.Replication
+		after  time.Duration
+		want   bool
+	}{
+		{up, 30 * time.Second, false},
+		{up, 31 * time.Second, false},
+		{down, 31500 * time.Millisecond, false},
+		{up, 32 * time.Second, false},
+		{up, 33 * time.Second, false},
+		{up, 34 * time.Second, true},
+	} {
+		if old = old.See(step.server, noon.Add(step.after), bound); old.Whole != step.want {
+			t.Errorf("whole %t after %s, want %t", old.Whole, step.after, step.want)
+		}
+	}
+}
+
 func TestWhoMayLead(t *testing.T) {
 	begun := redis.Copy{Incarnation: "i7", Begun: true}
 	for name, test := range map[string]struct {

@@ -177,14 +177,13 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.lostTime += fault.For
 		n.jumped = at + 1
 	case FaultPowerOff:
-		n.end()
-		n.move()
+		n.powerOff()
 		n.bootUp()
 		n.restart(back)
 	case FaultVolumeLost:
 		n.end()
 		n.move()
-		if w.spares(n) {
+		if n.cache == nil && w.spares(n) {
 			n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
 			delete(w.truth.known, n.index)
 		}
@@ -199,9 +198,7 @@ func (w *World) strike(n *node, fault *Fault) {
 	case FaultKillServer:
 		n.killServer("somebody has killed it")
 	case FaultHang:
-		if n.agent != nil {
-			n.agent.engine.hung = w.now + fault.For
-		}
+		n.hang(w.now + fault.For)
 	default:
 		n.end()
 		n.restart(w.between(500*time.Millisecond, 3*time.Second))
@@ -392,6 +389,8 @@ func (w *World) operate() {
 func (w *World) operateTheLease() {
 	lease := w.api.lease
 	switch {
+	case w.caches != nil:
+		w.operateTheCachesLease()
 	case lease.UID == "":
 		w.note(-1, "the operator makes a lease in the place of %s", w.policy.LeaseUID)
 		w.api.create(w.policy.LeaseUID)

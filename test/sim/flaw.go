@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/caches"
 )
 
 // Bug is the name of a flaw.
@@ -35,6 +36,9 @@ type Flaw struct {
 	Gap time.Duration
 	// Usurps lets the server lead without a right.
 	Usurps bool
+	// Cache is what is broken in a cache; Volatile says that the flaw is looked for in one.
+	Cache    caches.Flaw
+	Volatile bool
 }
 
 // Flaws of the models.

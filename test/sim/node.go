@@ -10,13 +10,15 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/caches"
 )
 
 // node is a machine with one pod: agent, watchdog, server and volume.
 type node struct {
-	w     *World
-	index int
-	name  string
+	w      *World
+	index  int
+	name   string
+	silent bool // The machine goes: nobody hears of the end of what ran there.
 	// life changes when the container ends: what was begun in an earlier one comes to nothing.
 	life    int
 	leaving bool // The pod was deleted, and comes back when it has ended.
@@ -41,8 +43,11 @@ type node struct {
 	past   []volume // Older states of the volume, the latest last: snapshots that somebody has made.
 	agent  *agent
 	server *server
-	guard  tenure.Guard
-	armed  int
+	cache  *caches.Pod // Instead of the server, where the data is in memory.
+	// hurt is when it last could not hear or say everything, and hungUntil until when the loop of its server hangs.
+	hurt, hungUntil time.Duration
+	guard           tenure.Guard
+	armed           int
 }
 
 // volume is what a crash leaves.
@@ -124,7 +129,7 @@ func (n *node) start() {
 	w.note(n.index, "the container starts, boot %s", n.boot)
 	w.api.rewatch(n, n.life)
 	n.agent.soon(time.Millisecond)
-	n.agent.engine.soon(w.between(10*time.Millisecond, 200*time.Millisecond))
+	n.agent.begin()
 }
 
 // end ends the container with all its processes.
@@ -133,10 +138,17 @@ func (n *node) end() {
 	n.agent, n.guard = nil, tenure.Guard{}
 	n.armed++
 	n.killServer("the container ends")
+	if n.cache != nil {
+		n.hurt = n.w.now
+		n.cache.End(n.silent)
+	}
 }
 
 // move is a new pod in the place of the old one: it has another address.
-func (n *node) move() { n.address, n.cut = n.w.identity("ip-"+n.name+"-"), "" }
+func (n *node) move() {
+	n.address, n.cut = n.w.identity("ip-"+n.name+"-"), ""
+	n.renew()
+}
 
 func (n *node) restart(in time.Duration) {
 	life := n.life
@@ -148,6 +160,9 @@ func (n *node) restart(in time.Duration) {
 }
 
 func (n *node) killServer(why string) {
+	if n.cache != nil && !n.silent {
+		n.cache.Die(why, false)
+	}
 	if n.server == nil {
 		return
 	}

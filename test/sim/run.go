@@ -1,3 +1,12 @@
+// Package sim runs the real loops by which agents agree on a primary in a hostile world: one thread, virtual time, and
+// models of the API server, network, volumes, clocks, watchdogs and PostgreSQL. What may go wrong is decided before a
+// run, by a seed or by an exhaustive list, so that one schedule is one trace, bit for bit.
+//
+// The loop is internal/tenure/controller as it is in production, on ports of this package. The models say what a real
+// server may do at its worst, and never more than that: a replica answers for what it has flushed, senders of the log
+// learn of a new setting one by one, what is written to the API server may be applied without an answer, or later.
+//
+// It may not be imported by production code. Start reading at [Run], then at invariants in truth.go.
 package sim
 
 import (
@@ -17,7 +26,9 @@ type Case struct {
 	Nodes      int // How many there may ever be.
 	Instances  int // How many are wanted at first.
 	Durability tenure.Durability
-	Faults     []Fault
+	// Volatile is a cache instead of a database.
+	Volatile bool
+	Faults   []Fault
 	// Last is when the last fault begins at the latest; faults at places have their moment by then.
 	Last time.Duration
 	// WildClocks lets clocks run at any speed: what is promised by quorum must hold all the same.
@@ -67,6 +78,9 @@ func Run(c Case, tell bool) Outcome {
 	w.plant(c.Faults)
 	w.after(began-100*time.Millisecond, func() { w.early = maps.Clone(w.points) })
 	w.live()
+	if w.caches != nil {
+		w.truth.acks, w.truth.longest = w.caches.Figures()
+	}
 	return Outcome{
 		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
 		Takes: w.truth.takes, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
@@ -76,6 +90,9 @@ func Run(c Case, tell bool) Outcome {
 }
 
 func newWorld(c Case, tell bool) *World {
+	if c.Volatile {
+		c.Durability = tenure.Async
+	}
 	if c.Durability == "" {
 		c.Durability = tenure.Strict
 	}
@@ -105,6 +122,9 @@ func newWorld(c Case, tell bool) *World {
 	w.api.create("")
 	w.policy = tenure.Policy{
 		Known: true, LeaseUID: w.api.lease.UID, Durability: c.Durability, MaxFailoverLag: 1 << 20,
+	}
+	if c.Volatile {
+		w.asCache(flawOf(c.Bug).Cache)
 	}
 	w.setLease(c.Lease)
 	w.wish(c.Instances)
@@ -162,7 +182,7 @@ func (w *World) stay() {
 	if !w.until(w.now + w.policy.Duration + 8*time.Second) {
 		return
 	}
-	before, lastAck := w.lively, w.truth.acks
+	before, lastAck := w.lively, w.acks()
 	if !w.until(w.now + 5*time.Second) {
 		return
 	}
@@ -172,7 +192,7 @@ func (w *World) stay() {
 	if w.lively != before {
 		w.wrong("L3", "%d actions in a world in which nothing is to be done", w.lively-before)
 	}
-	if w.truth.acks == lastAck {
+	if w.acks() == lastAck {
 		w.wrong("L4", "nothing is acknowledged")
 	}
 }
@@ -188,7 +208,18 @@ func (w *World) write() {
 	w.after(w.between(60*time.Millisecond, 180*time.Millisecond), w.write)
 }
 
+func (w *World) acks() int {
+	if w.caches != nil {
+		acks, _ := w.caches.Figures()
+		return acks
+	}
+	return w.truth.acks
+}
+
 func (w *World) initialised() {
+	if w.caches != nil {
+		return // The settings of a cache do not tell.
+	}
 	w.after(w.between(time.Second, 5*time.Second), func() {
 		w.policy.Initialised = true
 		w.publishPolicy()

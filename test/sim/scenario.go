@@ -61,7 +61,7 @@ func wishing(d time.Duration, count int) Fault {
 
 // Scenarios are all of them.
 func Scenarios() []Scenario {
-	return slices.Concat(lives(), losses(), away(), moves(), modes(), lost())
+	return slices.Concat(lives(), losses(), away(), moves(), modes(), lost(), memories())
 }
 
 const (

@@ -117,6 +117,7 @@ func (t *truth) opened(s *server) {
 func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	record := write.Record
 	last, highest := t.record, t.highest
+	t.cacheWritten(n, write, before)
 	astray := t.astray(n)
 	if astray && write.Kind != tenure.WriteRenew && write.Kind != tenure.WriteRecord {
 		t.w.astray = true
@@ -363,6 +364,9 @@ func (t *truth) passed(a *agent) {
 func (t *truth) unsettled() string {
 	w := t.w
 	lease := w.api.lease
+	if w.caches != nil {
+		return w.unsettledCache()
+	}
 	if lease.Holder == (wire.Member{}) || lease.Record == nil || !lease.Record.Initialised {
 		return "nobody holds the lease"
 	}

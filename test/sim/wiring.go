@@ -21,7 +21,7 @@ const (
 func newLoop(a *agent, log logr.Logger) loop {
 	ports := tenure.Ports{
 		Clock: clockPort{a.n}, Leases: leasePort{a}, Peers: peerPort{a}, Volume: volumePort{a}, Watchdog: guardPort{a},
-		Surroundings: routePort{a}, Wishes: wishPort{a}, Server: serverPort{a},
+		Surroundings: routePort{a}, Wishes: wishPort{a}, Server: a.server(),
 		Fresh: func() string { return a.n.freshCopy() },
 	}
 	if a.n.w.bug != "" {
@@ -41,6 +41,7 @@ func (a *agent) point(kind PointKind) *Fault {
 		return nil
 	}
 	w.fired++
+	a.n.hurt = w.now
 	w.note(a.n.index, "FAULT at %s %d: %s", kind, count, fault.Kind)
 	return fault
 }
@@ -104,7 +105,15 @@ func (p leasePort) Write(write tenure.Write) {
 }
 
 // Get returns what the model of the server has read just before: in one thread nobody can wait.
-func (p leasePort) Get(context.Context) (tenure.View, error) { return p.a.got.view, p.a.got.err }
+func (p leasePort) Get(context.Context) (tenure.View, error) {
+	if n := p.a.n; n.cache != nil {
+		if fault := p.a.point(PointRead); fault != nil || !n.w.api.reaches(n) {
+			return tenure.View{}, errAway
+		}
+		return n.w.api.lease, nil
+	}
+	return p.a.got.view, p.a.got.err
+}
 
 type peerPort struct{ a *agent }
 

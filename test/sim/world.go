@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/test/sim/caches"
 )
 
 // World is one run.
@@ -33,6 +34,10 @@ type World struct {
 
 	policy       tenure.Policy
 	operatorAway time.Duration
+	// caches is the cache that this world is about, nil if it is about a database, and toldUser until when somebody was
+	// told that its lease is lost.
+	caches   *caches.Group
+	toldUser time.Duration
 
 	hash     uint64
 	telling  bool

@@ -1,0 +1,250 @@
+package caches
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// cacheName is the cache that all pods belong to.
+const cacheName = "cities"
+
+var (
+	errDown    = errors.New("the server does not answer")
+	errLoading = errors.New("LOADING the server is reading its data")
+)
+
+// mounts is what surrounds the server and never changes here: passwords and certificates have their own tests.
+type mounts struct{ p *Pod }
+
+func (m mounts) Settings() (wire.CacheSettings, error) {
+	settings := m.p.host.Settings()
+	if m.p.g.flaw.AgesNever {
+		settings.LeaseMilliseconds *= 1000
+	}
+	settings.Cache, settings.Engine, settings.Memory = cacheName, "redis", 64<<20
+	settings.EvictionPolicy = "allkeys-lru"
+	return settings, nil
+}
+
+func (m mounts) Certificate() redis.Certificate {
+	return redis.Certificate{Mounted: "c1", Installed: "c1", Leaf: "leaf"}
+}
+
+func (m mounts) InstallCertificate(string) error { return nil }
+func (m mounts) Password() (string, error)       { return "secret", nil }
+func (m mounts) Limit() int64                    { return 0 }
+func (m mounts) Now() time.Time                  { return m.p.host.Clock() }
+
+type names struct{ p *Pod }
+
+// Find implements redis.Names.
+func (n names) Find(_ context.Context, instance string) (string, error) {
+	if other := n.p.g.named(instance); other != nil {
+		return other.host.Address(), nil
+	}
+	return "", errors.New("no such host")
+}
+
+type runner struct{ p *Pod }
+
+// Look implements redis.Runner.
+func (r runner) Look() redis.Process {
+	p := r.p
+	if s := p.server; s != nil {
+		return redis.Process{Running: true, Incarnation: s.incarnation, Failures: p.failures}
+	}
+	facts := redis.Process{Incarnation: p.noted}
+	if p.ran {
+		now := p.w.Now()
+		facts.Failures, facts.Exit = p.failures, "ended"
+		facts.Ended = p.host.Clock().Add(-(now - p.ended))
+	}
+	return facts
+}
+
+// Start implements redis.Runner.
+func (r runner) Start(how redis.StartServer) error {
+	p := r.p
+	if p.server != nil {
+		p.w.Wrong("R2", "%s starts a server beside another", p.name)
+		return nil
+	}
+	s := p.newServer(cmp.Or(how.Incarnation, p.w.Identity("copy-")))
+	s.memory, s.policy = how.Memory, how.Policy
+	p.w.Note(p.index, "an empty server starts as %s", s.incarnation)
+	return nil
+}
+
+func (p *Pod) newServer(incarnation string) *server {
+	s := &server{
+		p: p, incarnation: incarnation, started: p.w.Now(), said: map[string]string{}, id: p.w.Identity("history-"),
+		ready: p.w.Now() + p.w.Between(20*time.Millisecond, 300*time.Millisecond),
+	}
+	p.server, p.noted, p.ran = s, incarnation, true
+	s.later(p.w.Between(0, time.Second), s.cron)
+	return s
+}
+
+// Stop implements redis.Runner.
+func (r runner) Stop(context.Context) error {
+	r.p.Die("it is stopped", true)
+	return nil
+}
+
+// Kill implements redis.Runner.
+func (r runner) Kill() error {
+	r.p.Die("it is killed", true)
+	return nil
+}
+
+// KillLeftover implements redis.Runner.
+func (r runner) KillLeftover() error { return nil }
+
+// speaker is what is said to the server.
+type speaker struct{ p *Pod }
+
+// tell says something to a server that answers.
+func (l speaker) tell(words func(*server)) error {
+	s := l.p.server
+	if s == nil || !s.answers() {
+		return errDown
+	}
+	words(s)
+	return nil
+}
+
+// order is for words that a server which reads its data does not hear.
+func (l speaker) order(words func(*server)) error {
+	if s := l.p.server; s != nil && s.loading {
+		return errLoading
+	}
+	return l.tell(words)
+}
+
+// Server implements redis.Link.
+func (l speaker) Server(_ context.Context, parameters []string, _ string) redis.Server {
+	s := l.p.server
+	if s == nil || !s.answers() {
+		return redis.Server{Problem: errDown.Error()}
+	}
+	facts := redis.Server{
+		Reachable: true, Replication: s.replication(), MaxMemory: s.memory, Policy: s.policy, Loaded: "c1", Open: s.open,
+		Matches: s.open,
+	}
+	for _, name := range parameters {
+		facts.Parameters = append(facts.Parameters, redis.Parameter{Name: name, Set: s.said[name], InForce: s.said[name] != ""})
+	}
+	return facts
+}
+
+// Replication implements redis.Replicas.
+func (l speaker) Replication(context.Context) (facts redis.Replication, err error) {
+	err = l.tell(func(s *server) { facts = s.replication() })
+	return facts, err
+}
+
+// Follow implements redis.Replicas.
+func (l speaker) Follow(_ context.Context, upstream wire.Member, address, _ string) error {
+	return l.order(func(s *server) {
+		l.p.w.Note(l.p.index, "follows %s at %s", upstream, address)
+		s.follow(address, upstream.Incarnation)
+	})
+}
+
+// Detach implements redis.Replicas.
+func (l speaker) Detach(context.Context) error { return l.order(func(s *server) { s.follow("", "") }) }
+
+// Promote implements redis.Replicas.
+func (l speaker) Promote(context.Context) error {
+	return l.order(func(s *server) {
+		l.p.g.truth.promoted(s, l.p.leads.Term)
+		s.promote()
+		s.term = l.p.leads.Term
+		if s.open {
+			l.p.g.truth.opened(s) // Whoever reads here writes from now on.
+		}
+		l.p.w.Note(l.p.index, "the server leads at term %d with %d entries", s.term, len(s.log))
+	})
+}
+
+// Admit implements redis.Replicas.
+func (l speaker) Admit(_ context.Context, incarnation, _ string) error {
+	return l.tell(func(s *server) {
+		if !slices.Contains(s.admits, incarnation) {
+			s.admits = append(s.admits, incarnation)
+		}
+	})
+}
+
+// OpenDoor implements redis.Link.
+func (l speaker) OpenDoor(context.Context, string) error {
+	return l.tell(func(s *server) {
+		s.open = true
+		l.p.w.Note(l.p.index, "the door opens at %d entries", len(s.log))
+		if !s.replica {
+			l.p.g.truth.opened(s)
+		}
+	})
+}
+
+// CloseDoor implements redis.Link.
+func (l speaker) CloseDoor(context.Context) error { return l.tell(func(s *server) { s.open = false }) }
+
+// End implements redis.Link: what is written goes out before the process ends.
+func (l speaker) End(context.Context) error {
+	return l.tell(func(s *server) {
+		for _, to := range s.links {
+			if !to.closed && !to.syncing && l.p.w.Connected(l.p.index, to.down.p.index) && l.p.w.Chance(0.9) {
+				to.flush()
+			}
+		}
+		l.p.Die("it has ended in order", true)
+	})
+}
+
+// flush sends on what the replica lacks: it is in the buffers of the kernel when the process ends.
+func (l *link) flush() {
+	from := len(l.down.log)
+	if from >= len(l.up.log) || l.down.link != l {
+		return
+	}
+	piece := slices.Clone(l.up.log[from:])
+	l.up.p.w.After(l.up.p.latency()/8, func() {
+		if l.down.id == l.up.id && len(l.down.log) == from && !l.down.dead && l.down.replica {
+			l.down.log = append(l.down.log, piece...)
+		}
+	})
+}
+
+// SetParameter implements redis.Link.
+func (l speaker) SetParameter(_ context.Context, parameter wire.Parameter) error {
+	return l.tell(func(s *server) { s.said[parameter.Name] = parameter.Value })
+}
+
+// ResetParameter implements redis.Link.
+func (l speaker) ResetParameter(_ context.Context, name string) error {
+	return l.tell(func(s *server) { delete(s.said, name) })
+}
+
+// SetMemory implements redis.Link.
+func (l speaker) SetMemory(_ context.Context, bytes int64) error {
+	return l.tell(func(s *server) { s.memory = bytes })
+}
+
+// SetPolicy implements redis.Link.
+func (l speaker) SetPolicy(_ context.Context, policy string) error {
+	return l.tell(func(s *server) { s.policy = policy })
+}
+
+// Fixed implements redis.Link, and what follows what nothing here is about.
+func (l speaker) Fixed() []string                               { return nil }
+func (l speaker) Presented(context.Context) (string, error)     { return "leaf", nil }
+func (l speaker) LoadCertificate(context.Context, string) error { return nil }
+func (l speaker) ReturnMemory(context.Context) error            { return nil }
+func (l speaker) Flush(context.Context) error                   { return nil }

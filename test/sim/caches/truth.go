@@ -1,0 +1,218 @@
+package caches
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+const (
+	// slack is what the word of a server is behind the truth at most: it tells of whole seconds, and is asked now and then.
+	slack = 3 * time.Second
+	// wellFor is how long nothing must have been wrong with somebody whose silence is nobody's fault but the loop's.
+	wellFor = 3 * time.Second
+)
+
+// truth is what somebody who sees the whole world at once checks. It knows nothing of the rules. Writes may be lost;
+// what is checked is that nothing is ever wrong, and that nothing is lost without need.
+type truth struct {
+	g    *Group
+	next int
+	// acked is when a write was acknowledged, and terms at which term.
+	acked map[int]time.Duration
+	terms map[int]int64
+	// latest is the primary of the highest term that has let applications in.
+	latest *server
+
+	acks    int
+	lastAck time.Duration
+	longest time.Duration
+}
+
+func (t *truth) wrong(rule, format string, args ...any) { t.g.w.Wrong(rule, format, args...) }
+
+func (t *truth) openedTerm() int64 {
+	if t.latest == nil {
+		return 0
+	}
+	return t.latest.term
+}
+
+// opened notes that a primary lets applications in.
+func (t *truth) opened(s *server) {
+	if s.term >= t.openedTerm() {
+		t.latest = s
+	}
+}
+
+// acknowledged is a write that a client believes in (W1).
+func (t *truth) acknowledged(s *server, id int) {
+	now := t.g.w.Now()
+	if s.term == 0 || s.term < t.openedTerm() {
+		t.wrong("W1", "%s acknowledges a write at term %d, and term %d has let applications in", s.p.name, s.term,
+			t.openedTerm())
+	}
+	t.acked[id], t.terms[id] = now, s.term
+	t.acks++
+	if t.lastAck > 0 {
+		t.longest = max(t.longest, now-t.lastAck)
+	}
+	t.lastAck = now
+}
+
+// bound is how old an answer may be: a replica believes in a silent link for a while, and a copy may lead that is not
+// older than two leases.
+func (t *truth) bound(p *Pod) time.Duration { return max(t.twice(p), linkTimeout) + slack }
+
+// twice is two leases, by the settings of an instance.
+func (t *truth) twice(p *Pod) time.Duration {
+	return 2 * time.Duration(p.host.Settings().LeaseMilliseconds) * time.Millisecond
+}
+
+// read is an answer to a client (V3).
+func (t *truth) read(s *server) {
+	if t.latest == nil || s == t.latest {
+		return
+	}
+	if !s.replica && s.term < t.latest.term {
+		t.wrong("V3", "%s answers as the primary of term %d, and term %d has let applications in", s.p.name, s.term,
+			t.latest.term)
+	}
+	missing, some := t.lacks(s.log, t.latest.log)
+	if age := t.g.w.Now() - t.acked[missing]; some && age > t.bound(s.p) {
+		t.wrong("V3", "%s answers without write %d, which was acknowledged %s ago", s.p.name, missing, age)
+	}
+}
+
+// lacks is the first acknowledged write of a history that a log does not have.
+func (t *truth) lacks(log, of []int) (id int, some bool) {
+	// What is equal at one place is equal before it: no entry is ever written twice.
+	from := sort.Search(min(len(log), len(of)), func(at int) bool { return log[at] != of[at] })
+	for _, id := range of[from:] {
+		if _, acked := t.acked[id]; acked {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// promoted looks at what becomes the primary (V1, V4).
+func (t *truth) promoted(s *server, term int64) {
+	age := t.g.w.Now() - s.heard
+	switch {
+	case !s.replica && s.term == 0 && len(s.log) == 0:
+		// It begins a dataset: that it may was looked at when the lease was taken for it.
+	case !s.full:
+		t.wrong("V1", "%s leads at term %d without the data", s.p.name, term)
+	case age > t.twice(s.p)+slack:
+		t.wrong("V4", "%s leads at term %d, and has last heard of a primary %s ago", s.p.name, term, age)
+	}
+}
+
+// goesOn compares by content what servers compare by numbers (T1).
+func (t *truth) goesOn(s, up *server) {
+	if end := len(s.log); end > len(up.log) || end > 0 && s.log[end-1] != up.log[end-1] {
+		t.wrong("T1", "%s goes on with the writes of %s, and what it has is another history", s.p.name, up.p.name)
+	}
+}
+
+// wiped looks at a server that is about to give up its data for that of another (V5).
+func (t *truth) wiped(s, up *server) {
+	last := 0
+	for at := len(s.log) - 1; at >= 0 && last == 0; at-- {
+		if s.log[at] > 0 {
+			last = s.log[at]
+		}
+	}
+	if !s.full || last == 0 {
+		return
+	}
+	_, lacks := t.lacks(up.log, s.log)
+	switch {
+	case up.term == 0:
+		t.wrong("V5", "%s gives up its data for that of %s, which has never led", s.p.name, up.p.name)
+	case up.term < t.openedTerm():
+		t.wrong("V5", "%s gives up its data for that of %s, which has led at term %d, and term %d has begun", s.p.name,
+			up.p.name, up.term, t.openedTerm())
+	case lacks && up.term == t.terms[last]:
+		t.wrong("V5", "%s has write %d of term %d, and gives it up for the data of %s, which has lost it in that term",
+			s.p.name, last, up.term, up.p.name)
+	}
+}
+
+// Written looks at a write of the lease, with the record that it replaces. Begun is how long ago it was begun.
+func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord, begun time.Duration) {
+	t, p := &g.truth, g.named(by)
+	switch write.Kind {
+	case tenure.WriteBegin:
+		if before != nil && before.Initialised {
+			t.begins(p, *before, begun)
+		}
+	case tenure.WriteTake:
+		if s := p.server; s != nil && s.incarnation == write.Holder.Incarnation && !s.full {
+			t.wrong("V1", "%s takes the lease without the data", by)
+		}
+	case tenure.WriteTransfer:
+		target := g.named(write.Holder.Name).server
+		if t.latest == nil || target == nil || target.incarnation != write.Holder.Incarnation {
+			return
+		}
+		if id, some := t.lacks(target.log, t.latest.log); some {
+			t.wrong("S1", "%s gives the lease to %s, which lacks write %d", by, write.Holder.Name, id)
+		}
+	default:
+	}
+}
+
+// begins looks at an empty server that takes the lease: nobody may have had a copy, and been able to say so (V2).
+func (t *truth) begins(p *Pod, record wire.LeaseRecord, begun time.Duration) {
+	now := t.g.w.Now()
+	for _, other := range t.g.pods {
+		s := other.server
+		if other == p || s == nil || !s.full || s.loading || !s.answers() || other.failures >= 3 ||
+			!record.Has(wire.Member{Name: other.name, Incarnation: s.incarnation}) {
+			continue
+		}
+		young := now-s.heard < t.twice(other)-slack && s.replica
+		if young && len(s.log) > 0 && other.host.Well() > begun+wellFor {
+			t.wrong("V2", "%s begins an empty dataset, and %s has a copy that is %s old, and was well for %s", p.name,
+				other.name, now-s.heard, other.host.Well())
+		}
+	}
+}
+
+// Unsettled says what is not as wished, empty if all is.
+func (g *Group) Unsettled(lease tenure.View, instances []string) string {
+	if lease.Holder == (wire.Member{}) || lease.Record == nil || !lease.Record.Initialised {
+		return "nobody holds the lease"
+	}
+	holder := g.named(lease.Holder.Name)
+	primary := holder.server
+	switch {
+	case primary == nil || primary.replica || primary.term != lease.Term ||
+		primary.incarnation != lease.Holder.Incarnation:
+		return holder.name + " holds the lease and does not lead"
+	case !primary.open:
+		return "the door of " + holder.name + " is closed"
+	case len(lease.Record.Members) != len(instances):
+		return fmt.Sprintf("the members are %v", lease.Record.Members)
+	}
+	for _, name := range instances {
+		p := g.named(name)
+		s := p.server
+		switch {
+		case s == nil:
+			return name + " has no server"
+		case !lease.Record.Has(wire.Member{Name: name, Incarnation: s.incarnation}):
+			return name + " is no member with its copy"
+		case p != holder && (!s.up() || s.link.up != primary || !s.full):
+			return name + " does not follow"
+		case !s.open:
+			return "the door of " + name + " is closed"
+		}
+	}
+	return ""
+}

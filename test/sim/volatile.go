@@ -1,0 +1,305 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/caches"
+)
+
+// A cache has the same agents as a database, and servers that keep their data in memory: package caches has them, with
+// the loop of production that runs them. What is here puts them into this world.
+
+// asCache makes the cache of a world.
+func (w *World) asCache(flaw caches.Flaw) {
+	w.policy.Volatile = true
+	w.caches = caches.New(cacheWorld{w}, flaw)
+	for _, n := range w.nodes {
+		n.cache = w.caches.Add(n.name, cacheHost{n})
+	}
+	w.after(healthEvery, w.lookAtHealth)
+}
+
+// cacheWorld implements caches.World.
+type cacheWorld struct{ w *World }
+
+func (c cacheWorld) Now() time.Duration                       { return c.w.now }
+func (c cacheWorld) After(d time.Duration, run func())        { c.w.after(d, run) }
+func (c cacheWorld) Between(a, b time.Duration) time.Duration { return c.w.between(a, b) }
+func (c cacheWorld) Chance(p float64) bool                    { return c.w.chance(p) }
+func (c cacheWorld) Calm() bool                               { return c.w.calm }
+func (c cacheWorld) Lag() bool                                { return c.w.Case.Lag }
+func (c cacheWorld) Identity(prefix string) string            { return c.w.identity(prefix) }
+func (c cacheWorld) Connected(from, to int) bool              { return !c.w.cut[from][to] }
+
+func (c cacheWorld) Note(who int, format string, args ...any) { c.w.note(who, format, args...) }
+func (c cacheWorld) Wrong(rule, format string, args ...any)   { c.w.wrong(rule, format, args...) }
+
+// Act counts what the loops of the servers do: a world in which nothing is to be done has none of it.
+func (c cacheWorld) Act(who int, verb, why string) {
+	c.w.lively++
+	c.w.mix(who, verb)
+	if c.w.telling {
+		c.w.tell(who, "%s  (%s)", verb, why)
+	}
+}
+
+// cacheHost implements caches.Host.
+type cacheHost struct{ n *node }
+
+func (h cacheHost) Clock() time.Time {
+	return time.Unix(1_800_000_000, 0).Add(time.Duration(h.n.clock()))
+}
+func (h cacheHost) Address() string     { return h.n.address }
+func (h cacheHost) Changed()            { h.n.agent.soon(time.Millisecond) }
+func (h cacheHost) Well() time.Duration { return h.n.w.now - h.n.hurt }
+
+func (h cacheHost) InAgent(run func()) {
+	if a := h.n.agent; a != nil {
+		a.inAgent(run)
+	}
+}
+
+func (h cacheHost) Settings() wire.CacheSettings {
+	policy := h.n.policySeen()
+	return wire.CacheSettings{
+		CacheUID: databaseUID, LeaseUID: policy.LeaseUID, Instances: policy.Instances,
+		LeaseMilliseconds: policy.Duration.Milliseconds(),
+	}
+}
+
+// healthEvery is how often it is looked who could not hear or say everything.
+const healthEvery = 50 * time.Millisecond
+
+func (w *World) lookAtHealth() {
+	for _, n := range w.nodes {
+		if !w.well(n) {
+			n.hurt = w.now
+		}
+	}
+	w.after(healthEvery, w.lookAtHealth)
+}
+
+func (w *World) well(n *node) bool {
+	if n.agent == nil || n.leaving || w.now < n.frozen || w.now < n.frozenPod || w.now < n.watchDead || n.watchBroken ||
+		!w.api.reaches(n) || w.now < n.hungUntil || w.api.lease.UID == "" {
+		return false
+	}
+	for index := range w.nodes {
+		if w.cut[index][n.index] || w.cut[n.index][index] {
+			return false
+		}
+	}
+	return true
+}
+
+// cachePort is the server of a cache as the loop of the lease has it.
+type cachePort struct{ a *agent }
+
+func (p cachePort) Facts() tenure.Engine { return p.a.n.cache.Facts() }
+
+func (p cachePort) Obey(standing tenure.Standing) {
+	p.a.boundary(func() { p.a.n.cache.Obey(standing) })
+}
+
+func (p cachePort) Fence(ctx context.Context) (position tenure.Position, err error) {
+	p.a.boundary(func() {
+		if fault := p.a.point(PointFence); fault != nil {
+			err = errors.New("the server does not answer")
+			return
+		}
+		position, err = p.a.n.cache.Fence(ctx)
+	})
+	return position, err
+}
+
+func (p cachePort) Kill() { p.a.boundary(p.a.n.cache.Kill) }
+
+// server is the one that the loop of the lease tells what to be.
+func (a *agent) server() tenure.Server {
+	if a.n.cache != nil {
+		return cachePort{a}
+	}
+	return serverPort{a}
+}
+
+// begin lets the loop of the server begin.
+func (a *agent) begin() {
+	if a.n.cache != nil {
+		a.n.cache.Start(a.loop)
+		return
+	}
+	a.engine.soon(a.n.w.between(10*time.Millisecond, 200*time.Millisecond))
+}
+
+// hang keeps the loop of the server from doing anything.
+func (n *node) hang(until time.Duration) {
+	switch n.hungUntil = until; {
+	case n.cache != nil:
+		n.cache.Hang(until)
+	case n.agent != nil:
+		n.agent.engine.hung = until
+	}
+}
+
+// renew is another pod in the place of the one before. Nothing of a cache outlives its pod.
+func (n *node) renew() {
+	if n.cache == nil {
+		return
+	}
+	n.cache.Forget()
+	n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
+	delete(n.w.truth.known, n.index)
+}
+
+// powerOff ends the machine. The pod may live on after the boot, with its folder, or be replaced by another.
+func (n *node) powerOff() {
+	kept := n.volume
+	n.silent = true
+	n.end()
+	n.silent = false
+	noted := ""
+	if n.cache != nil {
+		noted = n.cache.Noted()
+	}
+	n.move()
+	if n.cache != nil && n.w.chance(0.5) {
+		n.volume = kept
+		n.cache.Remember(noted)
+	}
+}
+
+// unsettledCache says what of a cache is not as wished, empty if all is.
+func (w *World) unsettledCache() string {
+	lease := w.api.lease
+	if lease.UID != w.policy.LeaseUID {
+		return "the lease is lost"
+	}
+	if reason := w.caches.Unsettled(lease, w.policy.Instances); reason != "" {
+		return reason
+	}
+	if holder := w.named(lease.Holder.Name); w.api.route.address != holder.address || w.api.route.term != lease.Term {
+		return fmt.Sprintf("the write address leads to %s of term %d", w.api.route.address, w.api.route.term)
+	}
+	for _, n := range w.nodes {
+		if n.wanted && n.volume.stored.Fence != nil {
+			return n.name + " is fenced"
+		}
+	}
+	return ""
+}
+
+// cacheWritten looks at a write of the lease of a cache.
+func (t *truth) cacheWritten(n *node, write tenure.Write, before tenure.View) {
+	if t.w.caches != nil {
+		begun := min(max(t.w.now-n.when(write.Started), 0), 20*time.Second)
+		t.w.caches.Written(n.name, write, before.Record, begun)
+	}
+}
+
+// operateTheCachesLease is what the operator does about the lease of a cache that is lost: nothing, as long as an
+// instance knows of it. In the end a user deletes the pods.
+func (w *World) operateTheCachesLease() {
+	switch lease := w.api.lease; {
+	case lease.UID != "" && lease.UID == w.policy.LeaseUID:
+	case w.remembered():
+		if w.calm && w.now > w.toldUser {
+			w.toldUser = w.now + 60*time.Second
+			w.after(10*time.Second, w.deleteThePods)
+		}
+	case lease.UID == "":
+		w.note(-1, "the operator makes another lease: no instance has obeyed the one before")
+		w.api.create("")
+		w.truth.record, w.truth.highest = nil, 0
+		w.caches.BeginAnew()
+	default:
+		w.policy.LeaseUID = lease.UID
+		w.publishPolicy()
+	}
+}
+
+// remembered says that an instance has obeyed a lease, or does not answer.
+func (w *World) remembered() bool {
+	for _, n := range w.nodes {
+		if n.wanted && (n.agent == nil || n.leaving || n.volume.stored.MaxTerm > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) deleteThePods() {
+	if lease := w.api.lease; lease.UID != "" && lease.UID == w.policy.LeaseUID {
+		return
+	}
+	w.note(-1, "a user deletes the pods of the cache")
+	for _, n := range w.nodes {
+		if n.wanted {
+			w.strike(n, &Fault{Kind: FaultVolumeLost, For: time.Second})
+		}
+	}
+}
+
+// ofCache is a scenario of a cache.
+func ofCache(name string, instances int, faults ...Fault) Scenario {
+	s := of("cache, "+name, instances, faults...).mode(tenure.Async)
+	s.Volatile = true
+	return s
+}
+
+// memories are about caches: every end of a server is the end of its copy.
+func memories() []Scenario {
+	const s = time.Second
+	const takeOver = 2 * s // Of a lease that was given back.
+	return []Scenario{
+		ofCache("bootstrap", 3),
+		ofCache("bootstrap of one", 1),
+		ofCache("bootstrap of two", 2),
+		ofCache("server of the holder killed", 3, at(0, FaultKillServer, Holder, 0)).within(takeOver + s),
+		ofCache("server of the only one killed", 1, at(0, FaultKillServer, Holder, 0)),
+		ofCache("server of a replica killed", 3, at(0, FaultKillServer, Replica, 0)).within(s),
+		ofCache("servers killed one after the other", 3, at(0, FaultKillServer, 0, 0), at(4*s, FaultKillServer, 1, 0),
+			at(8*s, FaultKillServer, 2, 0)),
+		ofCache("agent of the holder killed", 3, at(0, FaultCrash, Holder, 0)),
+		ofCache("pod of the holder replaced at once", 3, at(0, FaultVolumeLost, Holder, 0)).within(leaseLasts + 3*s),
+		ofCache("pod of the holder of two replaced at once", 2, at(0, FaultVolumeLost, Holder, 0)).within(leaseLasts + 3*s),
+		ofCache("pod of the only one replaced at once", 1, at(0, FaultVolumeLost, Holder, 0)),
+		ofCache("node of the holder powered off", 3, at(0, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 3*s),
+		ofCache("node of the holder of two powered off", 2, at(0, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 3*s),
+		ofCache("node of a replica powered off", 3, at(0, FaultPowerOff, Replica, 30*s)).within(s),
+		ofCache("holder cut from all", 3, at(0, FaultCut, Holder, 30*s)).within(leaseLasts + 3*s),
+		ofCache("holder cut from the API server", 3, at(0, FaultCutAPI, Holder, 25*s)).within(s),
+		ofCache("holder cut from its peers", 3, at(0, FaultCutPeers, Holder, 40*s)).within(s),
+		ofCache("replica cut from all for long", 3, at(0, FaultCut, Replica, 45*s)).within(s),
+		ofCache("agent of the holder frozen", 3, at(0, FaultFreeze, Holder, 30*s)).within(leaseLasts + 3*s),
+		ofCache("loop of the holder's server hangs", 3, at(0, FaultHang, Holder, 20*s)).within(s),
+		ofCache("all restart at once", 3, at(0, FaultAllCrash, 0, 0)),
+		ofCache("all powered off at once", 3, at(0, FaultAllOff, 0, 0)),
+		ofCache("holder and one replica powered off", 3, at(0, FaultPowerOff, Holder, 40*s), at(0, FaultPowerOff, 2, 40*s)),
+		ofCache("switchover", 3, at(0, FaultSwitchover, 0, 0)).within(takeOver),
+		ofCache("pod of the holder deleted", 3, at(0, FaultTerminate, Holder, 0)).within(takeOver),
+		ofCache("pod of the holder of two deleted", 2, at(0, FaultTerminate, Holder, 0)),
+		ofCache("pod of the only one deleted", 1, at(0, FaultTerminate, Holder, 0)),
+		ofCache("roll", 3, at(0, FaultTerminate, 0, 0), at(20*s, FaultTerminate, 1, 0), at(40*s, FaultTerminate, 2, 0)),
+		ofCache("API server away", 3, at(0, FaultAPIAway, 0, 40*s)).within(s),
+		ofCache("API server away, agent of the holder killed", 3, at(0, FaultAPIAway, 0, 25*s), at(8*s, FaultCrash, Holder, 0)),
+		ofCache("API server away, server of the holder killed", 3, at(0, FaultAPIAway, 0, 25*s),
+			at(8*s, FaultKillServer, Holder, 0)),
+		ofCache("API server away, agent of a replica killed", 3, at(0, FaultAPIAway, 0, 25*s), at(8*s, FaultCrash, Replica, 0)),
+		ofCache("API server away, one instance", 1, at(0, FaultAPIAway, 0, 25*s)).within(s),
+		ofCache("lease deleted", 3, at(early, FaultLeaseLost, 0, 0)),
+		ofCache("lease deleted, agent of the holder killed", 3, at(early, FaultLeaseLost, 0, 0), at(2*s, FaultCrash, Holder, 0)),
+		ofCache("lease of one deleted", 1, at(early, FaultLeaseLost, 0, 0)),
+		ofCache("grow from one to three", 1, wishing(0, 3)).machines(3).within(s),
+		ofCache("shrink from three to one", 3, wishing(0, 1)),
+		ofCache("first primary lost before it is followed", 3, Fault{Kind: FaultKillServer, At: 1200 * time.Millisecond, Node: Holder},
+			Fault{Kind: FaultVolumeLost, At: 2500 * time.Millisecond, Node: Holder}),
+		ofCache("new primary lost before it is followed", 3, at(0, FaultKillServer, Holder, 0),
+			at(900*time.Millisecond, FaultVolumeLost, Holder, 0)),
+		ofCache("holder lost while a replica is too old", 2, at(0, FaultCutPeers, Replica, 60*s), at(40*s, FaultPowerOff, Holder, 30*s)),
+	}
+}
