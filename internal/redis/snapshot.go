@@ -136,6 +136,8 @@ type Sent struct {
 	Member wire.Member `json:"member"`
 	Online bool        `json:"online,omitempty"`
 	Offset int64       `json:"offset,omitempty"`
+	// Quiet is how long ago it last said how far it has come. It does so each second.
+	Quiet time.Duration `json:"quiet,omitempty"`
 }
 
 // Parameter is one parameter of a running server.

@@ -78,7 +78,7 @@ var (
 // Flaws are all of them.
 func Flaws() []Flaw {
 	return slices.Concat(modelFlaws(), quorumFlaws(), leaseFlaws(), electionFlaws(), promiseFlaws(), yieldFlaws(),
-		orphanFlaws())
+		orphanFlaws(), cacheFlaws())
 }
 
 func modelFlaws() []Flaw {

@@ -196,7 +196,7 @@ func (n *node) arm(until tenure.Instant) {
 		return
 	}
 	n.inPod(n.when(until)-n.w.now, func() {
-		if n.armed == armed && n.w.bug != BugNoWatchdog {
+		if n.armed == armed && n.w.bug != BugNoWatchdog && n.w.bug != BugServesOn {
 			n.guardFires(armed)
 		}
 	})

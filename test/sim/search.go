@@ -85,6 +85,9 @@ func (s Scenario) singlesAt(kinds []PointKind) []Case {
 func (s Scenario) bears(fault Fault) bool {
 	switch fault.Kind {
 	case FaultVolumeLost, FaultPutBack:
+		if s.Volatile {
+			return fault.Kind == FaultVolumeLost // Another pod, and so another copy, at any time. There is no claim.
+		}
 		// The last copy, or more copies than the quorum has, may not be lost.
 		return s.Instances >= 3 && s.Durability == "" && !s.loses()
 	case FaultFreezePod, FaultPause:
@@ -103,8 +106,17 @@ func (s Scenario) loses() bool {
 	return false
 }
 
-// Swarm is a random case.
+// swarmOrdinals are how many of each place a swarm draws from.
+var swarmOrdinals = map[PointKind]int{
+	PointRead: 15, PointWrite: 40, PointMessage: 60, PointStore: 30, PointFence: 4, PointBefore: 150,
+	PointAfter: 150, PointTake: 3, PointTransfer: 3, PointChange: 6, PointAnswer: 4,
+}
+
+// Swarm is a random case. Every sixth is about a cache.
 func Swarm(seed uint64) Case {
+	if seed%6 == 5 {
+		return cacheSwarm(seed)
+	}
 	random := chosen(seed, 0x50a3)
 	c := Case{Name: "swarm", Seed: seed, Lag: true, Last: 70 * time.Second, Budget: 150 * time.Second}
 	c.Nodes = []int{3, 3, 3, 3, 2, 5, 4, 1, 5}[random.IntN(9)]
@@ -151,10 +163,53 @@ func Swarm(seed uint64) Case {
 			continue
 		}
 		fault.Point, fault.Node = kind, random.IntN(c.Nodes)
-		fault.Ordinal = random.IntN(map[PointKind]int{
-			PointRead: 15, PointWrite: 40, PointMessage: 60, PointStore: 30, PointFence: 4, PointBefore: 150,
-			PointAfter: 150, PointTake: 3, PointTransfer: 3, PointChange: 6, PointAnswer: 4,
-		}[kind])
+		fault.Ordinal = random.IntN(swarmOrdinals[kind])
+		if fault.For > 0 {
+			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))
+		}
+		c.Faults = append(c.Faults, fault)
+	}
+	return c
+}
+
+// cacheSwarm is a random case of a cache.
+func cacheSwarm(seed uint64) Case {
+	random := chosen(seed, 0xcac4e)
+	c := Case{
+		Name: "swarm of a cache", Seed: seed, Volatile: true, Durability: tenure.Async, Lag: random.IntN(3) > 0,
+		Last: 70 * time.Second, Budget: 150 * time.Second,
+	}
+	c.Nodes = []int{3, 3, 3, 2, 4, 1}[random.IntN(6)]
+	c.Instances = c.Nodes
+	c.Lease = []time.Duration{10 * time.Second, 10 * time.Second, 4 * time.Second}[random.IntN(3)]
+	start := began
+	if random.IntN(4) == 0 {
+		start = 0
+	}
+	kinds := []FaultKind{
+		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultVolumeLost, FaultCut, FaultCutAPI, FaultCutPeers,
+		FaultCutOneWay, FaultAPIAway, FaultWatchDead, FaultTerminate, FaultSwitchover, FaultAllCrash,
+		FaultAllOff, FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultOperator, FaultWish,
+	}
+	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	kinds = kinds[:2+random.IntN(4)]
+	for range 1 + random.IntN(6) {
+		c.Faults = append(c.Faults, Fault{
+			Kind: kinds[random.IntN(len(kinds))], Node: random.IntN(c.Nodes+3) - 2, Other: random.IntN(c.Nodes),
+			At:  start + time.Duration(random.Int64N(int64(c.Last-start-5*time.Second))),
+			For: time.Duration(random.Int64N(int64(30*time.Second))) + 500*time.Millisecond, Wish: 1 + random.IntN(c.Nodes),
+		})
+	}
+	if hasKind(c.Faults, FaultWish) {
+		c.Faults = append(c.Faults, Fault{Kind: FaultWish, At: c.Last - time.Second, Wish: c.Nodes})
+	}
+	for range random.IntN(12) {
+		kind := swarmKinds[random.IntN(len(swarmKinds))]
+		fault := singles[kind][random.IntN(len(singles[kind]))]
+		if fault.Kind == FaultFreezePod {
+			continue
+		}
+		fault.Point, fault.Node, fault.Ordinal = kind, random.IntN(c.Nodes), random.IntN(swarmOrdinals[kind])
 		if fault.For > 0 {
 			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))
 		}
@@ -337,6 +392,9 @@ func standBack(c Case, random *rand.Rand) Case {
 
 // Hunt is one schedule of the search for a flaw.
 func Hunt(flaw Flaw, seed uint64) Case {
+	if flaw.Volatile {
+		return huntCache(flaw, seed)
+	}
 	c := Swarm(seed)
 	random := chosen(seed, 0xb17e)
 	c.Name, c.Bug, c.WildClocks = string(flaw.Bug), flaw.Bug, false

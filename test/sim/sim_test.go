@@ -13,6 +13,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "run one swarm by its seed and tell its story")
+	onlyFlag  = flag.Bool("only-caches", false, "swarms of caches alone")
 	seedsFlag = flag.Int("seeds", 300, "how many swarms")
 	fromFlag  = flag.Uint64("from", 1, "the first seed")
 	timeFlag  = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
@@ -20,6 +21,7 @@ var (
 	faultFlag = flag.Int("fault", 0, "exhaustive: only the schedule with this number")
 	everyFlag = flag.Int("every", 60, "exhaustive: run only every nth schedule; 1 for all")
 	callsFlag = flag.Int("calls", 1, "exhaustive, calls of the API server alone: run only every nth schedule; 1 for all")
+	cacheFlag = flag.Int("caches", 8, "exhaustive: of a cache, run only every nth of those schedules; 1 for all")
 	shardFlag = flag.Int("shard", 0, "exhaustive: with which schedule to begin, below -every")
 	mostFlag  = flag.Int("most", 1, "stop after so many failures")
 )
@@ -47,7 +49,11 @@ func TestScenarios(t *testing.T) {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			var worst time.Duration
-			for seed := uint64(1); seed <= 10; seed++ {
+			seeds := uint64(10)
+			if s.Volatile {
+				seeds = 3
+			}
+			for seed := uint64(1); seed <= max(seeds, *seedFlag); seed++ {
 				if *seedFlag != 0 && seed != *seedFlag {
 					continue
 				}
@@ -110,9 +116,13 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every int) {
 		for _, s := range sim.Scenarios() {
 			t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
+				every := every
 				s.Seed, s.Budget = 1, 150*time.Second
 				cases := casesOf(s)
 				all.Add(int64(len(cases)))
+				if s.Volatile {
+					every *= *cacheFlag
+				}
 				failures := 0
 				for index, c := range cases {
 					if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%every != *shardFlag%every {
@@ -149,7 +159,11 @@ func TestSwarm(t *testing.T) {
 	began, failures, steps := time.Now(), 0, 0
 	count, astray := 0, 0
 	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
-		c := sim.Swarm(*fromFlag + uint64(count))
+		seed := *fromFlag + uint64(count)
+		if *onlyFlag {
+			seed = 6*seed - 1
+		}
+		c := sim.Swarm(seed)
 		out := sim.Run(c, false)
 		steps += out.Steps
 		if out.Astray {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -294,6 +296,9 @@ func memories() []Scenario {
 		ofCache("lease deleted", 3, at(early, FaultLeaseLost, 0, 0)),
 		ofCache("lease deleted, agent of the holder killed", 3, at(early, FaultLeaseLost, 0, 0), at(2*s, FaultCrash, Holder, 0)),
 		ofCache("lease of one deleted", 1, at(early, FaultLeaseLost, 0, 0)),
+		ofCache("lease deleted after a switchover", 3, at(0, FaultSwitchover, 0, 0), at(10*s+early, FaultLeaseLost, 0, 0)),
+		ofCache("switchover while no replica is reached", 3, at(0, FaultCutPeers, Holder, 20*s),
+			at(6*s, FaultSwitchover, 0, 0)).within(s),
 		ofCache("grow from one to three", 1, wishing(0, 3)).machines(3).within(s),
 		ofCache("shrink from three to one", 3, wishing(0, 1)),
 		ofCache("first primary lost before it is followed", 3, Fault{Kind: FaultKillServer, At: 1200 * time.Millisecond, Node: Holder},
@@ -302,4 +307,87 @@ func memories() []Scenario {
 			at(900*time.Millisecond, FaultVolumeLost, Holder, 0)),
 		ofCache("holder lost while a replica is too old", 2, at(0, FaultCutPeers, Replica, 60*s), at(40*s, FaultPowerOff, Holder, 30*s)),
 	}
+}
+
+// cacheFlaws are rules of caches that are broken on purpose.
+func cacheFlaws() []Flaw {
+	ends := []FaultKind{FaultKillServer, FaultCrash, FaultVolumeLost, FaultPowerOff}
+	cuts := []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}
+	return []Flaw{
+		{Bug: "an empty server counts as a copy", Rule: "V1", Volatile: true, Kinds: ends,
+			Cache: caches.Flaw{EmptyIsWhole: true}},
+		{Bug: "a server that was killed is started again under its id", Rule: "I1", Volatile: true,
+			Kinds: []FaultKind{FaultKillServer}, Cache: caches.Flaw{SameAgain: true}},
+		{Bug: "replicas follow whoever is at the address", Rule: "R11", Volatile: true, Kinds: ends,
+			Cache: caches.Flaw{AnyReplica: true}},
+		{Bug: "a copy never grows too old", Rule: "V4", Volatile: true, Aim: cutAndLose,
+			Kinds: []FaultKind{FaultCut, FaultCutPeers, FaultPowerOff}, Cache: caches.Flaw{AgesNever: true}},
+		{Bug: "begins anew beside those that have a copy", Rule: "V2", Volatile: true, Kinds: ends,
+			Snapshot: beginAlone},
+		{Bug: BugServesOn, Rule: "C2", Volatile: true, Kinds: cuts},
+		{Bug: "gives the lease back while its server serves", Rule: "V1", Volatile: true,
+			Kinds: []FaultKind{FaultTerminate, FaultSwitchover}, Snapshot: surrenderTooEarly},
+		{Bug: "a promise of one is enough", Rule: "failsafe", Volatile: true,
+			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Snapshot: countOnePromiseForAll},
+	}
+}
+
+// BugServesOn is a cut-off primary that serves on after its deadline: no watchdog ends it.
+const BugServesOn Bug = "a primary of a cache serves on after its deadline"
+
+// beginAlone is for an empty instance that does not look who else is a member.
+func beginAlone(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Engine.Data != tenure.DataNone || s.Lease.Record == nil || !s.Lease.Record.Initialised {
+		return
+	}
+	record := *s.Lease.Record
+	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(m wire.Member) bool { return m.Name != s.Name })
+	s.Lease.Record, s.Places = &record, nil
+}
+
+// surrenderTooEarly takes a copy for lost that is about to end.
+func surrenderTooEarly(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Stopping && s.Engine.Leading != nil {
+		s.Engine.Lost, s.Engine.Processes = s.Self().Incarnation, false
+	}
+}
+
+// countOnePromiseForAll takes what one member has promised for the word of all.
+func countOnePromiseForAll(_ *sloppyLoop, s *tenure.Snapshot) {
+	if s.Lease.Record == nil || len(s.Promises) == 0 {
+		return
+	}
+	given := s.Promises[0]
+	s.Promises = nil
+	for _, member := range s.Lease.Record.Members {
+		promise := given
+		promise.Member = member
+		s.Promises = append(s.Promises, promise)
+	}
+}
+
+// cutAndLose keeps a replica from its primary for long, and takes all others away.
+func cutAndLose(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.Lease = 2, 2, 4*time.Second
+	cut := time.Duration(random.Int64N(int64(20*time.Second))) + 12*time.Second
+	c.Faults = []Fault{
+		{Kind: FaultCutPeers, At: began, Node: Replica, For: cut + 30*time.Second},
+		{Kind: FaultPowerOff, At: began + cut, Node: Holder, For: 60 * time.Second},
+	}
+	c.Last = began + cut + 40*time.Second
+	return c
+}
+
+// huntCache is one schedule of the search for a flaw of a cache.
+func huntCache(flaw Flaw, seed uint64) Case {
+	c := cacheSwarm(seed)
+	random := chosen(seed, 0xb17e)
+	c.Name, c.Bug, c.Unsettled, c.Budget = string(flaw.Bug), flaw.Bug, true, 5*time.Second
+	c.Nodes, c.Instances = 3, 3
+	c.Faults, _ = flaw.troubles(c, nil, random)
+	c.Last = began + 50*time.Second
+	if flaw.Aim != nil {
+		c = flaw.Aim(c, random)
+	}
+	return c
 }

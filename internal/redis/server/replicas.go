@@ -55,8 +55,10 @@ func parseSent(text string) (redis.Sent, bool) {
 		fields[name] = value
 	}
 	offset, err := strconv.ParseInt(fields["offset"], 10, 64)
+	lag, _ := strconv.ParseInt(fields["lag"], 10, 64)
 	return redis.Sent{
 		Member: wire.ParseMember(fields["ip"]), Online: fields["state"] == "online", Offset: offset,
+		Quiet: time.Duration(max(lag, 0)) * time.Second,
 	}, err == nil
 }
 

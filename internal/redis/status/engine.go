@@ -10,6 +10,8 @@ import (
 const (
 	// near is how many bytes of writes a replica may lack and still count as near.
 	near = 1 << 20
+	// silence is how long a replica may say nothing and still count as near: a link that is cut stays up for longer.
+	silence = 3 * time.Second
 	// startsInVain is how often a server must have ended soon after its start to be one that cannot lead.
 	startsInVain = 3
 )
@@ -75,7 +77,7 @@ func leading(s redis.Snapshot) *tenure.Leading {
 	for _, sent := range s.Server.Sent {
 		if sent.Online && sent.Member.Incarnation != "" {
 			found.Replicas = append(found.Replicas, tenure.Replica{
-				Member: sent.Member, Flushed: uint64(max(sent.Offset, 0)), Near: sent.Offset+near >= copied.Offset,
+				Member: sent.Member, Flushed: uint64(max(sent.Offset, 0)), Near: sent.Offset+near >= copied.Offset && sent.Quiet <= silence,
 			})
 		}
 	}

@@ -50,6 +50,10 @@ func beginADatabase(d *draft) bool {
 		}
 		return true
 	}
+	if d.Policy.Volatile && !d.Route.Known {
+		d.lookForTerms()
+		return true
+	}
 	if d.Stored.Incarnation == "" {
 		d.store("I1: the first copy has its id before it is made", func(stored *tenure.Stored) {
 			stored.Incarnation = d.Fresh
@@ -61,14 +65,26 @@ func beginADatabase(d *draft) bool {
 }
 
 // first is the record of a copy that is to be made. Where data may be lost there have been copies before, and a later
-// one must not look older than they.
+// one must not look older than they. Their lease may be lost as well, and another one in its place: what is left of
+// their terms is the one that the write address has, which leads nowhere at a lower one.
 func (d *draft) first(member wire.Member) wire.LeaseRecord {
-	timeline := 1
-	if before := d.Lease.Record; before != nil && d.Policy.Volatile {
+	term, timeline := d.Lease.Term+1, 1
+	switch before := d.Lease.Record; {
+	case !d.Policy.Volatile:
+	case before == nil:
+		term = max(term, d.Route.Term+1)
+	default:
 		timeline = before.Timeline + 1
 	}
 	return wire.LeaseRecord{
-		DatabaseUID: d.DatabaseUID, Term: d.Lease.Term + 1, Timeline: timeline, Members: []wire.Member{member}, W: 1,
+		DatabaseUID: d.DatabaseUID, Term: term, Timeline: timeline, Members: []wire.Member{member}, W: 1,
+	}
+}
+
+// lookForTerms looks at the write address before a cache is begun.
+func (d *draft) lookForTerms() {
+	if !d.Route.Writing && !d.recently(d.Route.Tried, d.Policy.Renew/4) {
+		d.do(tenure.ReadRoute{Why: "which terms there have been nobody knows but the write address"})
 	}
 }
 

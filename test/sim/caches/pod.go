@@ -91,6 +91,10 @@ func (p *Pod) soon(in time.Duration) {
 	})
 }
 
+// quiet is how long a pass waits at least if there was nothing to do. Here it waits three times as long, as on a machine
+// that has much to do: most passes see nothing new, and they are what a run costs.
+const quiet = 100 * time.Millisecond
+
 func (p *Pod) pass() {
 	if now := p.w.Now(); now < p.hung {
 		p.soon(p.hung - now)
@@ -100,6 +104,9 @@ func (p *Pod) pass() {
 	_, next := p.loop.Pass(context.Background(), false)
 	if p.g.flaw.EmptyIsWhole {
 		p.claimToBeWhole()
+	}
+	if next >= quiet {
+		next *= 3
 	}
 	p.soon(next)
 	p.shown++

@@ -82,6 +82,12 @@ func (s *server) keepTheLink() {
 		s.connect()
 	case w.Now()-l.heard > linkTimeout && !s.loading || l.closed && !s.loading:
 		s.hangUp()
+	case l.refused():
+		w.After(s.p.latency(), func() {
+			if s.link == l && !s.loading {
+				s.hangUp()
+			}
+		})
 	default:
 		offset := len(s.log)
 		w.After(s.p.latency(), func() {
@@ -150,6 +156,7 @@ func (s *server) die(silently bool) {
 // link is a connection of a replica to its primary.
 type link struct {
 	up, down  *server
+	at        string // The address of the primary.
 	closed    bool
 	syncing   bool
 	online    bool
@@ -159,6 +166,13 @@ type link struct {
 	heard     time.Duration
 	heardBack time.Duration
 	slow      time.Duration
+}
+
+// refused says that the other end is reached, and the process there is gone: whatever is sent comes back.
+func (l *link) refused() bool {
+	w, here, there := l.up.p.w, l.down.p, l.up.p
+	return l.up.dead && l.at == there.host.Address() && w.Connected(here.index, there.index) &&
+		w.Connected(there.index, here.index)
 }
 
 // connect looks who is at the address.
@@ -175,7 +189,7 @@ func (s *server) connect() {
 	if !slices.Contains(up.admits, s.user) && !s.p.g.flaw.AnyReplica {
 		return
 	}
-	l := &link{up: up, down: s, heard: w.Now(), heardBack: w.Now()}
+	l := &link{up: up, down: s, at: s.host, heard: w.Now(), heardBack: w.Now()}
 	s.link, up.links = l, append(up.links, l)
 	same := s.id == up.id && len(s.log) <= len(up.log) || s.id == up.former && len(s.log) <= up.formerEnd
 	if s.goes && same && !(w.Lag() && !w.Calm() && w.Chance(0.1)) {
@@ -288,7 +302,7 @@ func (s *server) replication() redis.Replication {
 		if !l.gone && !l.syncing {
 			facts.Sent = append(facts.Sent, redis.Sent{
 				Member: wire.Member{Name: l.down.p.name, Incarnation: l.down.incarnation}, Online: l.online,
-				Offset: int64(l.acked),
+				Offset: int64(l.acked), Quiet: (s.p.w.Now() - l.heardBack).Truncate(time.Second),
 			})
 		}
 	}
