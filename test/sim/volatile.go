@@ -314,11 +314,11 @@ func cacheFlaws() []Flaw {
 	ends := []FaultKind{FaultKillServer, FaultCrash, FaultVolumeLost, FaultPowerOff}
 	cuts := []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}
 	return []Flaw{
-		{Bug: "an empty server counts as a copy", Rule: "V1", Volatile: true, Kinds: ends,
-			Cache: caches.Flaw{EmptyIsWhole: true}},
+		{Bug: "an empty server counts as a copy", Rule: "V1", Volatile: true, Kinds: ends, Aim: emptyAndAlone,
+			Cache: caches.Flaw{EmptyIsWhole: true, SameAgain: true}},
 		{Bug: "a server that was killed is started again under its id", Rule: "I1", Volatile: true,
 			Kinds: []FaultKind{FaultKillServer}, Cache: caches.Flaw{SameAgain: true}},
-		{Bug: "replicas follow whoever is at the address", Rule: "R11", Volatile: true, Kinds: ends,
+		{Bug: "replicas follow whoever is at the address", Rule: "R11", Volatile: true, Kinds: ends, Aim: followTheOld,
 			Cache: caches.Flaw{AnyReplica: true}},
 		{Bug: "a copy never grows too old", Rule: "V4", Volatile: true, Aim: cutAndLose,
 			Kinds: []FaultKind{FaultCut, FaultCutPeers, FaultPowerOff}, Cache: caches.Flaw{AgesNever: true}},
@@ -364,6 +364,28 @@ func countOnePromiseForAll(_ *sloppyLoop, s *tenure.Snapshot) {
 		promise.Member = member
 		s.Promises = append(s.Promises, promise)
 	}
+}
+
+// emptyAndAlone kills the server of the only replica, and takes the holder away before it has the data again.
+func emptyAndAlone(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances = 2, 2
+	c.Faults = []Fault{
+		{Kind: FaultPowerOff, At: began, Node: Holder, For: 40 * time.Second},
+		{Kind: FaultKillServer, At: began - time.Duration(random.Int64N(int64(time.Second))), Node: Replica},
+	}
+	return c
+}
+
+// followTheOld keeps a replica from hearing of a new primary, while empty servers start in the place of the old one.
+func followTheOld(c Case, random *rand.Rand) Case {
+	c.Faults = []Fault{
+		{Kind: FaultCutAPI, At: began - time.Second, Node: 2, For: 30 * time.Second},
+		{Kind: FaultCutOneWay, At: began - time.Second, Node: 1, Other: 2, For: 30 * time.Second},
+	}
+	for at := began; at < began+20*time.Second; at += time.Second + time.Duration(random.Int64N(int64(3*time.Second))) {
+		c.Faults = append(c.Faults, Fault{Kind: FaultKillServer, At: at, Node: 0})
+	}
+	return c
 }
 
 // cutAndLose keeps a replica from its primary for long, and takes all others away.

@@ -196,7 +196,7 @@ func (p *Pod) again(before *server) {
 
 // claimToBeWhole is the flaw of an empty server that counts as a copy.
 func (p *Pod) claimToBeWhole() {
-	if s := p.server; s != nil && s.answers() && !s.full && s.term == 0 {
+	if s := p.server; s != nil && s.answers() && s.replica && !s.full {
 		p.track.Change(func(copied redis.Copy) redis.Copy {
 			copied.Whole, copied.Fresh = true, p.host.Clock()
 			copied.Timeline, copied.Dataset = copied.Followed.Timeline, copied.Followed.Dataset
