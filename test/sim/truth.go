@@ -136,8 +136,10 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 		t.w.wrong("L2", "%s takes the term back from %d to %d", n.name, before.Term, record.Term)
 	}
 	moved := write.Holder != before.Holder && write.Holder != wire.Member{}
-	first := t.w.caches != nil && before.Record == nil // It goes on where the write address is.
-	if moved && !first && record.Term != before.Term+1 && !(write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord) {
+	// The first term of a cache is above that of the write address.
+	first := t.w.caches != nil && before.Record == nil
+	stays := write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
+	if moved && record.Term != before.Term+1 && !stays && !first {
 		t.w.wrong("L2", "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
 	}
 	if !moved && before.Record != nil && record.Term == before.Term && record.Timeline != before.Record.Timeline {

@@ -77,7 +77,8 @@ func leading(s redis.Snapshot) *tenure.Leading {
 	for _, sent := range s.Server.Sent {
 		if sent.Online && sent.Member.Incarnation != "" {
 			found.Replicas = append(found.Replicas, tenure.Replica{
-				Member: sent.Member, Flushed: uint64(max(sent.Offset, 0)), Near: sent.Offset+near >= copied.Offset && sent.Quiet <= silence,
+				Member: sent.Member, Flushed: uint64(max(sent.Offset, 0)),
+				Near: sent.Offset+near >= copied.Offset && sent.Quiet <= silence,
 			})
 		}
 	}

@@ -91,8 +91,8 @@ func (p *Pod) soon(in time.Duration) {
 	})
 }
 
-// quiet is how long a pass waits at least if there was nothing to do. Here it waits three times as long, as on a machine
-// that has much to do: most passes see nothing new, and they are what a run costs.
+// quiet is how long a pass waits at least if there was nothing to do. Here it waits three times as long, as on a
+// machine that has much to do: most passes see nothing new, and they are what a run costs.
 const quiet = 100 * time.Millisecond
 
 func (p *Pod) pass() {

@@ -138,7 +138,9 @@ func (l speaker) Server(_ context.Context, parameters []string, _ string) redis.
 		Matches: s.open,
 	}
 	for _, name := range parameters {
-		facts.Parameters = append(facts.Parameters, redis.Parameter{Name: name, Set: s.said[name], InForce: s.said[name] != ""})
+		facts.Parameters = append(facts.Parameters, redis.Parameter{
+			Name: name, Set: s.said[name], InForce: s.said[name] != "",
+		})
 	}
 	return facts
 }

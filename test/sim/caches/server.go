@@ -11,8 +11,8 @@ import (
 // linkTimeout is how long both ends of a link believe in it without a word (repl-timeout).
 const linkTimeout = 10 * time.Second
 
-// server is a process with its data. Each write is a number that is never used again; what the servers say to each other
-// to stay in touch is one below zero.
+// server is a process with its data. Each write is a number that is never used again; what the servers say to each
+// other to stay in touch is one below zero.
 type server struct {
 	p           *Pod
 	incarnation string

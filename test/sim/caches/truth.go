@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// slack is what the word of a server is behind the truth at most: it tells of whole seconds, and is asked now and then.
+	// slack is what the word of a server is behind the truth at most: it tells whole seconds, and is asked now and then.
 	slack = 3 * time.Second
 	// wellFor is how long nothing must have been wrong with somebody whose silence is nobody's fault but the loop's.
 	wellFor = 3 * time.Second
