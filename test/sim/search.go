@@ -117,6 +117,10 @@ func Swarm(seed uint64) Case {
 	if seed%6 == 5 {
 		return cacheSwarm(seed)
 	}
+	return databaseSwarm(seed)
+}
+
+func databaseSwarm(seed uint64) Case {
 	random := chosen(seed, 0x50a3)
 	c := Case{Name: "swarm", Seed: seed, Lag: true, Last: 70 * time.Second, Budget: 150 * time.Second}
 	c.Nodes = []int{3, 3, 3, 3, 2, 5, 4, 1, 5}[random.IntN(9)]
@@ -395,7 +399,7 @@ func Hunt(flaw Flaw, seed uint64) Case {
 	if flaw.Volatile {
 		return huntCache(flaw, seed)
 	}
-	c := Swarm(seed)
+	c := databaseSwarm(seed)
 	random := chosen(seed, 0xb17e)
 	c.Name, c.Bug, c.WildClocks = string(flaw.Bug), flaw.Bug, false
 	if flaw.Nodes > 0 {
