@@ -50,8 +50,7 @@ func beginADatabase(d *draft) bool {
 		}
 		return true
 	}
-	if d.Policy.Volatile && !d.Route.Known {
-		d.lookForTerms()
+	if d.looksForTerms() {
 		return true
 	}
 	if d.Stored.Incarnation == "" {
@@ -81,11 +80,15 @@ func (d *draft) first(member wire.Member) wire.LeaseRecord {
 	}
 }
 
-// lookForTerms looks at the write address before a cache is begun.
-func (d *draft) lookForTerms() {
+// looksForTerms looks at the write address before a cache is begun. It reports whether that is waited for.
+func (d *draft) looksForTerms() bool {
+	if !d.Policy.Volatile || d.Route.Known {
+		return false
+	}
 	if !d.Route.Writing && !d.recently(d.Route.Tried, d.Policy.Renew/4) {
 		d.do(tenure.ReadRoute{Why: "which terms there have been nobody knows but the write address"})
 	}
+	return true
 }
 
 func (d *draft) makeTheFirstCopy(record wire.LeaseRecord) {

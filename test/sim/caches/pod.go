@@ -70,9 +70,13 @@ func (p *Pod) End(silently bool) {
 	}
 }
 
-// Forget is another pod in the place of this one. Noted and Remember are for one that comes back.
-func (p *Pod) Forget()               { p.noted = "" }
-func (p *Pod) Noted() string         { return p.noted }
+// Forget is another pod in the place of this one.
+func (p *Pod) Forget() { p.noted = "" }
+
+// Noted is what another container of the same pod finds, and Remember puts it back.
+func (p *Pod) Noted() string { return p.noted }
+
+// Remember is for a pod that comes back after its machine was off.
 func (p *Pod) Remember(noted string) { p.noted = noted }
 
 // Hang keeps the loop of the server from doing anything.
