@@ -35,7 +35,7 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 		defer cancel()
 		// While it is not known whether the server has heard, the copy is taken for none of the other's.
 		a.Memory.Change(func(copied redis.Copy) redis.Copy {
-			copied.Followed, copied.Asked = redis.Followed{}, a.Clock.Now()
+			copied.Followed, copied.Asked, copied.Back = redis.Followed{}, a.Clock.Now(), time.Time{}
 			copied.Attempts++
 			return copied
 		})

@@ -85,6 +85,7 @@ func (d *draft) looksForTerms() bool {
 	if !d.Policy.Volatile || d.Route.Known {
 		return false
 	}
+	d.wait(wire.ReasonRouteMissing, "the write address was not read yet, and with it which terms there have been")
 	if !d.Route.Writing && !d.recently(d.Route.Tried, d.Policy.Renew/4) {
 		d.do(tenure.ReadRoute{Why: "which terms there have been nobody knows but the write address"})
 	}
