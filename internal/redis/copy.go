@@ -73,7 +73,7 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 			c.Offset, c.Fresh = server.Offset, now
 		}
 	case c.Followed == (Followed{}):
-	case server.Up && !server.Syncing && c.lately(now):
+	case server.Up && !server.Syncing && c.lately(now.Add(-server.Quiet)):
 		if c.Back.IsZero() {
 			c.Back = now
 		}
@@ -92,13 +92,14 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	return c.Aged(now, bound)
 }
 
-// catchUp is how long a link must have been up until a copy that was too old has what it lacked: a primary sends all of
-// that first, and it is never more than a few megabytes.
+// catchUp is how long after a link has come up a word of the primary must have come until a copy that was too old has
+// what it lacked: a primary sends all of that first, it is never more than a few megabytes, and there is a word each
+// second.
 const catchUp = 2 * time.Second
 
-// lately says that the copy was too old, and has not been in touch with a primary for long enough since.
-func (c Copy) lately(now time.Time) bool {
-	return !c.Whole && c.Offset > 0 && (c.Back.IsZero() || now.Sub(c.Back) < catchUp)
+// lately says that the copy was too old, and that the last word of a primary came too soon after that.
+func (c Copy) lately(heard time.Time) bool {
+	return !c.Whole && c.Offset > 0 && (c.Back.IsZero() || heard.Sub(c.Back) < catchUp)
 }
 
 // Aged is the copy at a later moment, at which nothing was seen of it.

@@ -89,6 +89,7 @@ func TestTimelineOfACopy(t *testing.T) {
 func TestOneThatWasTooOldCatchesUpFirst(t *testing.T) {
 	down := redis.Replication{Replica: true, Host: "a", Offset: 100}
 	up := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 100}
+	silent := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 100, Quiet: 2 * time.Second}
 	old := whole().See(down, noon.Add(bound+time.Second), bound)
 	for _, step := range []struct {
 		server redis.Replication
@@ -100,7 +101,8 @@ func TestOneThatWasTooOldCatchesUpFirst(t *testing.T) {
 		{down, 31500 * time.Millisecond, false},
 		{up, 32 * time.Second, false},
 		{up, 33 * time.Second, false},
-		{up, 34 * time.Second, true},
+		{silent, 34 * time.Second, false},
+		{up, 35 * time.Second, true},
 	} {
 		if old = old.See(step.server, noon.Add(step.after), bound); old.Whole != step.want {
 			t.Errorf("whole %t after %s, want %t", old.Whole, step.after, step.want)

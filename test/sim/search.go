@@ -193,7 +193,7 @@ func cacheSwarm(seed uint64) Case {
 	kinds := []FaultKind{
 		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultVolumeLost, FaultCut, FaultCutAPI, FaultCutPeers,
 		FaultCutOneWay, FaultAPIAway, FaultWatchDead, FaultTerminate, FaultSwitchover, FaultAllCrash,
-		FaultAllOff, FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultOperator, FaultWish,
+		FaultAllOff, FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultLeaseBack, FaultOperator, FaultWish,
 	}
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:2+random.IntN(4)]

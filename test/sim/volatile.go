@@ -207,7 +207,7 @@ func (t *truth) cacheWritten(n *node, write tenure.Write, before tenure.View) {
 // instance knows of it. In the end a user deletes the pods.
 func (w *World) operateTheCachesLease() {
 	switch lease := w.api.lease; {
-	case lease.UID != "" && lease.UID == w.policy.LeaseUID:
+	case w.leaseIsRight():
 	case w.remembered():
 		if w.calm && w.now > w.toldUser {
 			w.toldUser = w.now + 60*time.Second
@@ -224,6 +224,12 @@ func (w *World) operateTheCachesLease() {
 	}
 }
 
+// leaseIsRight says that the lease is the one that was made, and was not put back to what no instance obeys.
+func (w *World) leaseIsRight() bool {
+	lease := w.api.lease
+	return lease.UID != "" && lease.UID == w.policy.LeaseUID && !(w.truth.vacant() && w.remembered())
+}
+
 // remembered says that an instance has obeyed a lease, or does not answer.
 func (w *World) remembered() bool {
 	for _, n := range w.nodes {
@@ -235,7 +241,7 @@ func (w *World) remembered() bool {
 }
 
 func (w *World) deleteThePods() {
-	if lease := w.api.lease; lease.UID != "" && lease.UID == w.policy.LeaseUID {
+	if w.leaseIsRight() {
 		return
 	}
 	w.note(-1, "a user deletes the pods of the cache")
