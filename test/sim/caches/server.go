@@ -36,6 +36,7 @@ type server struct {
 	full, goes bool
 	loading    bool
 	heard      time.Duration // When it last had a word of its primary.
+	linked     time.Duration // When it last found one.
 
 	open      bool
 	term      int64
@@ -195,6 +196,7 @@ func (s *server) connect() {
 	if s.goes && same && !(w.Lag() && !w.Calm() && w.Chance(0.1)) {
 		s.p.g.truth.goesOn(s, up)
 		s.id, s.former, s.formerEnd, s.full = up.id, s.id, len(s.log), true
+		s.linked = w.Now()
 		w.Note(s.p.index, "goes on from %s at %d", up.p.name, len(s.log))
 		l.pump()
 		return
@@ -214,16 +216,13 @@ func (s *server) takeAll(l *link) {
 	}
 	taken, from := slices.Clone(l.up.log), l.up.id
 	s.later(took, func() {
-		if l.closed || s.link != l || !w.Connected(l.up.p.index, s.p.index) {
-			if s.link == l {
-				s.hangUp()
-			}
-			return
+		if l.closed || s.link != l || l.up.dead || !w.Connected(l.up.p.index, s.p.index) {
+			return // It never comes to an end, and the link to one of its own.
 		}
 		s.log, s.full, s.loading = nil, false, true
 		s.later(w.Between(5*time.Millisecond, 100*time.Millisecond), func() {
 			s.log, s.full, s.goes, s.loading, s.id, s.former = taken, true, true, false, from, ""
-			l.syncing, l.heard, s.heard = false, w.Now(), w.Now()
+			l.syncing, l.heard, s.heard, s.linked = false, w.Now(), w.Now(), w.Now()
 			if l.closed {
 				s.hangUp()
 			}

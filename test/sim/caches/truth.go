@@ -176,7 +176,8 @@ func (t *truth) begins(p *Pod, record wire.LeaseRecord, begun time.Duration) {
 			!record.Has(wire.Member{Name: other.name, Incarnation: s.incarnation}) {
 			continue
 		}
-		young := now-s.heard < t.twice(other)-slack && s.replica
+		// One that has just found its primary may lack what it does not know of.
+		young := now-s.heard < t.twice(other)-slack && s.heard-s.linked > slack && s.replica
 		if young && len(s.log) > 0 && other.host.Well() > begun+wellFor {
 			t.wrong("V2", "%s begins an empty dataset, and %s has a copy that is %s old, and was well for %s", p.name,
 				other.name, now-s.heard, other.host.Well())
