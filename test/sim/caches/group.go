@@ -105,4 +105,4 @@ func (g *Group) named(name string) *Pod {
 }
 
 // BeginAnew is another lease, of which terms begin again: nobody has obeyed the one before.
-func (g *Group) BeginAnew() { g.truth.latest = nil }
+func (g *Group) BeginAnew() { g.truth.latest, g.truth.leads = nil, nil }

@@ -24,8 +24,9 @@ type truth struct {
 	// acked is when a write was acknowledged, and terms at which term.
 	acked map[int]time.Duration
 	terms map[int]int64
-	// latest is the primary of the highest term that has let applications in.
-	latest *server
+	// latest is the primary of the highest term that has let applications in, and leads that of the highest term that has
+	// led: what it has is the data from then on, whatever was lost.
+	latest, leads *server
 
 	acks    int
 	lastAck time.Duration
@@ -81,7 +82,7 @@ func (t *truth) read(s *server) {
 		t.wrong("V3", "%s answers as the primary of term %d, and term %d has let applications in", s.p.name, s.term,
 			t.latest.term)
 	}
-	missing, some := t.lacks(s.log, t.latest.log)
+	missing, some := t.lacks(s.log, t.leads.log)
 	if age := t.g.w.Now() - t.acked[missing]; some && age > t.bound(s.p) {
 		t.wrong("V3", "%s answers without write %d, which was acknowledged %s ago", s.p.name, missing, age)
 	}
@@ -102,6 +103,9 @@ func (t *truth) lacks(log, of []int) (id int, some bool) {
 // promoted looks at what becomes the primary (V1, V4).
 func (t *truth) promoted(s *server, term int64) {
 	age := t.g.w.Now() - s.heard
+	if t.leads == nil || term >= t.leads.term {
+		t.leads = s
+	}
 	switch {
 	case !s.replica && s.term == 0 && len(s.log) == 0:
 		// It begins a dataset: that it may was looked at when the lease was taken for it.
