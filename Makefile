@@ -15,7 +15,7 @@ export CGO_ENABLED := 0
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
 UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 30m
-ONE_THREAD := /test/sim$$|/kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$
+ONE_THREAD := /kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$
 
 # Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
 LINT := golangci-lint run --timeout 20m
@@ -95,9 +95,9 @@ lint: ## Run the linter on both modules
 
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
-	$(UNIT_TEST) $$(go list ./... | grep -v -E '$(ONE_THREAD)|/test/sim/')
+	$(UNIT_TEST) $$(go list ./... | grep -v -E '$(ONE_THREAD)|/test/sim$$|/test/sim/lives$$')
 	go test -timeout 30m $$(go list ./... | grep -E '$(ONE_THREAD)') # Schedules of one thread each: nothing races.
-	go test -timeout 30m ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # A sixteenth per commit.
+	go test -timeout 30m ./test/sim ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # By turns.
 	cd sandbox && $(UNIT_TEST) ./...
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
 
