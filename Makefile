@@ -15,7 +15,7 @@ export CGO_ENABLED := 0
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
 UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 30m
-ONE_THREAD := /kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$
+ONE_THREAD := /kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$|/plan$$|/kit/(apply|names|rbac)$$
 
 # Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
 LINT := golangci-lint run --timeout 20m
@@ -96,7 +96,7 @@ lint: ## Run the linter on both modules
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
 	$(UNIT_TEST) $$(go list ./... | grep -v -E '$(ONE_THREAD)|/test/sim$$|/test/sim/lives$$')
-	go test -timeout 30m $$(go list ./... | grep -E '$(ONE_THREAD)') # Schedules of one thread each: nothing races.
+	go test -timeout 30m $$(go list ./... | grep -E '$(ONE_THREAD)') # One thread each: nothing races.
 	go test -timeout 30m ./test/sim ./test/sim/lives -shard $$(git rev-list --count HEAD 2>/dev/null || echo 0) # By turns.
 	cd sandbox && $(UNIT_TEST) ./...
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
@@ -123,7 +123,7 @@ sim-bites: ## Show that the simulator finds every mistake that was put in on pur
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
 	bin/sandbox up && bin/sandbox image build meridian --load
 	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
-	  -run 'TestFailover|TestRepairs|TestRolling|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | \
+	  -run 'TestFailover|TestRepairs|TestRolling|TestSleep|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | \
 	  grep --line-buffered -v '^=== '
 
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,33 +38,48 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := 0
-	for _, page := range pages {
-		blocks := blocksOf(t, page)
-		if len(blocks) == 0 {
-			continue
-		}
-		name := strings.TrimSuffix(filepath.Base(page), ".md")
-		t.Run(name, func(t *testing.T) {
-			c.t = t
-			space := "guide-" + name
-			c.namespace(space)
-			surroundings := readerOf(t, c, space)
-			for _, block := range blocks {
-				if block.alone && (shared() || !alone(c)) {
-					t.Logf("line %d: left out, others have databases here", block.line)
-					continue
-				}
-				ran++
-				runBlock(t, c, block, surroundings)
+	var ran atomic.Int64
+	run := func(t *testing.T, page string, blocks []block) {
+		own := *c
+		own.t = t
+		space := "guide-" + nameOf(page)
+		own.namespace(space)
+		surroundings := readerOf(t, &own, space)
+		for _, block := range blocks {
+			if block.alone && (shared() || !alone(&own)) {
+				t.Logf("line %d: left out, others have databases here", block.line)
+				continue
 			}
-		})
+			ran.Add(1)
+			runBlock(t, &own, block, surroundings)
+		}
+	}
+	// Most of a page is waiting, so two are followed at a time, but for those that need the cluster for themselves.
+	var apart []string
+	t.Run("together", func(t *testing.T) {
+		for _, page := range pages {
+			switch blocks := blocksOf(t, page); {
+			case len(blocks) == 0:
+			case slices.ContainsFunc(blocks, func(one block) bool { return one.alone }):
+				apart = append(apart, page)
+			default:
+				t.Run(nameOf(page), func(t *testing.T) {
+					t.Parallel()
+					run(t, page, blocks)
+				})
+			}
+		}
+	})
+	for _, page := range apart {
+		t.Run(nameOf(page), func(t *testing.T) { run(t, page, blocksOf(t, page)) })
 	}
 	// Whoever asks for one page alone has fewer.
-	if one := flag.Lookup("test.run").Value.String(); ran < 15 && !strings.Contains(one, "/") {
-		t.Errorf("only %d blocks were run", ran)
+	if one := flag.Lookup("test.run").Value.String(); ran.Load() < 15 && !strings.Contains(one, "/") {
+		t.Errorf("only %d blocks were run", ran.Load())
 	}
 }
+
+func nameOf(page string) string { return strings.TrimSuffix(filepath.Base(page), ".md") }
 
 // blocksOf finds the marked blocks of a page.
 func blocksOf(t *testing.T, page string) []block {

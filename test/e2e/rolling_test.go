@@ -265,6 +265,9 @@ func (f *failover) ask(ctx context.Context, pod *corev1.Pod, sql string) (answer
 
 // TestSleep puts a database to sleep and wakes it: everything that was acknowledged is there.
 func TestSleep(t *testing.T) {
+	if *rollingChanges != "all" {
+		t.Skip("it takes minutes; -changes=all does it")
+	}
 	f := newFailover(t)
 	f.startTraffic()
 	time.Sleep(3 * time.Second)
