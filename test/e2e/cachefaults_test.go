@@ -145,6 +145,20 @@ func TestCacheFaults(t *testing.T) {
 	took = awaitInstances(c, 1).Round(time.Millisecond)
 	t.Logf("from three instances to one in %v; longest time without an acknowledged write %v", took, traffic.reset())
 	t.Log(traffic.stop(t))
+	checkBeginsWithNothing(t, c)
+}
+
+// checkBeginsWithNothing kills the server of the only instance, which was a replica once and took all data then: the
+// next one must not find any of it.
+func checkBeginsWithNothing(t *testing.T, c *cluster) {
+	t.Helper()
+	access := accessTo(c)
+	client := access.quick()
+	defer func() { _ = client.Close() }()
+	if before, err := client.DBSize(t.Context()).Result(); err != nil || before == 0 {
+		t.Fatalf("%d keys, %v: this shows nothing", before, err)
+	}
+	t.Logf("a server that was killed began anew, empty, after %v", kill(c, access))
 }
 
 // chosenCacheFaults are those of this run, by the same flag as those of databases, and how often each is done. A node

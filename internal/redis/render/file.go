@@ -16,6 +16,8 @@ import (
 // Names below the runtime folder.
 const (
 	SocketFile = "server.sock"
+	// DataFolder is where the server puts files in passing. It is empty at each start: a copy begins with nothing.
+	DataFolder = "data"
 	ConfigFile = "server.conf"
 	TLSFolder  = "tls"
 )
@@ -54,7 +56,7 @@ func File(in Input) string {
 		`tls-protocols "TLSv1.2 TLSv1.3"`,
 		"unixsocket " + in.Runtime + "/" + SocketFile,
 		"unixsocketperm 700",
-		"dir " + in.Runtime,
+		"dir " + in.Runtime + "/" + DataFolder,
 		`save ""`,
 		"appendonly no",
 		// A replica says which copy it is, and answers nobody when it has lost its primary: no news is not good news.
@@ -66,6 +68,8 @@ func File(in Input) string {
 		"repl-timeout 10",
 		"repl-diskless-sync yes",
 		"repl-diskless-sync-delay 0",
+		// What a replica has taken as a file does not stay: a server that starts would take it for its data.
+		"rdb-del-sync-files yes",
 		"repl-backlog-size 8mb",
 		"shutdown-timeout 0",
 		fmt.Sprintf("maxmemory %d", in.Start.Memory),

@@ -155,6 +155,12 @@ func (r *Runner) Start(how redis.StartServer) error {
 	if err := replaceFile(file, []byte(text)); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
+	// A replica takes the data of its primary by way of a file, and a server that finds that file reads it: old data would
+	// come back under the name of a new copy.
+	data := filepath.Join(r.Runtime, render.DataFolder)
+	if err := errors.Join(os.RemoveAll(data), os.Mkdir(data, 0o700)); err != nil {
+		return fmt.Errorf("start the server with nothing: %w", err)
+	}
 	process, err := r.Supervisor.Start(supervise.Command{
 		Path: how.Engine + "-server", Args: []string{file}, Env: r.Env, Dir: r.Runtime, Lines: r.line,
 	})

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/redis/render"
 	"meridian.dev/meridian/internal/redis/server"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
+	"meridian.dev/meridian/kit/supervise"
 )
 
 func write(t *testing.T, path, content string) {
@@ -160,5 +162,36 @@ func TestLinkTriesAtOnce(t *testing.T) {
 	case <-reached:
 	case <-time.After(100 * time.Millisecond):
 		t.Error("the server was not tried")
+	}
+}
+
+// A server that starts finds nothing of the one before, whatever that has left.
+func TestStartsWithNothing(t *testing.T) {
+	programs, runtime := t.TempDir(), t.TempDir()
+	const script = "#!/bin/sh\nls data > seen.tmp\nmv seen.tmp seen\necho old > data/dump.rdb\n"
+	if err := os.WriteFile(filepath.Join(programs, "redis-server"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	supervisor, err := supervise.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{}, 1)
+	runner := &server.Runner{
+		Supervisor: supervisor, Runtime: runtime, Secret: &server.Secret{}, Env: os.Environ(), Lines: func([]byte) {},
+		Ended: func() { ended <- struct{}{} }, Fresh: func() string { return "i1" },
+	}
+	for range 2 {
+		if err := runner.Start(redis.StartServer{Engine: wire.Engines[0]}); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if seen, err := os.ReadFile(filepath.Join(runtime, "seen")); err != nil || len(seen) > 0 {
+			t.Errorf("it found %q, %v", seen, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(runtime, "data", "dump.rdb")); err != nil {
+		t.Errorf("the first one has left nothing, so this shows nothing: %v", err)
 	}
 }
