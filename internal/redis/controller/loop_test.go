@@ -159,3 +159,27 @@ func TestRunEndsWhenTold(t *testing.T) {
 		t.Errorf("%v, running %t", err, w.process.Running)
 	}
 }
+
+// A request to empty the cache is carried out once; one that was made to a primary that has ended since is forgotten, and
+// not carried out when this instance leads again some day.
+func TestFlush(t *testing.T) {
+	w := newWorld(t)
+	loop := w.loop()
+	w.rest(loop)
+	flushes := func() int {
+		return len(slices.DeleteFunc(slices.Clone(w.effects), func(effect string) bool { return effect != "flush" }))
+	}
+	for range 2 {
+		w.track.Ask("a")
+		w.rest(loop)
+	}
+	if flushes() != 1 {
+		t.Fatalf("emptied %d times for one request: %v", flushes(), w.effects)
+	}
+	w.track.Ask("b")
+	w.die()
+	w.rest(loop)
+	if flushes() != 1 {
+		t.Errorf("another server was emptied for a request that was made to the one before: %v", w.effects)
+	}
+}

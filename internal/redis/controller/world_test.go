@@ -46,6 +46,7 @@ type world struct {
 	effects []string
 	// standing is what the loop was told last, and admitted what replicas log in with.
 	standing tenure.Standing
+	track    *observe.Track
 	admitted string
 }
 
@@ -59,6 +60,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) loop() *controller.Loop {
 	track := &observe.Track{}
+	w.track = track
 	return controller.New(&observe.Observer{
 		Instance: "tiles-1", Cache: "tiles", Clock: w, Mounts: w, Room: w, Runner: runner{w}, Link: w, Track: track,
 	}, &act.Actor{

@@ -61,6 +61,10 @@ func (t *Track) look(snapshot *redis.Snapshot) {
 	} else if process.Running {
 		t.copied = t.copied.Aged(snapshot.Now, t.bound)
 	}
+	if standing.Role != tenure.RoleLead {
+		// Whoever leads now is asked in its place: kept, it would empty the cache at some later time.
+		t.flush = ""
+	}
 	snapshot.Copy, snapshot.Flush, snapshot.Flushed = t.copied, t.flush, t.flushed
 }
 
