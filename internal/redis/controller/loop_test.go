@@ -160,8 +160,8 @@ func TestRunEndsWhenTold(t *testing.T) {
 	}
 }
 
-// A request to empty the cache is carried out once; one that was made to a primary that has ended since is forgotten, and
-// not carried out when this instance leads again some day.
+// A request to empty the cache is carried out once; one that was made to a primary that has ended since is forgotten,
+// and not carried out when this instance leads again some day.
 func TestFlush(t *testing.T) {
 	w := newWorld(t)
 	loop := w.loop()
