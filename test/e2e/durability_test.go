@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,13 +58,15 @@ func (f *failover) tryDurability(one worth) {
 	}
 	times := checks.Times{Fault: f.traffic.Now()}
 	f.signal(syscall.SIGSTOP, frozen...)
-	f.t.Cleanup(func() { _ = processes.Signal(syscall.SIGCONT, frozen...) })
+	// Once: when the test has ended, the numbers may be those of other processes.
+	thaw := sync.OnceFunc(func() { f.signal(syscall.SIGCONT, frozen...) })
+	f.t.Cleanup(thaw)
 	if one.during == "" {
 		f.checkNothingIsAcknowledged()
 	} else {
 		f.awaitOneCopy(one)
 	}
-	f.signal(syscall.SIGCONT, frozen...)
+	thaw()
 	f.awaitWell()
 	f.awaitDurability(one.mode)
 	f.awaitSteady(fmt.Sprintf("writes are accepted with %s and all replicas", one.mode))

@@ -135,6 +135,16 @@ func (f *failover) stopAPIWithADeadReplica() func() {
 }
 
 func (f *failover) stopNodeAlone() func() {
+	startOperator := f.stopOperator()
+	start := f.stopNode()
+	return func() {
+		start()
+		startOperator()
+	}
+}
+
+// stopOperator takes the operator away, and returns how to bring it back.
+func (f *failover) stopOperator() (start func()) {
 	f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=0")
 	f.c.until("the operator is away", time.Minute, func(ctx context.Context) (bool, string) {
 		var pods corev1.PodList
@@ -142,11 +152,7 @@ func (f *failover) stopNodeAlone() func() {
 			client.MatchingLabels{"app.kubernetes.io/component": "operator"})
 		return err == nil && len(pods.Items) == 0, fmt.Sprint(len(pods.Items))
 	})
-	start := f.stopNode()
-	return func() {
-		start()
-		f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=2")
-	}
+	return func() { f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=2") }
 }
 
 // TestMain makes this binary be the writer inside the network of a pod, if it is told so.

@@ -100,9 +100,7 @@ func (f *failover) putVolumeBack(lost string) func() {
 	}
 	volume := claim.Spec.VolumeName
 	f.c.kubectl("patch", "pv", volume, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
-	f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=0")
-	f.c.kubectl("-n", operatorNamespace, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator",
-		"--timeout=60s")
+	startOperator := f.stopOperator()
 	f.loseVolume(lost)
 	f.c.until("the claim is gone", time.Minute, func(ctx context.Context) (bool, string) {
 		err := f.c.Get(ctx, client.ObjectKeyFromObject(&claim), &corev1.PersistentVolumeClaim{})
@@ -121,7 +119,7 @@ func (f *failover) putVolumeBack(lost string) func() {
 		f.t.Fatal(err)
 	}
 	return func() {
-		f.c.kubectl("-n", operatorNamespace, "scale", "deployment/meridian-operator", "--replicas=2")
+		startOperator()
 		f.c.kubectl("patch", "pv", volume, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	}
 }

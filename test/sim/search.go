@@ -351,7 +351,7 @@ func putBackAndLose(c Case, random *rand.Rand) Case {
 
 // PutBackSwarm is a random case in which volumes are put back to older states.
 func PutBackSwarm(seed uint64) Case {
-	c := Swarm(seed)
+	c := databaseSwarm(seed) // A cache has no volumes.
 	random := chosen(seed, 0xbacc)
 	c.Name = "swarm with volumes put back"
 	if c.Durability != tenure.Strict || c.Nodes < 3 {

@@ -74,8 +74,8 @@ func File(in Input) string {
 		// What a replica has taken as a file does not stay: a server that starts would take it for its data.
 		"rdb-del-sync-files yes",
 		"repl-backlog-size 8mb",
-		// What waits for a replica does not count for eviction. It fits into what the container has beside the data: one
-		// replica that is gone must not cost the primary.
+		// What waits for a replica does not count for eviction. It fits into what the container has beside the data as long
+		// as that is not made smaller: one replica that is gone must not cost the primary.
 		fmt.Sprintf("client-output-buffer-limit replica %[1]d %[1]d 0", waitingMost+in.Start.Memory/8),
 		"shutdown-timeout 0",
 		fmt.Sprintf("maxmemory %d", in.Start.Memory),
