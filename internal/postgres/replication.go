@@ -134,6 +134,20 @@ func (s Snapshot) JobOf(kind JobKind) Job {
 	return Job{Kind: kind}
 }
 
+// Parting is what the checkpoint is for that is written before this start of the server gives its place away.
+func (s Snapshot) Parting() string {
+	return fmt.Sprintf("yield %s %s", s.Process.Start, s.Standing.Prepare)
+}
+
+// Prepared is the Prepare of the standing if the server is ready to stop, 0 if it is not. A checkpoint that failed is
+// not tried again: the stop writes what is left.
+func (s Snapshot) Prepared() tenure.Instant {
+	if checkpoint := s.JobOf(JobCheckpoint); checkpoint.Running || checkpoint.For != s.Parting() {
+		return 0
+	}
+	return s.Standing.Prepare
+}
+
 // Primary says that a server runs that is a primary or is about to be.
 func (s Snapshot) Primary() bool { return s.Process.Running && !s.Data.Standby }
 

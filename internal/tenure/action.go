@@ -125,6 +125,12 @@ type Yield struct {
 	Stop bool
 }
 
+// Prepare notes since when the server makes its stop short while it still serves, nil if it need not.
+type Prepare struct {
+	Why
+	Since *Instant
+}
+
 // Rest keeps this instance from standing for a while.
 type Rest struct {
 	Why
@@ -204,8 +210,12 @@ func (a Obey) Verb() string {
 		return fmt.Sprintf("Obey %s %s term %d", s.Role, s.Upstream, s.Term)
 	}
 	if s.Role == RoleLead {
-		return fmt.Sprintf("Obey Lead term %d timeline %d waiting for %d of %v open %q",
+		text := fmt.Sprintf("Obey Lead term %d timeline %d waiting for %d of %v open %q",
 			s.Term, s.Timeline, s.Setting.K, s.Setting.Names, s.OpenStart)
+		if s.Prepare > 0 {
+			text += " prepare " + s.Prepare.String()
+		}
+		return text
 	}
 	return "Obey " + string(s.Role)
 }
@@ -251,6 +261,14 @@ func (a Yield) Verb() string {
 		return "Yield no more"
 	}
 	return "Yield"
+}
+
+// Verb implements Action.
+func (a Prepare) Verb() string {
+	if a.Since == nil {
+		return "Prepare no more"
+	}
+	return "Prepare since " + a.Since.String()
 }
 
 // Verb implements Action.

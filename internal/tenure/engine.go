@@ -78,6 +78,8 @@ type Leading struct {
 	Replicas []Replica `json:"replicas,omitempty"`
 	// Open says that applications are let in.
 	Open bool `json:"open,omitempty"`
+	// Prepared is the Prepare of the standing that the server is ready for, 0 if it is not.
+	Prepared Instant `json:"prepared,omitempty"`
 }
 
 // Setting is the quorum that the server waits for: K of the named members have each acknowledged write, besides the
@@ -111,7 +113,7 @@ const (
 	RoleCatchUp Role = "CatchUp"
 	// RoleLead is the primary.
 	RoleLead Role = "Lead"
-	// RoleYield lets nobody in, writes a checkpoint and stops.
+	// RoleYield lets nobody in and stops.
 	RoleYield Role = "Yield"
 )
 
@@ -141,6 +143,9 @@ type Standing struct {
 	// OpenStart is the start of a primary that applications are let in to (G1). Another start of the server, even under
 	// the same standing, lets nobody in.
 	OpenStart string `json:"openStart,omitempty"`
+	// Prepare tells a primary that goes on serving to make its stop short, because it will soon be told to yield; it is
+	// since when, 0 if it will not.
+	Prepare Instant `json:"prepare,omitempty"`
 	// OpenReads lets applications in to a replica: no write address leads to it.
 	OpenReads bool `json:"openReads,omitempty"`
 	// Down says that no server is to be started: the place is being given back, and that ends with the last process.

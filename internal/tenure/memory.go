@@ -36,8 +36,11 @@ type Memory struct {
 	Peers []Peer `json:"peers,omitempty"`
 	// Standing is what the engine was told last.
 	Standing Standing `json:"standing"`
-	// Yielding is since when this instance gives its place away, nil if it does not.
-	Yielding *Instant `json:"yielding,omitempty"`
+	// Preparing is since when the server makes its stop short before this instance gives its place away, nil if it does
+	// not, Yielding since when it gives it away, and Yielded when it last ended to do so.
+	Preparing *Instant `json:"preparing,omitempty"`
+	Yielding  *Instant `json:"yielding,omitempty"`
+	Yielded   Instant  `json:"yielded,omitempty"`
 	// Rest is until when this instance does not stand, after a promotion that failed.
 	Rest Instant `json:"rest,omitempty"`
 	// Lacking is since when the holder has too few replicas for its quorum, nil if it has enough, and LackVersion the

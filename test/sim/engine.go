@@ -328,6 +328,21 @@ func (e *engine) serve(s *server) {
 		s.sessions = true
 	}
 	s.open = open
+	e.prepare(s)
+}
+
+// prepare writes what a primary has in memory, once for each time that it is told to.
+func (e *engine) prepare(s *server) {
+	wish := e.standing.Prepare
+	if wish == 0 || s.preparing == wish {
+		return
+	}
+	s.preparing = wish
+	took := e.n.w.between(10*time.Millisecond, 300*time.Millisecond)
+	if !e.n.w.calm && e.n.w.chance(0.1) {
+		took = e.n.w.between(time.Second, 20*time.Second)
+	}
+	s.inServer(took, func() { s.prepared = wish })
 }
 
 // yield stops the server in order, and says where it ended.
@@ -448,7 +463,7 @@ func (s *server) sample() *tenure.Leading {
 	end := len(s.n.volume.copy.log)
 	leading := &tenure.Leading{
 		Term: s.term, Timeline: s.claimed, Start: s.startID, Recovered: uint64(s.recovered), Flushed: uint64(end),
-		Open: s.open,
+		Open: s.open, Prepared: s.prepared,
 	}
 	if s.sure {
 		setting := s.file

@@ -85,6 +85,8 @@ type server struct {
 	open      bool
 	sessions  bool
 	stopping  bool
+	// preparing is the wish to make the stop short that was heard last, and prepared the one that was fulfilled.
+	preparing, prepared tenure.Instant
 	// file is the setting as written; the postmaster and each sender learn of it in their own time (B1).
 	file       tenure.Setting
 	postmaster tenure.Setting

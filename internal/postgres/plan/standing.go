@@ -341,13 +341,23 @@ func enforceTheQuorum(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
-// yieldThePlace lets nobody in, writes a checkpoint so that the stop is short, and stops.
+// prepareToYield writes a checkpoint while applications are served: the one of the stop has little left to write then,
+// however much the server has in memory.
+func prepareToYield(s postgres.Snapshot, plan *draft) bool {
+	checkpoint := s.JobOf(postgres.JobCheckpoint)
+	if s.Standing.Prepare > 0 && s.LeadingStart() != "" && checkpoint.For != s.Parting() && !checkpoint.Running {
+		plan.do(postgres.Checkpoint{Why: "it makes the stop short", For: s.Parting()})
+	}
+	return false
+}
+
+// yieldThePlace lets nobody in and stops. A checkpoint comes before, unless one was written for that already.
 func yieldThePlace(s postgres.Snapshot, plan *draft) bool {
 	if s.Standing.Role != tenure.RoleYield {
 		return false
 	}
 	_, mark := files(s)
-	purpose := "yield " + s.Process.Start
+	purpose := s.Parting()
 	checkpoint := s.JobOf(postgres.JobCheckpoint)
 	switch {
 	case s.JobOf(postgres.JobStop).Running || !s.Process.Running:

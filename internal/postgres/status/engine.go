@@ -75,7 +75,7 @@ func leading(s postgres.Snapshot) *tenure.Leading {
 	found := &tenure.Leading{
 		Term: s.Standing.Term, Timeline: s.Server.Timeline, Start: start, Recovered: replication.Recovered,
 		Flushed: replication.Flushed, Setting: s.Quorum.Setting, Barrier: s.Quorum.Barrier,
-		Open: s.Server.Open,
+		Open: s.Server.Open, Prepared: s.Prepared(),
 	}
 	for _, sender := range replication.Senders {
 		if sender.Member.Incarnation == "" || !sender.Stream {

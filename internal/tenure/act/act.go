@@ -66,10 +66,12 @@ func (a *Actor) do(ctx context.Context, action tenure.Action, state *tenure.Stat
 		return a.write(action, state)
 	case tenure.Conduct:
 		memory.Ballot = action.Ballot
+	case tenure.Prepare:
+		memory.Preparing = action.Since
 	case tenure.Yield:
-		memory.Yielding = nil
+		memory.Yielding, memory.Yielded = nil, now
 		if !action.Stop {
-			memory.Yielding = &now
+			memory.Yielding, memory.Yielded = &now, 0
 		}
 	case tenure.Rest:
 		memory.Rest = action.Until

@@ -172,6 +172,7 @@ func (w *world) serve() {
 		leading := *w.facts.Leading
 		setting := told.Setting
 		leading.Setting, leading.Open = &setting, told.OpenStart == leading.Start
+		leading.Prepared = told.Prepare
 		w.facts.Leading = &leading
 	case tenure.RoleYield:
 		w.Kill()

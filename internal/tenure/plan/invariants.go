@@ -32,6 +32,7 @@ var invariants = []struct {
 	{"G1", openOnlyWithEnough},
 	{"P1", promiseOnlyWhatIsStored},
 	{"S1", transferOnlyAfterTheEnd},
+	{"S2", routeOnlyInTheOwnName},
 	{"I3", tellOnlyAKnownPlace},
 	{"T1", reserveTheNextTimeline},
 	{"T2", beBehindAnAnswerAlone},
@@ -409,6 +410,15 @@ func transferOnlyAfterTheEnd(m moment, action tenure.Action) string {
 	}
 	if !slices.Contains(write.Record.Members, write.Holder) || !slices.ContainsFunc(m.Places, has) {
 		return "the target is not known to have everything"
+	}
+	return ""
+}
+
+// routeOnlyInTheOwnName keeps the write address of the next primary: whoever has given the place away closes nothing in
+// the name of a term that it did not hold.
+func routeOnlyInTheOwnName(m moment, action tenure.Action) string {
+	if route, ok := action.(tenure.WriteRoute); ok && route.Term > m.Stored.HeldTerm {
+		return fmt.Sprintf("the highest term that was held here is %d", m.Stored.HeldTerm)
 	}
 	return ""
 }

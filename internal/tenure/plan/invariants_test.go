@@ -91,6 +91,9 @@ func TestInvariantsBite(t *testing.T) {
 			"replica", func(s *tenure.Snapshot) { s.Inbox = asked(wire.PeerAsk) },
 			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true}}, "E3",
 		},
+		"the write address is closed in the name of the next primary": {
+			"holder", nil, tenure.WriteRoute{Term: 4}, "S2",
+		},
 		"a place is told that is not known": {
 			"replica", func(s *tenure.Snapshot) { s.Inbox, s.Engine.Flushed = asked(wire.PeerPlace), nil },
 			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true, Timeline: 5, LSN: 1000}}, "I3",
@@ -309,7 +312,7 @@ func TestSameStanding(t *testing.T) {
 		"Serial": uint64(1), "Role": tenure.RoleLead, "Term": int64(1), "Timeline": 1, "Upstream": a, "UpstreamAddress": "x",
 		"Until": &tenure.Position{LSN: 1}, "Incarnation": "x", "Initialised": true, "SystemIdentifier": "x", "Members": one,
 		"Setting": tenure.Setting{Names: one}, "OpenStart": "x", "OpenReads": true,
-		"Down": true,
+		"Down": true, "Prepare": tenure.Instant(1),
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenure.Standing]()) {
 		value, known := values[field.Name]

@@ -16,7 +16,7 @@ func same(a, b tenure.Standing) bool {
 		a.Incarnation == b.Incarnation && a.Initialised == b.Initialised && a.SystemIdentifier == b.SystemIdentifier &&
 		slices.Equal(a.Members, b.Members) && slices.Equal(a.Setting.Names, b.Setting.Names) &&
 		a.Setting.K == b.Setting.K && a.OpenStart == b.OpenStart && a.OpenReads == b.OpenReads &&
-		a.Down == b.Down
+		a.Down == b.Down && a.Prepare == b.Prepare
 }
 
 func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -57,7 +57,7 @@ func stopLeadingInTime(d *draft) bool {
 	}
 	// The server is told to be idle before it is killed: whatever was about to start it as a primary is refused then.
 	standing := d.idle()
-	standing.OpenReads = false
+	standing.OpenReads, standing.Down = false, d.Stopping
 	d.obey(why, standing)
 	if ends {
 		d.do(tenure.Kill{Why: why})
@@ -65,7 +65,7 @@ func stopLeadingInTime(d *draft) bool {
 	d.Engine.Leading, d.Engine.Flushed = nil, nil // How far it has come is known when it was looked at again (I3).
 	if d.Yielding != nil {
 		d.do(tenure.Yield{Why: why, Stop: true})
-		d.Yielding = nil
+		d.Yielding, d.Yielded = nil, d.Now
 	}
 	return false
 }

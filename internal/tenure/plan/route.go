@@ -16,6 +16,10 @@ const (
 	// of many databases.
 	routeLasts  = 10 * time.Minute
 	routeSpread = 2 * time.Minute
+	// nextPatience is how long a pod that ends waits for the address to lead to the next primary, and closePatience how
+	// long it tries to close it.
+	nextPatience  = 3 * time.Second
+	closePatience = time.Second
 )
 
 // routeWrites makes the write address lead here once applications are let in, and again when somebody has changed,
@@ -40,13 +44,33 @@ func routeWrites(d *draft) bool {
 	return false
 }
 
-// closeTheRoute is for a pod that ends while its place is given away. Whoever connects to an address that is no more
-// waits in vain; a write address that leads nowhere refuses at once, and can be tried again.
-func (d *draft) closeTheRoute() {
-	route := d.Route
-	if d.Stopping && route.Known && route.Address == d.Address && !route.Writing && d.Lease.Failing == nil {
-		d.do(tenure.WriteRoute{Why: "the pod ends, and its address leads nowhere", Term: d.Standing.Term})
+// leavesTheAddress says that a pod which ends need not stay for those who come by the write address. As long as it is
+// there, they are refused at once, because no server listens, and try again. An address that is no more answers
+// nothing, and a write address that leads nowhere hardly more: kernels send that answer about once a second. So the pod
+// stays until the address leads to the next primary, if the others can do without this one; and it closes what still
+// leads here when it goes, because another pod may get its address.
+func (d *draft) leavesTheAddress(since tenure.Instant) bool {
+	route, waited := d.Route, d.Now.Since(since)
+	if !route.Known || route.Address != d.Address || d.Lease.Failing != nil {
+		return true
 	}
+	patience := time.Duration(0)
+	if record := d.Lease.Record; record != nil && d.Lease.Holder.Name != d.Name && record.W < len(record.Members) {
+		patience = nextPatience
+	}
+	switch {
+	case waited >= patience+closePatience:
+		return true
+	case route.Writing:
+	case waited >= patience:
+		// In the name of the term that it leads here by: that of a later one is not overwritten.
+		d.do(tenure.WriteRoute{Why: "the pod ends, and its address leads nowhere", Term: route.Term})
+	case route.Touched || !d.recently(route.Tried, d.Policy.Renew/8):
+		d.do(tenure.ReadRoute{Why: "the pod stays until the write address leads elsewhere"})
+	}
+	d.wait(wire.ReasonSwitchover, "whoever comes by the write address is refused here until it leads to the next primary")
+	d.again(placeEvery)
+	return false
 }
 
 // tellOfTheRoute names what keeps the write address from leading here.

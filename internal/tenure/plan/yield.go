@@ -8,6 +8,10 @@ import (
 )
 
 const (
+	// endingPatience and askedPatience are how long a server that still serves may take to make its stop short: a pod that
+	// ends has its grace period, and a switchover that was asked for is worth a while.
+	endingPatience = 10 * time.Second
+	askedPatience  = 5 * time.Minute
 	// stopPatience bounds the stop of the server in a switchover, and transferPatience what comes after it.
 	stopPatience     = 25 * time.Second
 	transferPatience = 5 * time.Second
@@ -39,6 +43,7 @@ func decideOnSwitchovers(d *draft) bool {
 // The lease is renewed all along, so that nobody else stands; the transfer names the target, so that nobody else can.
 func yieldThePlace(d *draft) bool {
 	if !d.holder() {
+		d.prepareNoMore("this instance is not the holder")
 		if d.Asked != nil {
 			d.do(tenure.Forget{Why: "this instance is not the holder"})
 			d.Asked = nil
@@ -51,7 +56,6 @@ func yieldThePlace(d *draft) bool {
 	if d.Standing.Role != tenure.RoleYield {
 		d.obey("the place is being given away", d.yielding())
 	}
-	d.closeTheRoute()
 	return d.passOn()
 }
 
@@ -64,6 +68,7 @@ func (d *draft) yielding() tenure.Standing {
 // beginToYield looks at the preconditions. A pod that ends stops its server whatever they are.
 func (d *draft) beginToYield() bool {
 	if !d.Stopping && d.Asked == nil {
+		d.prepareNoMore("nobody asks for another primary any more")
 		return false
 	}
 	// A candidate between the lease and the promotion gives the lease back at once.
@@ -94,13 +99,47 @@ func (d *draft) beginToYield() bool {
 			return false
 		}
 	}
+	if !d.prepared() {
+		return false
+	}
 	d.do(tenure.Yield{Why: "applications are kept out, and the server stops with all that it has acknowledged"})
 	now := d.Now
 	d.Yielding = &now
 	d.obey("the place is being given away", d.yielding())
-	d.closeTheRoute()
 	d.wait(wire.ReasonSwitchover, "the server stops")
 	return true
+}
+
+// prepared says that the server stops within a moment when it is told to. What takes long is done before applications
+// are kept out; whoever does not get ready in time is not waited for.
+func (d *draft) prepared() bool {
+	leading := d.Engine.Leading
+	if d.Policy.Volatile || leading == nil || d.Lease.Failing != nil {
+		return true
+	}
+	if d.Preparing == nil {
+		now := d.Now
+		d.do(tenure.Prepare{Why: "the server writes what it has in memory while it still serves", Since: &now})
+		d.Preparing = &now
+	}
+	patience := askedPatience
+	if d.Stopping {
+		patience = endingPatience
+	}
+	waited := d.Now.Since(*d.Preparing)
+	if leading.Prepared == *d.Preparing || waited >= patience {
+		return true
+	}
+	d.wait(wire.ReasonSwitchover, "the server serves, and writes what it has in memory, so that its stop is short")
+	d.again(patience - waited)
+	return false
+}
+
+func (d *draft) prepareNoMore(why tenure.Why) {
+	if d.Preparing != nil {
+		d.do(tenure.Prepare{Why: why})
+		d.Preparing = nil
+	}
 }
 
 // judge says whether a switchover that is asked for can be begun, or why not.
@@ -184,7 +223,7 @@ func (d *draft) passOn() bool {
 
 // finishYield ends the plan of an instance that has nobody to give its place to.
 func (d *draft) finishYield() bool {
-	d.plan.Finished = d.Stopping
+	d.plan.Finished = d.Stopping && d.leavesTheAddress(d.Stopped)
 	return true
 }
 
@@ -220,7 +259,7 @@ func (d *draft) takeBack(why tenure.Why) {
 func finishWhenTold(d *draft) bool {
 	if d.Stopping && (!d.holder() || d.Standing.Role != tenure.RoleLead && d.Standing.Role != tenure.RoleYield &&
 		len(d.Lease.Record.Members) == 1) && d.Engine.Leading == nil {
-		d.plan.Finished = true
+		d.plan.Finished = d.leavesTheAddress(d.Yielded)
 	}
 	return false
 }
