@@ -96,6 +96,8 @@ type result struct {
 	mute bool
 	// invalid says why the run shows nothing, empty if it does.
 	invalid string
+	// idle and stolen are what part of the processors was left, and what part the machine did not get, in percent.
+	idle, stolen int
 }
 
 // row is a line of the table.
@@ -134,9 +136,10 @@ func TestFailover(t *testing.T) {
 func (f *failover) tryOnce(one fault, number int) result {
 	f.t.Helper()
 	result := f.run(one)
-	f.t.Logf("%s, run %d: gap %s, acknowledged %d, unknown %d, failed %d, lost %d, overlap %s, registers %s; status: %s",
-		one.name, number, result.Gap.Round(time.Millisecond), result.Acknowledged, result.Unknown, result.Failed,
-		len(result.Lost), result.Overlap, result.Registers, result.truth)
+	f.t.Logf("%s, run %d: gap %s, acknowledged %d, unknown %d, failed %d, lost %d, overlap %s, registers %s; status: %s; "+
+		"processors idle %s, stolen %s", one.name, number, result.Gap.Round(time.Millisecond), result.Acknowledged,
+		result.Unknown, result.Failed, len(result.Lost), result.Overlap, result.Registers, result.truth,
+		percent(result.idle), percent(result.stolen))
 	if problem := result.Bad(); problem != "" {
 		f.t.Errorf("%s: %s", one.name, problem)
 	}
@@ -176,21 +179,24 @@ func printRows(t *testing.T, f *failover, rows []row) {
 		}
 		_, _ = fmt.Fprintln(table)
 	}
-	line("FAULT", "RUNS", "GAP MEDIAN", "GAP WORST", "PROMISED", "ACKNOWLEDGED", "LOST", "OVERLAP", "STATUS WRONG")
+	line("FAULT", "RUNS", "GAP MEDIAN", "GAP WORST", "PROMISED", "ACKNOWLEDGED", "LOST", "OVERLAP", "STATUS WRONG",
+		"IDLE", "STOLEN")
 	for _, row := range rows {
 		var gaps []time.Duration
 		acknowledged, lost, overlap, wrong := 0, 0, time.Duration(0), time.Duration(0)
+		idle, stolen := 100, 0
 		for _, result := range row.results {
 			gaps = append(gaps, result.Gap)
 			acknowledged += result.Acknowledged
 			lost += len(result.Lost)
 			overlap = max(overlap, result.Overlap)
+			idle, stolen = min(idle, result.idle), max(stolen, result.stolen)
 			if !result.mute {
 				wrong = max(wrong, result.truth.Worst())
 			}
 		}
 		line(row.fault.name, len(gaps), ms(checks.Median(gaps)), ms(checks.Worst(gaps)), ms(row.fault.gap), acknowledged,
-			lost, ms(overlap), ms(wrong))
+			lost, ms(overlap), ms(wrong), percent(idle), percent(stolen))
 	}
 	_ = table.Flush()
 	fmt.Printf("apply to the first accepted write %s, to three instances streaming %s; agent memory %s\n",
@@ -214,7 +220,7 @@ func (f *failover) run(one fault) result {
 	f.startTraffic()
 	f.startWitness()
 	f.awaitSteady("writes are accepted before " + one.name)
-	times := checks.Times{Fault: f.traffic.Now()}
+	times, before := checks.Times{Fault: f.traffic.Now()}, readTicks(f.t)
 	undo := one.do(f)
 	if one.moves {
 		f.awaitTerm(term)
@@ -225,6 +231,7 @@ func (f *failover) run(one fault) result {
 		})
 	}
 	f.awaitSteady("writes are accepted after " + one.name)
+	idle, stolen := readTicks(f.t).share(before)
 	if rest := one.hold - (f.traffic.Now() - times.Fault); rest > 0 {
 		time.Sleep(rest)
 	}
@@ -240,6 +247,7 @@ func (f *failover) run(one fault) result {
 	operations := f.stopTraffic()
 	result := result{
 		Verdict: checks.Judge(operations, f.present(), times), truth: checks.Compare(said, operations, times.End), mute: mute,
+		idle: idle, stolen: stolen,
 	}
 	switch {
 	case one.moves && f.term == term:
