@@ -16,12 +16,12 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.instances,statuspath=.status.instances,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Everything that the spec asks for is there and well"
+// +kubebuilder:printcolumn:name="Serving",type=string,JSONPath=`.status.conditions[?(@.type=="Serving")].status`,description="Writes are accepted now"
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`,description="The instance that takes writes"
 // +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.replicas`,description="Replicas that are ready, of those wanted"
 // +kubebuilder:printcolumn:name="Lag",type=string,JSONPath=`.status.lag`,description="How far the slowest replica is behind, in coarse steps"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="Version of the running PostgreSQL"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Serving",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Serving")].status`,description="Writes are accepted now"
 // +kubebuilder:printcolumn:name="Durability",type=string,priority=1,JSONPath=`.status.durability`,description="What an acknowledged write is worth now"
 // +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.waitingFor`,description="What is awaited before the next step"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be at most 40 lower-case letters, digits and hyphens, and start with a letter, because Services are named after it"
