@@ -48,10 +48,10 @@ demo: ## From nothing to a map database with replicas and a cache, in one comman
 	[ "$$(uname -s)" = Linux ] || stop 'it needs Linux'; [ "$$(id -u)" = 0 ] || stop 'it needs root: sudo make demo'; \
 	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'
 	@echo 'Building the tools of this repository (seconds, the first time minutes)'
-	@$(MAKE) -s bin/sandbox build && go run ./hack/demo
+	@$(MAKE) -s bin/sandbox build && go run -trimpath ./hack/demo
 
 demo-down: bin/sandbox ## Remove what the demo has made, and nothing else
-	@go run ./hack/demo down
+	@go run -trimpath ./hack/demo down
 
 sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, root)
 	bin/sandbox up
