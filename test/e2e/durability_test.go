@@ -71,7 +71,7 @@ func (f *failover) tryDurability(one worth) {
 	f.awaitDurability(one.mode)
 	f.awaitSteady(fmt.Sprintf("writes are accepted with %s and all replicas", one.mode))
 	times.End = f.traffic.Now()
-	paused := f.traffic.Noticed(times.Fault)
+	paused := f.traffic.Noticed(times.Fault) != ""
 	verdict := checks.Judge(f.stopTraffic(), f.present(), times)
 	f.t.Logf("%s, both replicas still: gap %s, acknowledged %d, failed %d, unknown %d, lost %d", one.mode,
 		verdict.Gap.Round(time.Millisecond), verdict.Acknowledged, verdict.Failed, verdict.Unknown, len(verdict.Lost))

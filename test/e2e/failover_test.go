@@ -227,7 +227,7 @@ func (f *failover) run(one fault) result {
 	}
 	if !one.quiet {
 		f.c.until("a client notices "+one.name, 30*time.Second, func(context.Context) (bool, string) {
-			return f.traffic.Noticed(times.Fault), "none does"
+			return f.traffic.Noticed(times.Fault) != "", "none does"
 		})
 	}
 	f.awaitSteady("writes are accepted after " + one.name)
@@ -254,8 +254,8 @@ func (f *failover) run(one fault) result {
 		result.invalid = "the term is the same as before"
 	case !one.moves && f.term != term:
 		f.t.Errorf("%s: the primary has moved, which was not needed", one.name)
-	case one.quiet && noticed:
-		f.t.Errorf("%s: clients have noticed it", one.name)
+	case one.quiet && noticed != "":
+		f.t.Errorf("%s: clients have noticed it: %s", one.name, noticed)
 	}
 	return result
 }

@@ -160,6 +160,8 @@ const (
 	longest = 10 * time.Second
 	// leading is between two passes of a primary, or of an instance that is becoming another: others wait for its facts.
 	leading = 150 * time.Millisecond
+	// opening is the same while applications wait for the gate.
+	opening = 50 * time.Millisecond
 	// patient is how long a server may be slow, and doubtful how long it may be so and be said to serve.
 	patient  = 5 * time.Second
 	doubtful = 1500 * time.Millisecond
@@ -301,6 +303,9 @@ func pause(snapshot postgres.Snapshot, decided postgres.Plan, outcome postgres.O
 	next := idle
 	if moving(snapshot) {
 		next = leading
+	}
+	if snapshot.Standing.Role == tenure.RoleLead && snapshot.Standing.OpenStart == "" {
+		next = opening
 	}
 	for _, hold := range decided.Holds {
 		if hold.Reason == wire.ReasonServerRecovering {

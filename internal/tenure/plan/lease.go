@@ -41,6 +41,8 @@ func stopLeadingInTime(d *draft) bool {
 	switch {
 	case !d.Guard.Alive && d.Engine.Processes:
 		why = "C2: the watchdog is gone, and nothing would end the server in time"
+	case !may && d.Yielding != nil && d.concerned() && d.Lease.Holder != d.Self():
+		why = "C3: the place was given away"
 	case !may:
 		why = "C1: the deadline of the lease has passed without a renewal"
 	case d.concerned() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):

@@ -22,11 +22,13 @@ const (
 	closePatience = time.Second
 )
 
-// routeWrites makes the write address lead here once applications are let in, and again when somebody has changed,
-// emptied or replaced it.
+// routeWrites makes the write address lead here, and again when somebody has changed, emptied or replaced it. It does
+// not wait for the gate: nodes take over such a change within a second or so, and applications that are refused here
+// meanwhile are let in the moment that the gate opens. It waits for the promotion: that must not meet sessions that are
+// about to be let in by the rules of a replica, and would be put off by each of them.
 func routeWrites(d *draft) bool {
 	leading, route := d.Engine.Leading, d.Route
-	if d.Standing.Role != tenure.RoleLead || leading == nil || !leading.Open || d.Address == "" {
+	if d.Standing.Role != tenure.RoleLead || leading == nil || d.Address == "" {
 		return false
 	}
 	d.tellOfTheRoute()
@@ -39,7 +41,7 @@ func routeWrites(d *draft) bool {
 	case route.Known && route.Address == d.Address && route.Term == d.Standing.Term:
 		d.lookAtTheRouteAgain(routeLasts + d.spread())
 	case route.Known || !d.recently(route.Tried, d.Policy.Renew/4):
-		d.do(tenure.WriteRoute{Why: "applications are let in here", Address: d.Address, Term: d.Standing.Term})
+		d.do(tenure.WriteRoute{Why: "applications are let in here, now or soon", Address: d.Address, Term: d.Standing.Term})
 	}
 	return false
 }

@@ -37,7 +37,7 @@ var rules = []rule{
 	yieldThePlace,   // Switchover: gate, stop, the final position, then the transfer.
 	leadAsTheHolder, // C3, Q2, G1: the server leads only by the lease, waits for the quorum, and lets in when it may.
 	changeMembers,   // Q1, Q3: one side at a time.
-	routeWrites,     // The write address leads to the holder after its gate has opened.
+	routeWrites,     // The write address leads to the holder once its server is a primary, before its gate opens.
 	tellPeers,       // Others follow at once.
 
 	// The others.

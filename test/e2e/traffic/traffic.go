@@ -129,16 +129,19 @@ func (t *Traffic) Steady(lately time.Duration) bool {
 	return acknowledged
 }
 
-// Noticed says whether a client has seen anything but success since that moment.
-func (t *Traffic) Noticed(since time.Duration) bool {
+// Noticed says what clients have seen since that moment that was no success, empty if nothing.
+func (t *Traffic) Noticed(since time.Duration) string {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	count, last := 0, ""
 	for index := len(t.operations) - 1; index >= 0 && t.operations[index].End > since; index-- {
-		if t.operations[index].Fate != Acknowledged {
-			return true
+		if one := t.operations[index]; one.Fate != Acknowledged {
+			count++
+			last = fmt.Sprintf("%d operations, the first by %s after %s, which took %s: %s", count, one.Client,
+				(one.Begin - since).Round(time.Millisecond), (one.End - one.Begin).Round(time.Millisecond), one.Problem)
 		}
 	}
-	return false
+	return last
 }
 
 // Stop ends the traffic and returns what was done, in the order of the ends.
