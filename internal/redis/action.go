@@ -44,8 +44,14 @@ type StartServer struct {
 // StopServer stops the server. What it holds is lost.
 type StopServer struct{ Why }
 
-// YieldServer keeps applications out, notes how far the writes have come, and ends the server when it has sent them on.
+// YieldServer keeps applications out, and notes how far the writes have come.
 type YieldServer struct{ Why }
+
+// HearReplicas has the replicas say at once how far they have come, and waits a moment for the first of them.
+type HearReplicas struct{ Why }
+
+// EndServer ends a server that has yielded.
+type EndServer struct{ Why }
 
 // Follow has the server take the writes of another one, exactly the copy that is meant. What the server has goes if the
 // other one cannot go on from there.
@@ -144,6 +150,12 @@ func (StopServer) Verb() string { return "StopServer" }
 
 // Verb implements Action.
 func (YieldServer) Verb() string { return "YieldServer" }
+
+// Verb implements Action.
+func (HearReplicas) Verb() string { return "HearReplicas" }
+
+// Verb implements Action.
+func (EndServer) Verb() string { return "EndServer" }
 
 // Verb implements Action.
 func (a Follow) Verb() string {

@@ -53,6 +53,8 @@ type Link interface {
 	ReturnMemory(ctx context.Context) error
 	// Flush forgets all keys.
 	Flush(ctx context.Context) error
+	// HearReplicas has the replicas say how far they have come, and returns when one has, or after a moment.
+	HearReplicas(ctx context.Context) error
 	// End has the server send on what it has written, and end at once.
 	End(ctx context.Context) error
 }

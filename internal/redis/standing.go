@@ -41,6 +41,19 @@ func (s Snapshot) LetsIn() bool {
 	return false
 }
 
+// Heirs says that there are other members, which could take the place of this one.
+func (s Snapshot) Heirs() bool { return slices.ContainsFunc(s.Standing.Members, s.other) }
+
+func (s Snapshot) other(member wire.Member) bool { return member.Name != s.Instance }
+
+// Heard says that another member has confirmed all that was written before applications were kept out.
+func (s Snapshot) Heard() bool {
+	return slices.ContainsFunc(s.Server.Sent, func(sent Sent) bool {
+		return sent.Online && sent.Offset >= s.Copy.Final && s.other(sent.Member) &&
+			slices.Contains(s.Standing.Members, sent.Member)
+	})
+}
+
 // Follows says that the server follows the one that it is told to follow, as far as it was told.
 func (s Snapshot) Follows() bool {
 	return s.Server.Replica && s.Server.Host != "" && s.Server.Knows && s.Copy.Followed.Upstream == s.Standing.Upstream &&

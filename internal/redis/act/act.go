@@ -66,6 +66,10 @@ func (a *Actor) one(ctx context.Context, standing tenure.Standing, action redis.
 	switch action := action.(type) {
 	case redis.YieldServer:
 		return a.yield(ctx)
+	case redis.HearReplicas:
+		return a.Link.HearReplicas(ctx)
+	case redis.EndServer:
+		return a.end(ctx)
 	case redis.Follow:
 		return a.follow(ctx, standing, action)
 	case redis.Detach:

@@ -107,9 +107,13 @@ func (a *Actor) yield(ctx context.Context) error {
 		return err
 	}
 	a.Memory.Change(func(copied redis.Copy) redis.Copy {
-		copied.Final, copied.Offset = now.Offset, now.Offset
+		copied.Yielded, copied.Final, copied.Offset = a.Clock.Now(), now.Offset, now.Offset
 		return copied
 	})
+	return nil
+}
+
+func (a *Actor) end(ctx context.Context) error {
 	if err := a.Link.End(ctx); err != nil {
 		return err
 	}

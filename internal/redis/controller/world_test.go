@@ -130,6 +130,14 @@ func (w *world) CloseDoor(context.Context) error {
 
 func (w *world) Flush(context.Context) error { return w.effect("flush", func() {}) }
 
+func (w *world) HearReplicas(context.Context) error {
+	return w.effect("hear", func() {
+		for at := range w.server.Sent {
+			w.server.Sent[at].Offset = w.server.Offset
+		}
+	})
+}
+
 func (w *world) End(context.Context) error {
 	return w.effect("end", func() { w.process.Running = false; w.server = redis.Server{} })
 }

@@ -55,6 +55,9 @@ func (t *Track) look(snapshot *redis.Snapshot) {
 	if process.Running && standing.Role == tenure.RoleBegin && process.Incarnation == standing.Incarnation {
 		t.copied.Begun = true
 	}
+	if standing.Role != tenure.RoleYield {
+		t.copied.Yielded, t.copied.Final = time.Time{}, 0
+	}
 	t.bound = snapshot.Bound()
 	if snapshot.Server.Reachable {
 		t.copied = t.copied.See(snapshot.Server.Replication, snapshot.Now, t.bound)

@@ -21,6 +21,7 @@ var invariants = []struct {
 	{"R6", letNobodyInBefore},
 	{"R7", actOnWhatIsKnown},
 	{"R8", yieldOnlyWhenTold},
+	{"R8", endWhenAnotherHasAll},
 	{"R10", beginOnlyWhatIsTold},
 	{"R11", followOnlyTheHolder},
 	{"R12", leadOnlyWithACopy},
@@ -136,6 +137,34 @@ func yieldOnlyWhenTold(s redis.Snapshot, actions []redis.Action) string {
 	return ""
 }
 
+// endWhenAnotherHasAll: what a server that yields has written, another member has as well, if one can within seconds.
+func endWhenAnotherHasAll(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		if _, ends := action.(redis.EndServer); !ends {
+			continue
+		}
+		heirs := 0
+		for _, member := range s.Standing.Members {
+			if member.Name == s.Instance || s.Copy.Term == 0 {
+				continue
+			}
+			heirs++
+			for _, sent := range s.Server.Sent {
+				if sent.Member == member && s.Server.Reachable && sent.Offset >= s.Copy.Final {
+					return ""
+				}
+			}
+		}
+		switch {
+		case s.Standing.Role != tenure.RoleYield || s.Copy.Yielded.IsZero():
+			return "a server would end that may have clients"
+		case heirs > 0 && s.Now.Sub(s.Copy.Yielded) < heirPatience:
+			return "a server would end before another has what it has"
+		}
+	}
+	return ""
+}
+
 // beginOnlyWhatIsTold keeps an empty server from standing where a copy was: it begins a dataset or follows, and leads
 // nothing.
 func beginOnlyWhatIsTold(s redis.Snapshot, actions []redis.Action) string {
@@ -228,7 +257,7 @@ func actOnWhatIsKnown(s redis.Snapshot, actions []redis.Action) string {
 		switch action.(type) {
 		case redis.LoadCertificate, redis.SetMemory, redis.SetPolicy, redis.SetParameter, redis.ResetParameter,
 			redis.OpenDoor, redis.CloseDoor, redis.ReturnMemory, redis.Follow, redis.Detach, redis.Lead, redis.AdmitReplicas,
-			redis.Flush:
+			redis.Flush, redis.HearReplicas:
 			if !s.Process.Running || !s.Server.Reachable {
 				return action.Verb() + " to a server that does not answer"
 			}

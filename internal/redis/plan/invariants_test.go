@@ -3,6 +3,7 @@ package plan_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/redis/plan"
@@ -75,6 +76,18 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"a replica that has a copy is stopped":                {world: follow, action: redis.StopServer{}, want: "R5"},
 		"a primary gives its place away that was not told to": {action: redis.YieldServer{}, want: "R8"},
+		"a primary ends that was not told to":                 {action: redis.EndServer{}, want: "R8"},
+		"a primary ends that has not kept anybody out": {
+			world: func(s *redis.Snapshot) { s.Standing.Role = tenure.RoleYield }, action: redis.EndServer{}, want: "R8",
+		},
+		"a primary ends before another has what it has": {
+			world: func(s *redis.Snapshot) {
+				s.Standing.Role, s.Standing.Members = tenure.RoleYield, []wire.Member{{Name: "tiles-2", Incarnation: "i2"}}
+				s.Copy.Yielded, s.Copy.Final = s.Now.Add(-time.Second), 1001
+				s.Server.Sent = []redis.Sent{{Member: s.Standing.Members[0], Online: true, Offset: 1000}}
+			},
+			action: redis.EndServer{}, want: "R8",
+		},
 		"an empty server is started in the place of a primary": {
 			world:  func(s *redis.Snapshot) { stopped(s); s.Standing = tenure.Standing{Role: tenure.RoleLead, Term: 3} },
 			action: blank, want: "R10",

@@ -8,14 +8,34 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
+// heirPatience is how long a server that yields waits for a member that has everything: longer than a link takes that
+// has broken and comes up again, and than each replica is silent, and much shorter than a pod is given to end.
+const heirPatience = 3 * time.Second
+
+// yieldThePlace keeps applications out, and ends the server when a member has confirmed the last write. What only this
+// server has is lost with it: if it ended before, and the link with it, nobody could have everything.
 func yieldThePlace(s redis.Snapshot, plan *draft) bool {
 	if s.Standing.Role != tenure.RoleYield {
 		return false
 	}
-	if s.Process.Running {
+	hold := redis.Hold{Reason: wire.ReasonSwitchover, Detail: "another instance becomes the primary"}
+	switch waited := s.Now.Sub(s.Copy.Yielded); {
+	case !s.Process.Running:
+	case s.Copy.Yielded.IsZero():
 		plan.do(redis.YieldServer{Why: "the place is being given away"})
+	case !s.Heirs() || s.Copy.Term == 0:
+		plan.do(redis.EndServer{Why: "there is nobody who could have everything"})
+	case s.Server.Reachable && s.Heard():
+		plan.do(redis.EndServer{Why: "another member has everything"})
+	case waited >= heirPatience:
+		plan.do(redis.EndServer{Why: "no member has confirmed the last write in time"})
+	default:
+		if s.Server.Reachable {
+			plan.do(redis.HearReplicas{Why: "one of them must have everything before the server ends"})
+		}
+		hold.Detail, hold.Recheck = "a replica confirms the last write before the server ends", 10*time.Millisecond
 	}
-	plan.wait(redis.Hold{Reason: wire.ReasonSwitchover, Detail: "another instance becomes the primary"})
+	plan.wait(hold)
 	return true
 }
 

@@ -135,6 +135,24 @@ func (l *Link) Flush(ctx context.Context) error {
 	return nil
 }
 
+// hearPatience bounds one wait for a word of a replica. A replica that is well needs a few milliseconds.
+const hearPatience = 100 * time.Millisecond
+
+// HearReplicas implements redis.Link. A server asks its replicas when somebody waits for what he himself has written;
+// so something is written that changes no data, and that nobody hears: a message to a channel which only those get who
+// name it.
+func (l *Link) HearReplicas(ctx context.Context) error {
+	connection := l.open().Conn()
+	defer func() { _ = connection.Close() }()
+	if err := connection.SPublish(ctx, "meridian", "").Err(); err != nil {
+		return fmt.Errorf("write something for the replicas: %w", err)
+	}
+	if err := connection.Wait(ctx, 1, hearPatience).Err(); err != nil {
+		return fmt.Errorf("hear how far the replicas have come: %w", err)
+	}
+	return nil
+}
+
 // End implements redis.Link. The server ends without an answer.
 func (l *Link) End(ctx context.Context) error {
 	if err := l.open().Do(ctx, "shutdown", "nosave", "now", "force").Err(); isRefusal(err) {

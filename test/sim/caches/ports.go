@@ -198,6 +198,22 @@ func (l speaker) OpenDoor(context.Context, string) error {
 // CloseDoor implements redis.Link.
 func (l speaker) CloseDoor(context.Context) error { return l.tell(func(s *server) { s.open = false }) }
 
+// HearReplicas implements redis.Link.
+func (l speaker) HearReplicas(context.Context) error {
+	return l.tell(func(s *server) {
+		for _, to := range s.links {
+			if to.closed || to.syncing {
+				continue
+			}
+			l.p.w.After(l.p.latency(), func() {
+				if to.down.link == to && !to.closed && !to.up.dead && l.p.w.Connected(to.down.p.index, l.p.index) {
+					to.acked, to.online, to.heardBack = max(to.acked, len(to.down.log)), true, l.p.w.Now()
+				}
+			})
+		}
+	})
+}
+
 // End implements redis.Link: what is written goes out before the process ends.
 func (l speaker) End(context.Context) error {
 	return l.tell(func(s *server) {
