@@ -62,6 +62,8 @@ type Follow struct {
 	Address string
 	// Whole says that there is a copy which this may cost.
 	Whole bool
+	// Former says to log in with the password of before.
+	Former bool
 }
 
 // Detach has the server follow nobody. It stays a replica, with all that it has.
@@ -98,6 +100,12 @@ type LoadCertificate struct {
 
 // SetMemory sets how much data the server may keep.
 type SetMemory struct {
+	Why
+	Bytes int64
+}
+
+// SetWaiting sets how much may wait for a replica.
+type SetWaiting struct {
 	Why
 	Bytes int64
 }
@@ -159,10 +167,14 @@ func (EndServer) Verb() string { return "EndServer" }
 
 // Verb implements Action.
 func (a Follow) Verb() string {
+	text := "Follow " + a.Upstream.String()
 	if a.Address == "" {
-		return "Follow " + a.Upstream.String() + " by its name"
+		text += " by its name"
 	}
-	return "Follow " + a.Upstream.String()
+	if a.Former {
+		text += " with the password of before"
+	}
+	return text
 }
 
 // Verb implements Action.
@@ -188,6 +200,9 @@ func (LoadCertificate) Verb() string { return "LoadCertificate" }
 
 // Verb implements Action.
 func (a SetMemory) Verb() string { return fmt.Sprintf("SetMemory to %d bytes", a.Bytes) }
+
+// Verb implements Action.
+func (a SetWaiting) Verb() string { return fmt.Sprintf("SetWaiting to %d bytes", a.Bytes) }
 
 // Verb implements Action.
 func (a SetPolicy) Verb() string { return "SetPolicy " + a.Policy }

@@ -59,12 +59,13 @@ func (o *Observer) Look(ctx context.Context, told Told) redis.Snapshot {
 	snapshot.Settings = o.settings()
 	snapshot.Certificate = o.Mounts.Certificate()
 	snapshot.Container.Limit = o.Room.Limit()
-	password, err := o.Mounts.Password()
+	passwords, err := o.Mounts.Password()
 	if err != nil {
 		snapshot.NoPassword = err.Error()
 	}
+	snapshot.Former = passwords.Former != ""
 	if snapshot.Process.Running {
-		snapshot.Server = o.Link.Server(ctx, names(snapshot), password)
+		snapshot.Server = o.Link.Server(ctx, names(snapshot), passwords)
 	}
 	snapshot.Fixed = o.Link.Fixed()
 	if snapshot.Server.Reachable {

@@ -87,6 +87,13 @@ func stayWithinTheContainer(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		var bytes int64
 		switch action := action.(type) {
+		case redis.SetWaiting:
+			beside := s.Container.Limit - s.Allowed()
+			if action.Bytes <= 0 || s.Container.Limit > 0 && s.Allowed() > wire.LeastMemory && action.Bytes > beside {
+				return fmt.Sprintf("%d bytes could wait for each replica, and the container has %d beside the data",
+					action.Bytes, beside)
+			}
+			continue
 		case redis.StartServer:
 			bytes = action.Memory
 		case redis.SetMemory:
@@ -221,7 +228,8 @@ func leadOnlyWithACopy(s redis.Snapshot, actions []redis.Action) string {
 func emptyOnlyAPrimary(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		flush, ok := action.(redis.Flush)
-		if ok && (!s.Leads() || flush.ID == "" || flush.ID != s.Flush || flush.ID == s.Flushed) {
+		if ok && (!s.Leads() || flush.ID == "" || flush.ID != s.Flush || flush.ID == s.Emptied.ID ||
+			flush.ID == s.Standing.Emptied) {
 			return "a cache would be emptied that nobody has asked to, or twice"
 		}
 	}
@@ -255,9 +263,9 @@ func letNobodyInBefore(s redis.Snapshot, actions []redis.Action) string {
 func actOnWhatIsKnown(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		switch action.(type) {
-		case redis.LoadCertificate, redis.SetMemory, redis.SetPolicy, redis.SetParameter, redis.ResetParameter,
-			redis.OpenDoor, redis.CloseDoor, redis.ReturnMemory, redis.Follow, redis.Detach, redis.Lead, redis.AdmitReplicas,
-			redis.Flush, redis.HearReplicas:
+		case redis.LoadCertificate, redis.SetMemory, redis.SetWaiting, redis.SetPolicy, redis.SetParameter,
+			redis.ResetParameter, redis.OpenDoor, redis.CloseDoor, redis.ReturnMemory, redis.Follow, redis.Detach, redis.Lead,
+			redis.AdmitReplicas, redis.Flush, redis.HearReplicas:
 			if !s.Process.Running || !s.Server.Reachable {
 				return action.Verb() + " to a server that does not answer"
 			}

@@ -46,6 +46,7 @@ func TestInvariantsBite(t *testing.T) {
 		"another server is started than was asked for":       {world: stopped, action: other, want: "R3"},
 		"more memory than is wanted":                         {action: redis.SetMemory{Bytes: 65 << 20}, want: "R4"},
 		"no bound at all":                                    {action: redis.SetMemory{}, want: "R4"},
+		"more may wait for a replica than there is room for": {action: redis.SetWaiting{Bytes: 200 << 20}, want: "R4"},
 		"a server that is in use is stopped for a parameter": {action: redis.StopServer{}, want: "R5"},
 		"a server that nobody has looked into is stopped": {
 			world: func(s *redis.Snapshot) { s.Server = redis.Server{} }, action: redis.StopServer{}, want: "R5",
@@ -110,7 +111,11 @@ func TestInvariantsBite(t *testing.T) {
 			world: func(s *redis.Snapshot) { follow(s); s.Flush = "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
 		},
 		"a cache is emptied twice": {
-			world: func(s *redis.Snapshot) { s.Flush, s.Flushed = "f1", "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
+			world: func(s *redis.Snapshot) { s.Flush, s.Emptied.ID = "f1", "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
+		},
+		"a cache is emptied again by the next primary": {
+			world: func(s *redis.Snapshot) { s.Flush, s.Standing.Emptied = "f1", "f1" }, action: redis.Flush{ID: "f1"},
+			want: "R13",
 		},
 		"a word to a server that does not answer": {
 			world: func(s *redis.Snapshot) { s.Server.Reachable = false }, action: redis.SetPolicy{}, want: "R7",

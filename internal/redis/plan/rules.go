@@ -22,6 +22,7 @@ var rules = []rule{
 	waitForTheServer,
 	loadTheCertificate, // Without a restart; what is presented is looked at.
 	setTheMemory,       // R4: never more than the container can carry.
+	boundWhatWaits,     // R4: what waits for a replica is beside the data.
 	setThePolicy,
 	setParameters,
 	resetParameters,

@@ -101,6 +101,8 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 	}
 	follow := redis.Follow{
 		Why: "it holds the lease", Upstream: standing.Upstream, Address: standing.UpstreamAddress, Whole: s.Copy.Whole,
+		// The other one may not have seen the password that is mounted here, and knows the one before.
+		Former: s.Former && s.Copy.Attempts/2%2 == 1,
 	}
 	if s.Follows() {
 		follow.Why = "the link does not come up"
@@ -155,7 +157,7 @@ func admitReplicas(s redis.Snapshot, plan *draft) bool {
 }
 
 func flushOnce(s redis.Snapshot, plan *draft) bool {
-	if s.Flush != "" && s.Flush != s.Flushed && s.Leads() && s.Server.Open {
+	if s.Flush != "" && s.Flush != s.Emptied.ID && s.Flush != s.Standing.Emptied && s.Leads() && s.Server.Open {
 		plan.do(redis.Flush{Why: "somebody has asked for an empty cache", ID: s.Flush})
 	}
 	return false

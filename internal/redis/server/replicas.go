@@ -105,12 +105,24 @@ func (l *Link) Promote(ctx context.Context) error {
 	return nil
 }
 
-// Admit implements redis.Replicas. A password of before stays valid: the others may not have seen the new one yet.
-func (l *Link) Admit(ctx context.Context, incarnation, password string) error {
-	hash := hashOf(wire.ReplicationPassword(password))
-	err := l.open().Do(ctx, "acl", "setuser", replicaUser(incarnation), "on", "#"+hash, "+psync", "+sync", "+replconf",
-		"+ping").Err()
-	if err != nil {
+// replicaSecrets are what replicas log in with. The password of before is among them for a while: the others may not
+// have seen the new one yet.
+func replicaSecrets(passwords redis.Passwords) []string {
+	secrets := []string{wire.ReplicationPassword(passwords.Present)}
+	if passwords.Former != "" {
+		secrets = append(secrets, wire.ReplicationPassword(passwords.Former))
+	}
+	return secrets
+}
+
+// Admit implements redis.Replicas. Who is connected stays connected.
+func (l *Link) Admit(ctx context.Context, incarnation string, passwords redis.Passwords) error {
+	words := []any{"acl", "setuser", replicaUser(incarnation), "on", "resetpass"}
+	for _, secret := range replicaSecrets(passwords) {
+		words = append(words, "#"+hashOf(secret))
+	}
+	words = append(words, "+psync", "+sync", "+replconf", "+ping")
+	if err := l.open().Do(ctx, words...).Err(); err != nil {
 		return fmt.Errorf("let replicas in: %w", err)
 	}
 	return nil

@@ -198,6 +198,9 @@ func (d *draft) leading(term int64, record wire.LeaseRecord) tenure.Standing {
 		Role: tenure.RoleLead, Term: term, Timeline: record.Timeline, Initialised: true,
 		SystemIdentifier: record.SystemIdentifier, Members: record.Members,
 	}
+	if record.Emptied != nil {
+		standing.Emptied = record.Emptied.ID
+	}
 	resting := d.resting(record)
 	// A holder that has written its lost lease anew goes on where it was: a timeline belongs to one primary (T1).
 	if d.Standing.Role == tenure.RoleLead && d.Standing.Timeline == record.Timeline {
