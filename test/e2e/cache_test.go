@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	compare "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +24,11 @@ import (
 	"meridian.dev/meridian/kit/condition"
 )
 
+// cacheSpace is where the caches are made: somebody who shares the cluster says where.
+var cacheSpace = cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "e2e") + "-tiles"
+
 const (
-	cacheSpace = "e2e-tiles"
-	cacheName  = "tiles"
+	cacheName = "tiles"
 	// cacheOperator, when it is set, says that an operator for the namespace of this test runs already: nothing is built
 	// and installed then.
 	cacheOperator = "MERIDIAN_TEST_OPERATOR"
@@ -206,7 +209,7 @@ func checkIdleCache(c *cluster) {
 	if len(before) != 10 {
 		c.t.Errorf("%d objects: %v", len(before), before)
 	}
-	if diff := cmp.Diff(before, after); diff != "" {
+	if diff := compare.Diff(before, after); diff != "" {
 		c.t.Errorf("versions after idle time (-before +after):\n%s", diff)
 	}
 }

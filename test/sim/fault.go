@@ -253,7 +253,8 @@ func (w *World) befall(fault Fault) {
 	case FaultSwitchover:
 		w.askSwitchover(fault)
 	case FaultFlush:
-		w.emptyTheCache(w.identity("flush-"))
+		w.flush = w.identity("flush-")
+		w.emptyTheCache(w.flush)
 	case FaultWish:
 		w.wish(fault.Wish)
 	case FaultLease:

@@ -252,9 +252,11 @@ func (w *World) deleteThePods() {
 	}
 }
 
-// emptyTheCache is what the operator does about a user's request to empty the cache: it asks until that was recorded.
+// emptyTheCache is what the operator does about a user's request to empty the cache: it asks until that was recorded, or
+// until there is another request.
 func (w *World) emptyTheCache(id string) {
-	if record := w.api.lease.Record; w.caches == nil || record != nil && record.Emptied != nil && record.Emptied.ID == id {
+	record := w.api.lease.Record
+	if w.caches == nil || w.flush != id || record != nil && record.Emptied != nil && record.Emptied.ID == id {
 		return
 	}
 	w.note(-1, "the operator asks for an empty cache, %s", id)
