@@ -44,6 +44,8 @@ type Settings struct {
 	// Wanted are the settings that are mounted now, or those that were the last time they could be read; nil if there
 	// were none yet.
 	Wanted *wire.CacheSettings `json:"wanted,omitempty"`
+	// Hash identifies them. It is made once in a pass: reports are asked for more often.
+	Hash string `json:"hash,omitempty"`
 	// Problem says why those that are mounted now cannot be used, empty if they can.
 	Problem string `json:"problem,omitempty"`
 }

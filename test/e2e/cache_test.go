@@ -38,11 +38,7 @@ const (
 // deletion; and one of the other engine through the short of it. TestCacheFaults has several instances, and loses them.
 func TestCache(t *testing.T) {
 	c := connect(t)
-	if os.Getenv(cacheOperator) == "" {
-		c.sandbox("image", "build", "meridian", "--load")
-		install(c)
-	}
-	c.namespace(cacheSpace)
+	prepareCaches(c)
 	// A cache asks whether its database exists, and no more: a paused one is enough.
 	paused := &v1alpha1.GeoDatabase{Spec: v1alpha1.GeoDatabaseSpec{
 		Instances: 1, Paused: true, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
@@ -53,6 +49,16 @@ func TestCache(t *testing.T) {
 	}
 	t.Run("redis", lifeOfACache)
 	t.Run("valkey", lifeOfTheOther)
+}
+
+// prepareCaches makes the namespace, with an operator that looks after it.
+func prepareCaches(c *cluster) {
+	c.t.Helper()
+	if os.Getenv(cacheOperator) == "" {
+		c.sandbox("image", "build", "meridian", "--load")
+		install(c)
+	}
+	c.namespace(cacheSpace)
 }
 
 // createCache makes a cache of 64Mi, and says how long it took until it was Ready.

@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -118,11 +117,7 @@ func awaitMembers(c *cluster, count int, lost wire.Member) time.Duration {
 // operator is away. Every answer must be one that was written, and not older than the bound.
 func TestCacheFaults(t *testing.T) {
 	c := connect(t)
-	if os.Getenv(cacheOperator) == "" {
-		c.sandbox("image", "build", "meridian", "--load")
-		install(c)
-	}
-	c.namespace(cacheSpace)
+	prepareCaches(c)
 	database := &v1alpha1.GeoDatabase{Spec: v1alpha1.GeoDatabaseSpec{
 		Instances: 1, Paused: true, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
 	}}

@@ -31,6 +31,7 @@ type Observer struct {
 
 	// wanted are the last settings that could be read.
 	wanted    *wire.CacheSettings
+	hash      string
 	presented string
 	looked    time.Time
 }
@@ -94,13 +95,13 @@ func (o *Observer) settings() redis.Settings {
 	settings, err := o.Mounts.Settings()
 	switch {
 	case err != nil:
-		return redis.Settings{Wanted: o.wanted, Problem: err.Error()}
+		return redis.Settings{Wanted: o.wanted, Hash: o.hash, Problem: err.Error()}
 	case settings.Cache != o.Cache:
-		return redis.Settings{Wanted: o.wanted, Problem: fmt.Sprintf("they are of the cache %q, and this pod belongs to %q",
-			settings.Cache, o.Cache)}
+		return redis.Settings{Wanted: o.wanted, Hash: o.hash, Problem: fmt.Sprintf(
+			"they are of the cache %q, and this pod belongs to %q", settings.Cache, o.Cache)}
 	}
-	o.wanted = &settings
-	return redis.Settings{Wanted: &settings}
+	o.wanted, o.hash = &settings, settings.Hash()
+	return redis.Settings{Wanted: &settings, Hash: o.hash}
 }
 
 // certificate goes without an answer when the handshake fails: the server may be busy, and nothing follows from that.

@@ -79,6 +79,7 @@ func TestStories(t *testing.T) {
 		if in.Has("snapshot.yaml") {
 			in.YAML("snapshot.yaml", &snapshot)
 		}
+		snapshot.Settings.Hash = snapshot.Settings.Wanted.Hash()
 		decided := plan.Decide(snapshot)
 		if violations := plan.Check(snapshot, decided); len(violations) > 0 {
 			in.Fail(fmt.Errorf("the plan breaks %v", violations))

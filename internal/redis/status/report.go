@@ -29,7 +29,7 @@ func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wir
 		}
 		// With less memory than is wanted the settings are not in force, however much of them is.
 		if wanted != nil && snapshot.Carried() && server.MaxMemory == wanted.Memory {
-			report.SettingsHash = wanted.Hash()
+			report.SettingsHash = snapshot.Settings.Hash
 		}
 	}
 	report.Reason, report.Message = reason(plan, outcome)
