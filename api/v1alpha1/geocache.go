@@ -85,8 +85,8 @@ type GeoCacheSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="spec.image: must not contain blanks"
 	Image string `json:"image,omitempty"`
 
-	// Settings of the server by name, each value written as in redis.conf without quotes. Only some are allowed: those that
-	// a server changes while it runs, and that endanger neither the data nor the container.
+	// Settings of the server by name, each value written as in redis.conf without quotes. Only some are allowed: those
+	// that a server changes while it runs, and that endanger neither the data nor the container.
 	// Changing one is done live, and looked at in the server.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64

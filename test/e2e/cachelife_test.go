@@ -85,7 +85,7 @@ func longRun() bool { return *failoverFaults == "all" }
 func awaitCacheDatabase(c *cluster) *v1alpha1.GeoDatabase {
 	c.t.Helper()
 	var database v1alpha1.GeoDatabase
-	c.until("the database of the cache is Ready", 3*time.Minute, func(ctx context.Context) (bool, string) {
+	c.until("the database of the cache is Ready", 5*time.Minute, func(ctx context.Context) (bool, string) {
 		err := c.Get(ctx, client.ObjectKey{Namespace: cacheSpace, Name: cacheDatabase}, &database)
 		return err == nil && condition.IsTrue(database.Status.Conditions, v1alpha1.ConditionReady) &&
 			database.Status.ObservedGeneration == database.Generation, fmt.Sprintf("%+v %v", database.Status, err)
@@ -181,14 +181,15 @@ func readAccess(c *cluster) access {
 	c.t.Helper()
 	read := accessTo(c)
 	var service corev1.Service
-	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: cacheSpace, Name: cacheName + "-ro"}, &service); err != nil {
+	key := client.ObjectKey{Namespace: cacheSpace, Name: cacheName + "-ro"}
+	if err := c.Get(c.t.Context(), key, &service); err != nil {
 		c.t.Fatal(err)
 	}
 	read.address = service.Spec.ClusterIP + ":6379"
 	return read
 }
 
-// resizeUnderReaders changes the memory both ways: nobody loses a connection, neither to the primary nor to the replica.
+// resizeUnderReaders changes the memory both ways: nobody loses a connection, to the primary or to the replica.
 func resizeUnderReaders(t *testing.T) {
 	c := connect(t)
 	traffic, readers := startTraffic(t, accessTo(c)), startReaders(t, readAccess(c))
@@ -264,7 +265,8 @@ func flushByAnnotation(t *testing.T) {
 		}
 	}
 	_, record, err := agreement(t.Context(), c)
-	if flushed := getCache(t.Context(), c).Status.Flushed; err != nil || record.Emptied == nil || record.Emptied.ID != flushed {
+	flushed := getCache(t.Context(), c).Status.Flushed
+	if err != nil || record.Emptied == nil || record.Emptied.ID != flushed {
 		t.Errorf("the record says %+v of the request %s, %v", record.Emptied, flushed, err)
 	}
 	t.Logf("empty after %v", took.Round(time.Millisecond))

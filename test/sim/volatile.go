@@ -252,8 +252,8 @@ func (w *World) deleteThePods() {
 	}
 }
 
-// emptyTheCache is what the operator does about a user's request to empty the cache: it asks until that was recorded, or
-// until there is another request.
+// emptyTheCache is what the operator does about a user's request to empty the cache: it asks until that was recorded,
+// or until there is another request.
 func (w *World) emptyTheCache(id string) {
 	record := w.api.lease.Record
 	if w.caches == nil || w.flush != id || record != nil && record.Emptied != nil && record.Emptied.ID == id {
