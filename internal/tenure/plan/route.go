@@ -41,14 +41,9 @@ func routeWrites(d *draft) bool {
 }
 
 // closeTheRoute is for a pod that ends while its place is given away. Whoever connects to an address that is no more
-// waits in vain; a write address that leads nowhere refuses at once, and can be tried again. Where data is worth no
-// wait the next primary has the address within moments, if there is one, and nodes take over changes of an address no
-// more than about once in a second: one that leads nowhere would be all that they hear of for so long.
+// waits in vain; a write address that leads nowhere refuses at once, and can be tried again.
 func (d *draft) closeTheRoute() {
 	route := d.Route
-	if d.Policy.Volatile && len(d.Lease.Record.Members) > 1 {
-		return
-	}
 	if d.Stopping && route.Known && route.Address == d.Address && !route.Writing && d.Lease.Failing == nil {
 		d.do(tenure.WriteRoute{Why: "the pod ends, and its address leads nowhere", Term: d.Standing.Term})
 	}
