@@ -311,11 +311,11 @@ func TestGeoCacheRules(t *testing.T) {
 		"parameter":                {new: cache(`parameters: {hz: "10"}`)},
 		"parameter renames": {
 			new:     cache(`parameters: {rename-command: "x y"}`),
-			refusal: "spec.parameters: has a name that",
+			refusal: "spec.parameters[rename-command]: is not allowed; remove it. Allowed are active-defrag-cycle-max,",
 		},
-		"parameter persists":    {new: cache(`parameters: {save: "60 1"}`), refusal: "spec.parameters: has a name that"},
+		"parameter persists":    {new: cache(`parameters: {save: "60 1"}`), refusal: "spec.parameters[save]: is not allowed"},
 		"parameter has field":   {new: cache(`parameters: {maxmemory: "1gb"}`), refusal: "spec.parameters: maxmemory and"},
-		"parameter in capitals": {new: cache(`parameters: {SAVE: "x"}`), refusal: "spec.parameters: a name must be"},
+		"parameter in capitals": {new: cache(`parameters: {SAVE: "x"}`), refusal: "spec.parameters[SAVE]: is not allowed"},
 		"parameter of two lines": {
 			new:     cache(`parameters: {hz: "10\nsave 1 1"}`),
 			refusal: "spec.parameters: a value must be",

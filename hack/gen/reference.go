@@ -113,7 +113,7 @@ func (r reference) rules(about remark) {
 	}
 }
 
-// meaning is the comment of a field, its rules, and the names that it refuses.
+// meaning is the comment of a field, its rules, and the names that it refuses or allows.
 func (r reference) meaning(field apiField) string {
 	parts := []string{cell(field.remark.text)}
 	for _, message := range field.remark.rules() {
@@ -121,6 +121,9 @@ func (r reference) meaning(field apiField) string {
 	}
 	if names := field.remark.refused(); len(names) > 0 {
 		parts = append(parts, "*Refused names:* `"+strings.Join(names, "`, `")+"`.")
+	}
+	if names := field.remark.allowed(); len(names) > 0 {
+		parts = append(parts, "*Allowed names:* `"+strings.Join(names, "`, `")+"`.")
 	}
 	return strings.Join(parts, "<br>")
 }

@@ -134,8 +134,9 @@ func (r remark) marker(prefix string) (string, bool) {
 }
 
 var (
-	ruleMessage  = regexp.MustCompile(`,message="(.*)"$`)
-	refusedNames = regexp.MustCompile(`!key\.matches\('\^\(([^']+)\)\$'\)`)
+	ruleMessage  = regexp.MustCompile(`,message="([^"]*)"(,messageExpression=".*")?$`)
+	refusedNames = regexp.MustCompile(`all\(key, !key\.matches\('\^\(([^']+)\)\$'\)`)
+	allowedNames = regexp.MustCompile(`all\(key, key\.matches\('\^\(([^']+)\)\$'\)`)
 )
 
 // rules returns the message of each validation rule.
@@ -153,10 +154,15 @@ func (r remark) rules() []string {
 }
 
 // refused returns the names that a rule on the keys of a map refuses, sorted. A star stands for any ending.
-func (r remark) refused() []string {
+func (r remark) refused() []string { return r.names(refusedNames) }
+
+// allowed returns the names that a rule on the keys of a map allows, sorted, and none if there is no such rule.
+func (r remark) allowed() []string { return r.names(allowedNames) }
+
+func (r remark) names(rule *regexp.Regexp) []string {
 	names := map[string]bool{}
 	for _, marker := range r.markers {
-		for _, found := range refusedNames.FindAllStringSubmatch(marker, -1) {
+		for _, found := range rule.FindAllStringSubmatch(marker, -1) {
 			for name := range strings.SplitSeq(found[1], "|") {
 				names[strings.ReplaceAll(name, ".*", "*")] = true
 			}

@@ -78,7 +78,7 @@ var cacheRules = []func(cache *v1alpha1.GeoCache) []Problem{
 	refuseForeignDatabase,      // a database of another namespace, or no name at all
 	refuseOddCacheImage,        // an image that no runtime can name
 	refuseUnwritableCacheValue, // text that does not survive a line of the server's file
-	refuseUnfitCacheNames,      // what Meridian sets itself, and what the server does not have
+	refuseOtherCacheNames,      // what is not on the list of settings that a cache may have
 	refuseBrokenCacheTemplate,  // changes to the pods that break an instance or leave the level restricted
 }
 

@@ -1,7 +1,6 @@
 package admit
 
 import (
-	_ "embed" // brings in the names
 	"fmt"
 	"slices"
 	"strings"
@@ -11,35 +10,29 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 )
 
-// The names of the settings that a server knows, one in each line. The servers tell no types and no ranges. This line,
-// run for redis and for valkey, writes a file anew:
+// AllowedCacheNames are the settings of a server that a cache may have: those that both servers know and change while
+// they run, and that endanger neither the data, nor who may come in, nor the container. The rules of the schema have
+// the same list. The folder catalogue has all names of the servers; this line, run for redis and for valkey, writes a
+// file anew:
 //
 //	kubectl run catalogue --rm -i -q --restart=Never --image=localhost/meridian/redis:8 --command -- sh -c '
 //	  redis-server --port 0 --unixsocket /tmp/socket >/dev/null & sleep 1
 //	  redis-cli -s /tmp/socket --raw CONFIG GET "*" | sed -n "p;n" | LC_ALL=C sort' >redis.txt
-var (
-	//go:embed catalogue/redis.txt
-	redisNames string
-	//go:embed catalogue/valkey.txt
-	valkeyNames string
-)
-
-var cacheNames = map[v1alpha1.Engine][]string{
-	v1alpha1.EngineRedis:  strings.Fields(redisNames),
-	v1alpha1.EngineValkey: strings.Fields(valkeyNames),
-}
-
-// managedCacheNames are refused beside those that the rules of the schema know, which are all about files, addresses,
-// access, persistence and replication.
-var managedCacheNames = []managedName{
-	{"rdma-*", addressWhy}, {"socket-mark-id", addressWhy},
-	{"dual-channel-replication-enabled", replicationWhy}, {"primary-*", replicationWhy},
-	{"propagation-error-behavior", replicationWhy},
-	{"shutdown-*", "the agent stops the server, and hands over before"},
-	{"import-mode", "keys would no longer expire, and the cache would answer with what is out of date"},
-	{"lua-enable-insecure-api", "scripts could leave their sandbox"},
-	{"log-format", logWhy}, {"log-timestamp-format", logWhy}, {"crash-log-enabled", logWhy},
-	{"key-load-delay", "it is for tests of the server"}, {"watchdog-period", "it is for tests of the server"},
+var AllowedCacheNames = []string{
+	"active-defrag-cycle-max", "active-defrag-cycle-min", "active-defrag-ignore-bytes",
+	"active-defrag-max-scan-fields", "active-defrag-threshold-lower", "active-defrag-threshold-upper",
+	"active-expire-effort", "activedefrag", "activerehashing",
+	"busy-reply-threshold", "hash-max-listpack-entries", "hash-max-listpack-value",
+	"hll-sparse-max-bytes", "hz", "latency-monitor-threshold",
+	"latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
+	"lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del",
+	"lazyfree-lazy-user-flush", "lfu-decay-time", "lfu-log-factor",
+	"list-compress-depth", "list-max-listpack-size", "maxmemory-eviction-tenacity",
+	"maxmemory-samples", "notify-keyspace-events", "set-max-intset-entries",
+	"set-max-listpack-entries", "set-max-listpack-value", "slowlog-log-slower-than",
+	"slowlog-max-len", "stream-node-max-bytes", "stream-node-max-entries",
+	"tcp-keepalive", "timeout", "tracking-table-max-keys",
+	"zset-max-listpack-entries", "zset-max-listpack-value",
 }
 
 // refuseForeignDatabase finds names that would lead out of the namespace. Whether the database exists is not judged:
@@ -54,28 +47,29 @@ func refuseForeignDatabase(cache *v1alpha1.GeoCache) []Problem {
 
 func refuseOddCacheImage(cache *v1alpha1.GeoCache) []Problem { return judgeImage(cache.Spec.Image) }
 
+// cacheProblem names the field in the way of a map.
+func cacheProblem(name, format string, args ...any) Problem {
+	return Problem{Field: "spec.parameters[" + name + "]", Detail: fmt.Sprintf(format, args...)}
+}
+
 func refuseUnwritableCacheValue(cache *v1alpha1.GeoCache) []Problem {
 	var problems []Problem
 	for _, entry := range settings(cache.Spec.Parameters) {
 		if why := unwritable(entry.value, `"'\`); why != "" {
-			problems = append(problems, entry.problem("%s; write the bare value, as in redis.conf without quotes", why))
+			problems = append(problems, cacheProblem(entry.name,
+				"%s; write the bare value, as in redis.conf without quotes", why))
 		}
 	}
 	return problems
 }
 
-// refuseUnfitCacheNames judges by Meridian's own images: another image may have a server with more settings.
-func refuseUnfitCacheNames(cache *v1alpha1.GeoCache) []Problem {
+// refuseOtherCacheNames leaves what is not on the list to Meridian and to the defaults of the server.
+func refuseOtherCacheNames(cache *v1alpha1.GeoCache) []Problem {
 	var problems []Problem
-	known := cacheNames[cache.Spec.Engine]
 	for _, entry := range settings(cache.Spec.Parameters) {
-		if why := managed(managedCacheNames, entry.name); why != "" {
-			problems = append(problems, entry.problem("is managed by Meridian; remove it: %s", why))
-			continue
-		}
-		if cache.Spec.Image == "" && len(known) > 0 && !slices.Contains(known, entry.name) {
-			problems = append(problems, entry.problem("%s has no such setting%s; correct or remove it",
-				cache.Spec.Engine, suggestion(entry.name, known)))
+		if !slices.Contains(AllowedCacheNames, entry.name) {
+			problems = append(problems, cacheProblem(entry.name, "is not allowed%s; correct or remove it. Allowed are %s",
+				suggestion(entry.name, AllowedCacheNames), strings.Join(AllowedCacheNames, ", ")))
 		}
 	}
 	return problems

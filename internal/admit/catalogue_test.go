@@ -2,6 +2,9 @@ package admit_test
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,4 +96,52 @@ func FuzzDatabase(f *testing.F) {
 			t.Errorf("no change, but problems: %s", admit.Message(problems))
 		}
 	})
+}
+
+// What a cache may have is known to both servers, is what the schema allows, and is what the guide shows.
+func TestAllowedCacheNames(t *testing.T) {
+	if !slices.IsSorted(admit.AllowedCacheNames) {
+		t.Error("the list is not sorted")
+	}
+	for _, file := range []string{"catalogue/redis.txt", "catalogue/valkey.txt"} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := strings.Fields(string(content))
+		for _, name := range admit.AllowedCacheNames {
+			if !slices.Contains(known, name) {
+				t.Errorf("%s does not know %s", file, name)
+			}
+		}
+	}
+	schema, err := os.ReadFile("../../api/v1alpha1/geocache.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Join(admit.AllowedCacheNames, "|")
+	if count := strings.Count(string(schema), "key.matches('^("+list+")$')"); count != 2 {
+		t.Errorf("the schema allows something else: %d rules have the list", count)
+	}
+	if !strings.Contains(string(schema), "Allowed are "+strings.Join(admit.AllowedCacheNames, ", ")+"'") {
+		t.Error("the schema says that something else is allowed")
+	}
+	guide, err := os.ReadFile("../../docs/guide/caches.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "## Settings of the server")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var shown []string
+	for _, row := range strings.Split(section, "\n") {
+		if cells := strings.Split(row, "|"); len(cells) > 2 && strings.Contains(cells[2], "`") {
+			for _, name := range strings.Split(cells[2], ",") {
+				shown = append(shown, strings.Trim(name, " `"))
+			}
+		}
+	}
+	slices.Sort(shown)
+	if !slices.Equal(shown, admit.AllowedCacheNames) {
+		t.Errorf("the guide shows %v", shown)
+	}
 }

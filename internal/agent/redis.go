@@ -124,6 +124,8 @@ func connectCache(
 		Options: options.Options, owner: options.Cache, route: options.Cache, supervisor: supervisor,
 		material: w.mounts.Material, wishes: &cacheWishes{read: w.mounts.Settings},
 		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
+		// A primary that hands over waits for the answer: the last look at the server may be a quarter of a second old.
+		asked: func() { w.instance.Wake() },
 	}
 	// Nothing of a cache outlives its pod, nor does what it knows of the lease: the next pod has another copy.
 	at.Volume = options.Runtime

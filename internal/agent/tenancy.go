@@ -37,6 +37,8 @@ type seat struct {
 	body         body
 	// looked is when the facts of the body were read.
 	looked func() (time.Time, bool)
+	// asked is told when another instance asks how far the copy here has come, nil if nobody has to be.
+	asked func()
 }
 
 // tenancy is the loop that decides who the instance is, and everything real that it stands on, whatever the server is.
@@ -101,7 +103,12 @@ func (w *tenancy) ports(life context.Context, at seat, log logr.Logger) (tenure.
 	if err != nil {
 		return tenure.Ports{}, err
 	}
-	w.peers = newPeers(at.material, at.host, port, tell)
+	w.peers = newPeers(at.material, at.host, port, func(event tenure.Event) {
+		if peer, ok := event.(tenure.PeerAsked); ok && peer.Request.Kind == wire.PeerPlace && at.asked != nil {
+			at.asked()
+		}
+		tell(event)
+	})
 	w.peers.known = at.Peers
 	w.leases = &leases{clock: w.clock, tell: tell, client: &lease.Client{
 		Server: api, Namespace: at.Namespace, Name: child(at.owner, "primary"),

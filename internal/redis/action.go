@@ -44,8 +44,14 @@ type StartServer struct {
 // StopServer stops the server. What it holds is lost.
 type StopServer struct{ Why }
 
-// YieldServer keeps applications out, notes how far the writes have come, and ends the server when it has sent them on.
+// YieldServer keeps applications out, and notes how far the writes have come.
 type YieldServer struct{ Why }
+
+// HearReplicas has the replicas say at once how far they have come, and waits a moment for the first of them.
+type HearReplicas struct{ Why }
+
+// EndServer ends a server that has yielded.
+type EndServer struct{ Why }
 
 // Follow has the server take the writes of another one, exactly the copy that is meant. What the server has goes if the
 // other one cannot go on from there.
@@ -56,6 +62,8 @@ type Follow struct {
 	Address string
 	// Whole says that there is a copy which this may cost.
 	Whole bool
+	// Former says to log in with the password of before.
+	Former bool
 }
 
 // Detach has the server follow nobody. It stays a replica, with all that it has.
@@ -92,6 +100,12 @@ type LoadCertificate struct {
 
 // SetMemory sets how much data the server may keep.
 type SetMemory struct {
+	Why
+	Bytes int64
+}
+
+// SetWaiting sets how much may wait for a replica.
+type SetWaiting struct {
 	Why
 	Bytes int64
 }
@@ -146,11 +160,21 @@ func (StopServer) Verb() string { return "StopServer" }
 func (YieldServer) Verb() string { return "YieldServer" }
 
 // Verb implements Action.
+func (HearReplicas) Verb() string { return "HearReplicas" }
+
+// Verb implements Action.
+func (EndServer) Verb() string { return "EndServer" }
+
+// Verb implements Action.
 func (a Follow) Verb() string {
+	text := "Follow " + a.Upstream.String()
 	if a.Address == "" {
-		return "Follow " + a.Upstream.String() + " by its name"
+		text += " by its name"
 	}
-	return "Follow " + a.Upstream.String()
+	if a.Former {
+		text += " with the password of before"
+	}
+	return text
 }
 
 // Verb implements Action.
@@ -176,6 +200,9 @@ func (LoadCertificate) Verb() string { return "LoadCertificate" }
 
 // Verb implements Action.
 func (a SetMemory) Verb() string { return fmt.Sprintf("SetMemory to %d bytes", a.Bytes) }
+
+// Verb implements Action.
+func (a SetWaiting) Verb() string { return fmt.Sprintf("SetWaiting to %d bytes", a.Bytes) }
 
 // Verb implements Action.
 func (a SetPolicy) Verb() string { return "SetPolicy " + a.Policy }

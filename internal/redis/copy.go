@@ -34,8 +34,10 @@ type Copy struct {
 	Asked    time.Time `json:"asked,omitzero"`
 	// Attempts counts how often it was told so.
 	Attempts int `json:"attempts,omitempty"`
-	// Final is where the writes ended when it yielded, 0 if it did not.
-	Final int64 `json:"final,omitempty"`
+	// Yielded is when applications were kept out for another primary, zero if they were not, and Final where the writes
+	// ended then.
+	Yielded time.Time `json:"yielded,omitzero"`
+	Final   int64     `json:"final,omitempty"`
 }
 
 // Followed is whose writes a copy takes.

@@ -15,8 +15,14 @@ type Mounts interface {
 	Certificate() Certificate
 	// InstallCertificate makes that copy, if what is mounted still has this identity.
 	InstallCertificate(identity string) error
-	// Password reads the password of the application.
-	Password() (string, error)
+	// Password reads the password of the application, and remembers the one before for a while.
+	Password() (Passwords, error)
+}
+
+// Passwords are those that instances may have for each other. They come to the pods one after the other.
+type Passwords struct {
+	// Present is mounted now, and Former was until not long ago; empty if there was no other.
+	Present, Former string
 }
 
 // Runner is the process of the server.
@@ -36,13 +42,15 @@ type Runner interface {
 type Link interface {
 	Replicas
 	// Server reads what the server says of itself, of these parameters, and of an application with this password.
-	Server(ctx context.Context, parameters []string, password string) Server
+	Server(ctx context.Context, parameters []string, passwords Passwords) Server
 	// Fixed are the parameters that a server has refused to change while it runs, sorted.
 	Fixed() []string
 	// Presented identifies the certificate that the server shows to whoever connects.
 	Presented(ctx context.Context) (string, error)
 	LoadCertificate(ctx context.Context, identity string) error
 	SetMemory(ctx context.Context, bytes int64) error
+	// SetWaiting sets how much may wait for a replica.
+	SetWaiting(ctx context.Context, bytes int64) error
 	SetPolicy(ctx context.Context, policy string) error
 	// SetParameter remembers a refusal by the server, which is not an error: the server is as it was.
 	SetParameter(ctx context.Context, parameter wire.Parameter) error
@@ -53,6 +61,8 @@ type Link interface {
 	ReturnMemory(ctx context.Context) error
 	// Flush forgets all keys.
 	Flush(ctx context.Context) error
+	// HearReplicas has the replicas say how far they have come, and returns when one has, or after a moment.
+	HearReplicas(ctx context.Context) error
 	// End has the server send on what it has written, and end at once.
 	End(ctx context.Context) error
 }
@@ -67,8 +77,8 @@ type Replicas interface {
 	Detach(ctx context.Context) error
 	// Promote makes it a primary.
 	Promote(ctx context.Context) error
-	// Admit lets replicas of this copy in that know the password of the application.
-	Admit(ctx context.Context, incarnation, password string) error
+	// Admit lets replicas of this copy in that know a password of the application, and no others.
+	Admit(ctx context.Context, incarnation string, passwords Passwords) error
 }
 
 // Room is the container.

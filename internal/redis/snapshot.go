@@ -21,9 +21,10 @@ type Snapshot struct {
 	Fenced   uint64          `json:"fenced,omitempty"`
 	// Copy is the data in the server.
 	Copy Copy `json:"copy,omitzero"`
-	// Flush is the request to empty the cache that is to be carried out, and Flushed the last that was.
-	Flush   string `json:"flush,omitempty"`
-	Flushed string `json:"flushed,omitempty"`
+	// Flush is the request to empty the cache that is to be carried out, and Emptied the last that was, by this server as
+	// a primary. The lease tells which is recorded: see Standing.
+	Flush   string       `json:"flush,omitempty"`
+	Emptied wire.Emptied `json:"emptied,omitzero"`
 
 	Settings    Settings    `json:"settings"`
 	Certificate Certificate `json:"certificate"`
@@ -34,6 +35,8 @@ type Snapshot struct {
 	Fixed []string `json:"fixed,omitempty"`
 	// NoPassword says why the mounted password cannot be used, empty if it can.
 	NoPassword string `json:"noPassword,omitempty"`
+	// Former says that another password was mounted not long ago, which other instances may still have.
+	Former bool `json:"former,omitempty"`
 }
 
 // Settings is what the operator wants.
@@ -41,6 +44,8 @@ type Settings struct {
 	// Wanted are the settings that are mounted now, or those that were the last time they could be read; nil if there
 	// were none yet.
 	Wanted *wire.CacheSettings `json:"wanted,omitempty"`
+	// Hash identifies them. It is made once in a pass: reports are asked for more often.
+	Hash string `json:"hash,omitempty"`
 	// Problem says why those that are mounted now cannot be used, empty if they can.
 	Problem string `json:"problem,omitempty"`
 }
@@ -91,6 +96,8 @@ type Server struct {
 	// MaxMemory and Policy are in force.
 	MaxMemory int64  `json:"maxMemory,omitempty"`
 	Policy    string `json:"policy,omitempty"`
+	// Waiting is how much may wait for a replica before that is given up.
+	Waiting int64 `json:"waiting,omitempty"`
 	// Used is the memory that counts against MaxMemory, Resident what the process takes from the container.
 	Used     int64 `json:"used,omitempty"`
 	Resident int64 `json:"resident,omitempty"`

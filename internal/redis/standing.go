@@ -41,9 +41,25 @@ func (s Snapshot) LetsIn() bool {
 	return false
 }
 
+// Heirs says that there are other members, which could take the place of this one.
+func (s Snapshot) Heirs() bool { return slices.ContainsFunc(s.Standing.Members, s.other) }
+
+func (s Snapshot) other(member wire.Member) bool { return member.Name != s.Instance }
+
+// Heard says that another member has confirmed all that was written before applications were kept out.
+func (s Snapshot) Heard() bool {
+	return slices.ContainsFunc(s.Server.Sent, func(sent Sent) bool {
+		return sent.Online && sent.Offset >= s.Copy.Final && s.other(sent.Member) &&
+			slices.Contains(s.Standing.Members, sent.Member)
+	})
+}
+
 // Follows says that the server follows the one that it is told to follow, as far as it was told.
 func (s Snapshot) Follows() bool {
-	return s.Server.Replica && s.Server.Host != "" && s.Server.Knows && s.Copy.Followed.Upstream == s.Standing.Upstream &&
+	// A link that is up needs no password any more; and while those of before count as well, one that is not up is tried
+	// with both in turn.
+	knows := s.Server.Knows || s.Server.Up || s.Former
+	return s.Server.Replica && s.Server.Host != "" && knows && s.Copy.Followed.Upstream == s.Standing.Upstream &&
 		s.Copy.Followed.Timeline == s.Standing.Timeline
 }
 
@@ -56,6 +72,13 @@ func (s Snapshot) Allowed() int64 {
 	}
 	return max(allowed, wire.LeastMemory)
 }
+
+// waitingMost may wait for a replica, beside an eighth of the data.
+const waitingMost = 64 << 20
+
+// Waiting is how much may wait for a replica in a server that may keep so much data. It does not count for eviction,
+// and fits into what the container has beside the data: one replica that is gone must not cost the primary.
+func Waiting(memory int64) int64 { return waitingMost + memory/8 }
 
 // Defaults are parameters that Meridian sets unless the settings have their own word, and unless the server refuses
 // them: not every build has both. What clients hold in buffers is bounded, so that many slow readers cannot take the
@@ -154,6 +177,7 @@ func (s Snapshot) Refusals() []string {
 
 // Carried says that memory, policy and parameters of the running server are as far as they can come now.
 func (s Snapshot) Carried() bool {
-	return s.Server.MaxMemory == s.Allowed() && s.Server.Policy == s.Settings.Wanted.EvictionPolicy &&
+	return s.Server.MaxMemory == s.Allowed() && s.Server.Waiting == Waiting(s.Allowed()) &&
+		s.Server.Policy == s.Settings.Wanted.EvictionPolicy &&
 		len(s.Live()) == 0 && len(s.Surplus()) == 0
 }

@@ -37,6 +37,9 @@ type Engine struct {
 	Lost string `json:"lost,omitempty"`
 	// Hung says that the server as a primary does not write any more although its process lives.
 	Hung bool `json:"hung,omitempty"`
+	// Emptied is the last request to empty the data that the server has carried out as a primary, nil if none was. Only a
+	// server that keeps its data in memory has one.
+	Emptied *wire.Emptied `json:"emptied,omitempty"`
 	// Use is how full the volume is, in percent, 100 for one that takes no more; 0 while that is not known. Nothing about
 	// who leads is decided by it: it is passed on.
 	Use int `json:"use,omitempty"`
@@ -148,6 +151,8 @@ type Standing struct {
 	Prepare Instant `json:"prepare,omitempty"`
 	// OpenReads lets applications in to a replica: no write address leads to it.
 	OpenReads bool `json:"openReads,omitempty"`
+	// Emptied is the last request to empty the data that is recorded, by its id.
+	Emptied string `json:"emptied,omitempty"`
 	// Down says that no server is to be started: the place is being given back, and that ends with the last process.
 	Down bool `json:"down,omitempty"`
 }

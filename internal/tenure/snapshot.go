@@ -164,6 +164,7 @@ const (
 	WriteTake     WriteKind = "Take"     // E4: an election was won.
 	WriteRenew    WriteKind = "Renew"    // The holder stays.
 	WriteRecord   WriteKind = "Record"   // Q1: the holder changes the record.
+	WriteJoin     WriteKind = "Join"     // V7: a copy that is no member takes the lease, because no member has one.
 	WriteTransfer WriteKind = "Transfer" // The holder gives the lease to a member that has everything.
 	WriteRelease  WriteKind = "Release"  // The holder gives the lease back.
 	WriteSucceed  WriteKind = "Succeed"  // O1: the living holder writes a lost lease anew.

@@ -122,6 +122,17 @@ type LeaseRecord struct {
 	Revision int64 `json:"revision,omitempty"`
 	// Succeeds are the UIDs of the leases that were lost before this one, the oldest first.
 	Succeeds []string `json:"succeeds,omitempty"`
+	// Emptied is when a user last had the data emptied, nil if never. Only a cache has it.
+	Emptied *Emptied `json:"emptied,omitempty"`
+}
+
+// Emptied is a request to empty a cache that was carried out, and where the writes were right after it. A copy that has
+// not come as far has values from before.
+type Emptied struct {
+	// ID tells one request from the next.
+	ID       string `json:"id"`
+	Timeline int    `json:"timeline"`
+	Offset   uint64 `json:"offset"`
 }
 
 // Switchover asks for another primary.
@@ -178,6 +189,8 @@ func (r LeaseRecord) Check() error {
 		return errors.New("members: there are none")
 	case r.W < 1 || r.W > len(r.Members):
 		return fmt.Errorf("w: %d copies of %d", r.W, len(r.Members))
+	case r.Emptied != nil && (r.Emptied.ID == "" || r.Emptied.Timeline < 1 || r.Emptied.Timeline > r.Timeline):
+		return fmt.Errorf("emptied: %+v has no id, or a timeline that there was not", *r.Emptied)
 	case r.Initialised != (r.SystemIdentifier != ""):
 		return errors.New("systemIdentifier: must be there exactly when there has been data")
 	}

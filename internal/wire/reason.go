@@ -75,6 +75,8 @@ const (
 	ReasonTenureUnreadable Reason = "TenureUnreadable"
 	// ReasonWaitingForLease: the API server does not answer, so that nobody knows who the primary is.
 	ReasonWaitingForLease Reason = "WaitingForLease"
+	// ReasonBeginning: there is no data yet, or none any more, and an empty copy is being begun.
+	ReasonBeginning Reason = "Beginning"
 	// ReasonElection: the primary has gone, and the members agree on a new one.
 	ReasonElection Reason = "Election"
 	// ReasonQuorumMissing: too few members answer for an election that loses nothing.

@@ -118,7 +118,7 @@ var badParameters = map[string]badInput{
 	"redis renames":            {geoCache, cacheSpec(`parameters: {rename-command: "FLUSHALL x"}`), "spec.parameters"},
 	"redis loads modules":      {geoCache, cacheSpec(`parameters: {loadmodule: /x.so}`), "spec.parameters"},
 	"redis value of two lines": {geoCache, cacheSpec(`parameters: {hz: "10\nsave 1 1"}`), "spec.parameters"},
-	"redis value with a quote": {geoCache, cacheSpec(`parameters: {hz: "\"10"}`), "spec.parameters.hz"},
+	"redis value with a quote": {geoCache, cacheSpec(`parameters: {hz: "\"10"}`), "spec.parameters[hz]"},
 }
 
 var badSizes = map[string]badInput{

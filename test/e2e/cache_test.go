@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	compare "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +24,11 @@ import (
 	"meridian.dev/meridian/kit/condition"
 )
 
+// cacheSpace is where the caches are made: somebody who shares the cluster says where.
+var cacheSpace = cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "e2e") + "-tiles"
+
 const (
-	cacheSpace = "e2e-tiles"
-	cacheName  = "tiles"
+	cacheName = "tiles"
 	// cacheOperator, when it is set, says that an operator for the namespace of this test runs already: nothing is built
 	// and installed then.
 	cacheOperator = "MERIDIAN_TEST_OPERATOR"
@@ -35,11 +38,7 @@ const (
 // deletion; and one of the other engine through the short of it. TestCacheFaults has several instances, and loses them.
 func TestCache(t *testing.T) {
 	c := connect(t)
-	if os.Getenv(cacheOperator) == "" {
-		c.sandbox("image", "build", "meridian", "--load")
-		install(c)
-	}
-	c.namespace(cacheSpace)
+	prepareCaches(c)
 	// A cache asks whether its database exists, and no more: a paused one is enough.
 	paused := &v1alpha1.GeoDatabase{Spec: v1alpha1.GeoDatabaseSpec{
 		Instances: 1, Paused: true, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
@@ -50,6 +49,16 @@ func TestCache(t *testing.T) {
 	}
 	t.Run("redis", lifeOfACache)
 	t.Run("valkey", lifeOfTheOther)
+}
+
+// prepareCaches makes the namespace, with an operator that looks after it.
+func prepareCaches(c *cluster) {
+	c.t.Helper()
+	if os.Getenv(cacheOperator) == "" {
+		c.sandbox("image", "build", "meridian", "--load")
+		install(c)
+	}
+	c.namespace(cacheSpace)
 }
 
 // createCache makes a cache of 64Mi, and says how long it took until it was Ready.
@@ -206,7 +215,7 @@ func checkIdleCache(c *cluster) {
 	if len(before) != 10 {
 		c.t.Errorf("%d objects: %v", len(before), before)
 	}
-	if diff := cmp.Diff(before, after); diff != "" {
+	if diff := compare.Diff(before, after); diff != "" {
 		c.t.Errorf("versions after idle time (-before +after):\n%s", diff)
 	}
 }

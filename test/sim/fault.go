@@ -86,6 +86,7 @@ const (
 	FaultTerminate  FaultKind = "terminate"
 	FaultSwitchover FaultKind = "switchover"
 	FaultWish       FaultKind = "wish"
+	FaultFlush      FaultKind = "flush"
 	FaultLease      FaultKind = "lease-duration"
 	FaultAllCrash   FaultKind = "all-crash"
 	FaultAllOff     FaultKind = "all-power-off"
@@ -251,6 +252,9 @@ func (w *World) befall(fault Fault) {
 		w.terminate(n)
 	case FaultSwitchover:
 		w.askSwitchover(fault)
+	case FaultFlush:
+		w.flush = w.identity("flush-")
+		w.emptyTheCache(w.flush)
 	case FaultWish:
 		w.wish(fault.Wish)
 	case FaultLease:

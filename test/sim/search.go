@@ -194,6 +194,7 @@ func cacheSwarm(seed uint64) Case {
 		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultVolumeLost, FaultCut, FaultCutAPI, FaultCutPeers,
 		FaultCutOneWay, FaultAPIAway, FaultWatchDead, FaultTerminate, FaultSwitchover, FaultAllCrash,
 		FaultAllOff, FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultLeaseBack, FaultOperator, FaultWish,
+		FaultFlush, FaultFlush,
 	}
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:2+random.IntN(4)]

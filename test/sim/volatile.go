@@ -252,6 +252,18 @@ func (w *World) deleteThePods() {
 	}
 }
 
+// emptyTheCache is what the operator does about a user's request to empty the cache: it asks until that was recorded,
+// or until there is another request.
+func (w *World) emptyTheCache(id string) {
+	record := w.api.lease.Record
+	if w.caches == nil || w.flush != id || record != nil && record.Emptied != nil && record.Emptied.ID == id {
+		return
+	}
+	w.note(-1, "the operator asks for an empty cache, %s", id)
+	w.caches.Ask(id)
+	w.after(time.Second, func() { w.emptyTheCache(id) })
+}
+
 // ofCache is a scenario of a cache.
 func ofCache(name string, instances int, faults ...Fault) Scenario {
 	s := of("cache, "+name, instances, faults...).mode(tenure.Async)
@@ -308,6 +320,15 @@ func memories() []Scenario {
 		ofCache("lease deleted after a switchover", 3, at(0, FaultSwitchover, 0, 0), at(10*s+early, FaultLeaseLost, 0, 0)),
 		ofCache("switchover while no replica is reached", 3, at(0, FaultCutPeers, Holder, 20*s),
 			at(6*s, FaultSwitchover, 0, 0)).within(s),
+		ofCache("flush", 3, at(0, FaultFlush, 0, 0)).within(s),
+		ofCache("flush, server of the holder killed", 3, at(0, FaultFlush, 0, 0),
+			at(150*time.Millisecond, FaultKillServer, Holder, 0)),
+		ofCache("flush in a switchover", 3, at(0, FaultSwitchover, 0, 0), at(100*time.Millisecond, FaultFlush, 0, 0)),
+		ofCache("flush that a replica of two misses, holder lost", 2, at(0, FaultCutPeers, Replica, 40*s),
+			at(2*s, FaultFlush, 0, 0), at(4*s, FaultPowerOff, Holder, 60*s)),
+		ofCache("flush that a replica misses, holder lost", 3, at(0, FaultCutPeers, 2, 40*s),
+			at(2*s, FaultFlush, 0, 0), at(4*s, FaultPowerOff, Holder, 60*s)),
+		ofCache("flush while the API server is away", 3, at(0, FaultAPIAway, 0, 25*s), at(2*s, FaultFlush, 0, 0)).within(s),
 		ofCache("grow from one to three", 1, wishing(0, 3)).machines(3).within(s),
 		ofCache("shrink from three to one", 3, wishing(0, 1)),
 		ofCache("first primary lost before it is followed", 3,
@@ -335,6 +356,8 @@ func cacheFlaws() []Flaw {
 			Kinds: []FaultKind{FaultCut, FaultCutPeers, FaultPowerOff}, Cache: caches.Flaw{AgesNever: true}},
 		{Bug: "begins anew beside those that have a copy", Rule: "V2", Volatile: true, Kinds: ends,
 			Snapshot: beginAlone},
+		{Bug: "a copy from before a flush leads", Rule: "V6", Volatile: true, Aim: flushAndLose,
+			Kinds: []FaultKind{FaultCutPeers, FaultFlush, FaultPowerOff}, Snapshot: forgetTheFlush},
 		{Bug: BugServesOn, Rule: "C2", Volatile: true, Kinds: cuts},
 		{Bug: "gives the lease back while its server serves", Rule: "V1", Volatile: true,
 			Kinds: []FaultKind{FaultTerminate, FaultSwitchover}, Snapshot: surrenderTooEarly},
@@ -346,7 +369,7 @@ func cacheFlaws() []Flaw {
 // BugServesOn is a cut-off primary that serves on after its deadline: no watchdog ends it.
 const BugServesOn Bug = "a primary of a cache serves on after its deadline"
 
-// beginAlone is for an empty instance that does not look who else is a member.
+// beginAlone is for an empty instance that does not look who else is there.
 func beginAlone(_ *sloppyLoop, s *tenure.Snapshot) {
 	if s.Engine.Data != tenure.DataNone || s.Lease.Record == nil || !s.Lease.Record.Initialised {
 		return
@@ -354,6 +377,18 @@ func beginAlone(_ *sloppyLoop, s *tenure.Snapshot) {
 	record := *s.Lease.Record
 	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(m wire.Member) bool { return m.Name != s.Name })
 	s.Lease.Record, s.Places = &record, nil
+	s.Policy.Instances = slices.DeleteFunc(slices.Clone(s.Policy.Instances), func(n string) bool { return n != s.Name })
+}
+
+// forgetTheFlush is for an instance that does not look whether its copy has heard of the last flush. The record itself
+// goes on as it is.
+func forgetTheFlush(_ *sloppyLoop, s *tenure.Snapshot) {
+	if record := s.Lease.Record; record != nil && record.Emptied != nil && s.Engine.Flushed != nil {
+		s.Engine.Flushed = &tenure.Position{
+			Timeline: max(s.Engine.Flushed.Timeline, record.Emptied.Timeline),
+			LSN:      max(s.Engine.Flushed.LSN, record.Emptied.Offset),
+		}
+	}
 }
 
 // surrenderTooEarly takes a copy for lost that is about to end.
@@ -408,6 +443,18 @@ func cutAndLose(c Case, random *rand.Rand) Case {
 		{Kind: FaultPowerOff, At: began + cut, Node: Holder, For: 60 * time.Second},
 	}
 	c.Last = began + cut + 40*time.Second
+	return c
+}
+
+// flushAndLose empties a cache while a replica is cut off, and takes the primary away before that is too old.
+func flushAndLose(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.Lease = 2, 2, 4*time.Second
+	lost := 1500*time.Millisecond + time.Duration(random.Int64N(int64(time.Second)))
+	c.Faults = []Fault{
+		{Kind: FaultCutPeers, At: began, Node: Replica, For: 40 * time.Second},
+		{Kind: FaultFlush, At: began + 500*time.Millisecond},
+		{Kind: FaultPowerOff, At: began + lost, Node: Holder, For: 60 * time.Second},
+	}
 	return c
 }
 

@@ -37,6 +37,7 @@ type World struct {
 	// caches is the cache that this world is about, nil if it is about a database, and toldUser until when somebody was
 	// told that its lease is lost.
 	caches   *caches.Group
+	flush    string // The request to empty it that the operator carries out.
 	toldUser time.Duration
 
 	hash     uint64

@@ -76,6 +76,7 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonQuorumMissing, "too few instances answer for an election"),
 	agentEntry(wire.ReasonGateClosed, "the new primary does not let applications in yet"),
 	agentEntry(wire.ReasonMembership, "an instance is being added or taken out"),
+	agentEntry(wire.ReasonBeginning, "there is no data, or none any more, and an empty copy is being begun"),
 	agentEntry(wire.ReasonSwitchover, "the primary gives its place to another instance"),
 	agentEntry(wire.ReasonTimelineWrong, "the primary leads under another number than was reserved"),
 	agentEntry(wire.ReasonFenced, "the instance has answered an election and waits for its outcome"),
@@ -83,6 +84,9 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonCopying, "the data of the primary is being copied to an instance"),
 	agentEntry(wire.ReasonUpstreamMissing, "the primary that an instance shall follow does not send its writes"),
 	agentEntry(wire.ReasonPromoting, "the instance is about to become the primary"),
+	agentEntry(wire.ReasonRouteMissing, "the endpoints of the write address are gone, or were not read yet"),
+	agentEntry(wire.ReasonFactsOld, "what the agent knows of its server is too old to act on"),
+	agentEntry(wire.ReasonCutOff, "the primary reaches the API server and none of the other instances"),
 	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
 )
 

@@ -124,6 +124,7 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonQuorumMissing, "too few members answer for an election that loses nothing"),
 	agentEntry(wire.ReasonGateClosed, "the new primary waits until enough members have everything"),
 	agentEntry(wire.ReasonMembership, "a member is being added or taken out"),
+	agentEntry(wire.ReasonBeginning, "there is no data, or none any more, and an empty copy is being begun"),
 	agentEntry(wire.ReasonSwitchover, "the primary gives its place to another instance"),
 	agentEntry(wire.ReasonTimelineWrong, "a promotion led to another timeline than the reserved one"),
 	agentEntry(wire.ReasonFenced, "the instance has answered an election and waits for its outcome"),

@@ -28,7 +28,7 @@ type Actor struct {
 // Memory is what is known of the copy. Change replaces it, under the lock that a fence takes too.
 type Memory interface {
 	Change(change func(redis.Copy) redis.Copy)
-	Flushed(id string)
+	Flushed(id string, offset int64)
 }
 
 // Do carries out the plan that was made under a standing.
@@ -66,6 +66,10 @@ func (a *Actor) one(ctx context.Context, standing tenure.Standing, action redis.
 	switch action := action.(type) {
 	case redis.YieldServer:
 		return a.yield(ctx)
+	case redis.HearReplicas:
+		return a.Link.HearReplicas(ctx)
+	case redis.EndServer:
+		return a.end(ctx)
 	case redis.Follow:
 		return a.follow(ctx, standing, action)
 	case redis.Detach:
@@ -98,6 +102,8 @@ func (a *Actor) keep(ctx context.Context, action redis.Action) error {
 		return a.Link.LoadCertificate(ctx, action.Identity)
 	case redis.SetMemory:
 		return a.Link.SetMemory(ctx, action.Bytes)
+	case redis.SetWaiting:
+		return a.Link.SetWaiting(ctx, action.Bytes)
 	case redis.SetPolicy:
 		return a.Link.SetPolicy(ctx, action.Policy)
 	case redis.SetParameter:
@@ -105,11 +111,11 @@ func (a *Actor) keep(ctx context.Context, action redis.Action) error {
 	case redis.ResetParameter:
 		return a.Link.ResetParameter(ctx, action.Name)
 	case redis.OpenDoor:
-		password, err := a.Mounts.Password()
+		passwords, err := a.Mounts.Password()
 		if err != nil {
 			return err
 		}
-		return a.Link.OpenDoor(ctx, password)
+		return a.Link.OpenDoor(ctx, passwords.Present)
 	case redis.ReturnMemory:
 		return a.Link.ReturnMemory(ctx)
 	default:

@@ -20,11 +20,14 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 			return err
 		}
 	}
-	password, err := a.Mounts.Password()
+	passwords, err := a.Mounts.Password()
 	if err != nil {
 		return err
 	}
-	address := action.Address
+	address, password := action.Address, passwords.Present
+	if action.Former && passwords.Former != "" {
+		password = passwords.Former
+	}
 	if address == "" {
 		if address, err = a.Names.Find(ctx, action.Upstream.Name); err != nil {
 			return fmt.Errorf("find %s: %w", action.Upstream.Name, err)
@@ -54,7 +57,7 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 
 // lead makes the server a primary right after it was asked whether it may.
 func (a *Actor) lead(ctx context.Context, standing tenure.Standing, action redis.Lead) error {
-	password, err := a.Mounts.Password()
+	passwords, err := a.Mounts.Password()
 	if err != nil {
 		return err
 	}
@@ -79,12 +82,12 @@ func (a *Actor) lead(ctx context.Context, standing tenure.Standing, action redis
 			incarnation = copied.Incarnation
 			return copied.Led(action.Term, action.Timeline, standing.SystemIdentifier, now.Offset, a.Clock.Now())
 		})
-		return a.Link.Admit(ctx, incarnation, password)
+		return a.Link.Admit(ctx, incarnation, passwords)
 	})
 }
 
 func (a *Actor) admit(ctx context.Context) error {
-	password, err := a.Mounts.Password()
+	passwords, err := a.Mounts.Password()
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (a *Actor) admit(ctx context.Context) error {
 		incarnation = copied.Incarnation
 		return copied
 	})
-	return a.Link.Admit(ctx, incarnation, password)
+	return a.Link.Admit(ctx, incarnation, passwords)
 }
 
 // yield keeps applications out first: what is written after that is nobody's. The offset that is read then is final for
@@ -107,19 +110,28 @@ func (a *Actor) yield(ctx context.Context) error {
 		return err
 	}
 	a.Memory.Change(func(copied redis.Copy) redis.Copy {
-		copied.Final, copied.Offset = now.Offset, now.Offset
+		copied.Yielded, copied.Final, copied.Offset = a.Clock.Now(), now.Offset, now.Offset
 		return copied
 	})
+	return nil
+}
+
+func (a *Actor) end(ctx context.Context) error {
 	if err := a.Link.End(ctx); err != nil {
 		return err
 	}
 	return a.Runner.Stop(ctx)
 }
 
+// flush empties the server. If it is not known where the writes were then, the next pass does it again.
 func (a *Actor) flush(ctx context.Context, action redis.Flush) error {
 	if err := a.Link.Flush(ctx); err != nil {
 		return err
 	}
-	a.Memory.Flushed(action.ID)
+	now, err := a.Link.Replication(ctx)
+	if err != nil {
+		return err
+	}
+	a.Memory.Flushed(action.ID, now.Offset)
 	return nil
 }

@@ -120,8 +120,8 @@ func (w *world) Promote(context.Context) error {
 	return w.effect("promote", func() { w.server.Replication = redis.Replication{Offset: w.server.Offset} })
 }
 
-func (w *world) Admit(_ context.Context, _, password string) error {
-	return w.effect("admit", func() { w.admitted = password })
+func (w *world) Admit(_ context.Context, _ string, passwords redis.Passwords) error {
+	return w.effect("admit", func() { w.admitted = passwords.Present })
 }
 
 func (w *world) CloseDoor(context.Context) error {
@@ -129,6 +129,14 @@ func (w *world) CloseDoor(context.Context) error {
 }
 
 func (w *world) Flush(context.Context) error { return w.effect("flush", func() {}) }
+
+func (w *world) HearReplicas(context.Context) error {
+	return w.effect("hear", func() {
+		for at := range w.server.Sent {
+			w.server.Sent[at].Offset = w.server.Offset
+		}
+	})
+}
 
 func (w *world) End(context.Context) error {
 	return w.effect("end", func() { w.process.Running = false; w.server = redis.Server{} })
@@ -169,7 +177,7 @@ func (w *world) die() {
 
 func (w *world) Now() time.Time                        { return time.Unix(1_800_000_000, 0) }
 func (w *world) Limit() int64                          { return w.limit }
-func (w *world) Password() (string, error)             { return w.password, nil }
+func (w *world) Password() (redis.Passwords, error)    { return redis.Passwords{Present: w.password}, nil }
 func (w *world) Settings() (wire.CacheSettings, error) { return w.settings, w.unusable }
 func (w *world) Presented(context.Context) (string, error) {
 	return "leaf of " + w.server.Loaded, nil
@@ -226,7 +234,8 @@ func (r runner) Kill() error { return r.Stop(context.Background()) }
 
 func (r runner) KillLeftover() error { return r.effect("kill", func() { r.process.Leftover = 0 }) }
 
-func (w *world) Server(_ context.Context, names []string, password string) redis.Server {
+func (w *world) Server(_ context.Context, names []string, passwords redis.Passwords) redis.Server {
+	password := passwords.Present
 	facts := w.server
 	facts.Matches, facts.Admits = facts.Open && w.said["password"] == password, w.admitted == password
 	for name := range w.said {
@@ -248,6 +257,10 @@ func (w *world) Fixed() []string { return w.fixed }
 
 func (w *world) LoadCertificate(_ context.Context, identity string) error {
 	return w.effect("load", func() { w.server.Loaded = identity })
+}
+
+func (w *world) SetWaiting(_ context.Context, bytes int64) error {
+	return w.effect("waiting", func() { w.server.Waiting = bytes })
 }
 
 func (w *world) SetMemory(_ context.Context, bytes int64) error {

@@ -31,6 +31,7 @@ type Observer struct {
 
 	// wanted are the last settings that could be read.
 	wanted    *wire.CacheSettings
+	hash      string
 	presented string
 	looked    time.Time
 }
@@ -59,12 +60,13 @@ func (o *Observer) Look(ctx context.Context, told Told) redis.Snapshot {
 	snapshot.Settings = o.settings()
 	snapshot.Certificate = o.Mounts.Certificate()
 	snapshot.Container.Limit = o.Room.Limit()
-	password, err := o.Mounts.Password()
+	passwords, err := o.Mounts.Password()
 	if err != nil {
 		snapshot.NoPassword = err.Error()
 	}
+	snapshot.Former = passwords.Former != ""
 	if snapshot.Process.Running {
-		snapshot.Server = o.Link.Server(ctx, names(snapshot), password)
+		snapshot.Server = o.Link.Server(ctx, names(snapshot), passwords)
 	}
 	snapshot.Fixed = o.Link.Fixed()
 	if snapshot.Server.Reachable {
@@ -93,13 +95,13 @@ func (o *Observer) settings() redis.Settings {
 	settings, err := o.Mounts.Settings()
 	switch {
 	case err != nil:
-		return redis.Settings{Wanted: o.wanted, Problem: err.Error()}
+		return redis.Settings{Wanted: o.wanted, Hash: o.hash, Problem: err.Error()}
 	case settings.Cache != o.Cache:
-		return redis.Settings{Wanted: o.wanted, Problem: fmt.Sprintf("they are of the cache %q, and this pod belongs to %q",
-			settings.Cache, o.Cache)}
+		return redis.Settings{Wanted: o.wanted, Hash: o.hash, Problem: fmt.Sprintf(
+			"they are of the cache %q, and this pod belongs to %q", settings.Cache, o.Cache)}
 	}
-	o.wanted = &settings
-	return redis.Settings{Wanted: &settings}
+	o.wanted, o.hash = &settings, settings.Hash()
+	return redis.Settings{Wanted: &settings, Hash: o.hash}
 }
 
 // certificate goes without an answer when the handshake fails: the server may be busy, and nothing follows from that.

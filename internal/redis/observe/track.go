@@ -8,6 +8,7 @@ import (
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Track keeps what is known of the copy between two passes. A fence looks at it too, from another goroutine.
@@ -16,7 +17,7 @@ type Track struct {
 	copied  redis.Copy
 	bound   time.Duration
 	flush   string
-	flushed string
+	emptied wire.Emptied
 }
 
 // Change replaces what is known by what was done.
@@ -26,11 +27,11 @@ func (t *Track) Change(change func(redis.Copy) redis.Copy) {
 	t.copied = change(t.copied)
 }
 
-// Flushed notes that a request was carried out.
-func (t *Track) Flushed(id string) {
+// Flushed notes that a request was carried out, and where the writes were after it.
+func (t *Track) Flushed(id string, offset int64) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	t.flushed = id
+	t.emptied = wire.Emptied{ID: id, Timeline: t.copied.Timeline, Offset: uint64(max(offset, 0))}
 }
 
 // Ask takes a request to empty the cache.
@@ -47,13 +48,16 @@ func (t *Track) look(snapshot *redis.Snapshot) {
 	process, standing := snapshot.Process, snapshot.Standing
 	switch {
 	case process.Running && process.Incarnation != t.copied.Incarnation:
-		t.copied = redis.Copy{Incarnation: process.Incarnation}
+		t.copied, t.emptied = redis.Copy{Incarnation: process.Incarnation}, wire.Emptied{}
 	case !process.Running && (standing.Role != tenure.RoleYield || t.copied.Final == 0):
 		// Data ends with its process. Of a server that has yielded the end is what is asked for.
-		t.copied = redis.Copy{}
+		t.copied, t.emptied = redis.Copy{}, wire.Emptied{}
 	}
 	if process.Running && standing.Role == tenure.RoleBegin && process.Incarnation == standing.Incarnation {
 		t.copied.Begun = true
+	}
+	if standing.Role != tenure.RoleYield {
+		t.copied.Yielded, t.copied.Final = time.Time{}, 0
 	}
 	t.bound = snapshot.Bound()
 	if snapshot.Server.Reachable {
@@ -65,7 +69,7 @@ func (t *Track) look(snapshot *redis.Snapshot) {
 		// Whoever leads now is asked in its place: kept, it would empty the cache at some later time.
 		t.flush = ""
 	}
-	snapshot.Copy, snapshot.Flush, snapshot.Flushed = t.copied, t.flush, t.flushed
+	snapshot.Copy, snapshot.Flush, snapshot.Emptied = t.copied, t.flush, t.emptied
 }
 
 // Fence cuts the server off from every primary and then says how far its copy has come. It looks before and after: what

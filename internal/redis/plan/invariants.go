@@ -21,6 +21,7 @@ var invariants = []struct {
 	{"R6", letNobodyInBefore},
 	{"R7", actOnWhatIsKnown},
 	{"R8", yieldOnlyWhenTold},
+	{"R8", endWhenAnotherHasAll},
 	{"R10", beginOnlyWhatIsTold},
 	{"R11", followOnlyTheHolder},
 	{"R12", leadOnlyWithACopy},
@@ -86,6 +87,13 @@ func stayWithinTheContainer(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		var bytes int64
 		switch action := action.(type) {
+		case redis.SetWaiting:
+			beside := s.Container.Limit - s.Allowed()
+			if action.Bytes <= 0 || s.Container.Limit > 0 && s.Allowed() > wire.LeastMemory && action.Bytes > beside {
+				return fmt.Sprintf("%d bytes could wait for each replica, and the container has %d beside the data",
+					action.Bytes, beside)
+			}
+			continue
 		case redis.StartServer:
 			bytes = action.Memory
 		case redis.SetMemory:
@@ -131,6 +139,34 @@ func yieldOnlyWhenTold(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		if _, yields := action.(redis.YieldServer); yields && s.Standing.Role != tenure.RoleYield {
 			return "a server would give its place away that nobody has told to"
+		}
+	}
+	return ""
+}
+
+// endWhenAnotherHasAll: what a server that yields has written, another member has as well, if one can within seconds.
+func endWhenAnotherHasAll(s redis.Snapshot, actions []redis.Action) string {
+	for _, action := range actions {
+		if _, ends := action.(redis.EndServer); !ends {
+			continue
+		}
+		heirs := 0
+		for _, member := range s.Standing.Members {
+			if member.Name == s.Instance || s.Copy.Term == 0 {
+				continue
+			}
+			heirs++
+			for _, sent := range s.Server.Sent {
+				if sent.Member == member && s.Server.Reachable && sent.Offset >= s.Copy.Final {
+					return ""
+				}
+			}
+		}
+		switch {
+		case s.Standing.Role != tenure.RoleYield || s.Copy.Yielded.IsZero():
+			return "a server would end that may have clients"
+		case heirs > 0 && s.Now.Sub(s.Copy.Yielded) < heirPatience:
+			return "a server would end before another has what it has"
 		}
 	}
 	return ""
@@ -192,7 +228,8 @@ func leadOnlyWithACopy(s redis.Snapshot, actions []redis.Action) string {
 func emptyOnlyAPrimary(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		flush, ok := action.(redis.Flush)
-		if ok && (!s.Leads() || flush.ID == "" || flush.ID != s.Flush || flush.ID == s.Flushed) {
+		if ok && (!s.Leads() || flush.ID == "" || flush.ID != s.Flush || flush.ID == s.Emptied.ID ||
+			flush.ID == s.Standing.Emptied) {
 			return "a cache would be emptied that nobody has asked to, or twice"
 		}
 	}
@@ -226,9 +263,9 @@ func letNobodyInBefore(s redis.Snapshot, actions []redis.Action) string {
 func actOnWhatIsKnown(s redis.Snapshot, actions []redis.Action) string {
 	for _, action := range actions {
 		switch action.(type) {
-		case redis.LoadCertificate, redis.SetMemory, redis.SetPolicy, redis.SetParameter, redis.ResetParameter,
-			redis.OpenDoor, redis.CloseDoor, redis.ReturnMemory, redis.Follow, redis.Detach, redis.Lead, redis.AdmitReplicas,
-			redis.Flush:
+		case redis.LoadCertificate, redis.SetMemory, redis.SetWaiting, redis.SetPolicy, redis.SetParameter,
+			redis.ResetParameter, redis.OpenDoor, redis.CloseDoor, redis.ReturnMemory, redis.Follow, redis.Detach, redis.Lead,
+			redis.AdmitReplicas, redis.Flush, redis.HearReplicas:
 			if !s.Process.Running || !s.Server.Reachable {
 				return action.Verb() + " to a server that does not answer"
 			}

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/redis/plan"
@@ -45,6 +46,7 @@ func TestInvariantsBite(t *testing.T) {
 		"another server is started than was asked for":       {world: stopped, action: other, want: "R3"},
 		"more memory than is wanted":                         {action: redis.SetMemory{Bytes: 65 << 20}, want: "R4"},
 		"no bound at all":                                    {action: redis.SetMemory{}, want: "R4"},
+		"more may wait for a replica than there is room for": {action: redis.SetWaiting{Bytes: 200 << 20}, want: "R4"},
 		"a server that is in use is stopped for a parameter": {action: redis.StopServer{}, want: "R5"},
 		"a server that nobody has looked into is stopped": {
 			world: func(s *redis.Snapshot) { s.Server = redis.Server{} }, action: redis.StopServer{}, want: "R5",
@@ -75,6 +77,18 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"a replica that has a copy is stopped":                {world: follow, action: redis.StopServer{}, want: "R5"},
 		"a primary gives its place away that was not told to": {action: redis.YieldServer{}, want: "R8"},
+		"a primary ends that was not told to":                 {action: redis.EndServer{}, want: "R8"},
+		"a primary ends that has not kept anybody out": {
+			world: func(s *redis.Snapshot) { s.Standing.Role = tenure.RoleYield }, action: redis.EndServer{}, want: "R8",
+		},
+		"a primary ends before another has what it has": {
+			world: func(s *redis.Snapshot) {
+				s.Standing.Role, s.Standing.Members = tenure.RoleYield, []wire.Member{{Name: "tiles-2", Incarnation: "i2"}}
+				s.Copy.Yielded, s.Copy.Final = s.Now.Add(-time.Second), 1001
+				s.Server.Sent = []redis.Sent{{Member: s.Standing.Members[0], Online: true, Offset: 1000}}
+			},
+			action: redis.EndServer{}, want: "R8",
+		},
 		"an empty server is started in the place of a primary": {
 			world:  func(s *redis.Snapshot) { stopped(s); s.Standing = tenure.Standing{Role: tenure.RoleLead, Term: 3} },
 			action: blank, want: "R10",
@@ -97,7 +111,11 @@ func TestInvariantsBite(t *testing.T) {
 			world: func(s *redis.Snapshot) { follow(s); s.Flush = "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
 		},
 		"a cache is emptied twice": {
-			world: func(s *redis.Snapshot) { s.Flush, s.Flushed = "f1", "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
+			world: func(s *redis.Snapshot) { s.Flush, s.Emptied.ID = "f1", "f1" }, action: redis.Flush{ID: "f1"}, want: "R13",
+		},
+		"a cache is emptied again by the next primary": {
+			world: func(s *redis.Snapshot) { s.Flush, s.Standing.Emptied = "f1", "f1" }, action: redis.Flush{ID: "f1"},
+			want: "R13",
 		},
 		"a word to a server that does not answer": {
 			world: func(s *redis.Snapshot) { s.Server.Reachable = false }, action: redis.SetPolicy{}, want: "R7",

@@ -36,7 +36,7 @@ func base() redis.Snapshot {
 		Process: redis.Process{Running: true, Incarnation: "i1"},
 		Server: redis.Server{
 			Replication: redis.Replication{Offset: 1000, Admits: true},
-			Reachable:   true, Version: "8.0.2", MaxMemory: memory, Policy: "allkeys-lru",
+			Reachable:   true, Version: "8.0.2", MaxMemory: memory, Waiting: redis.Waiting(memory), Policy: "allkeys-lru",
 			Used: 8 << 20, Resident: 20 << 20, Loaded: "c1", Presented: "l1", Open: true, Matches: true,
 			Parameters: []redis.Parameter{
 				{Name: "activedefrag", Tried: "yes", Refused: "not compiled in"},
@@ -79,6 +79,7 @@ func TestStories(t *testing.T) {
 		if in.Has("snapshot.yaml") {
 			in.YAML("snapshot.yaml", &snapshot)
 		}
+		snapshot.Settings.Hash = snapshot.Settings.Wanted.Hash()
 		decided := plan.Decide(snapshot)
 		if violations := plan.Check(snapshot, decided); len(violations) > 0 {
 			in.Fail(fmt.Errorf("the plan breaks %v", violations))

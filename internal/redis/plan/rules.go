@@ -13,7 +13,7 @@ var rules = []rule{
 	stopWhenTold,          // R1: a pod that ends stops its server and does nothing else.
 	killWhatTheServerLeft, // R2: no old process takes memory beside a new server.
 	waitForSettings,       // Without settings nothing begins; what runs goes on with those of before.
-	yieldThePlace,         // R8: a primary that hands over lets nobody in, and ends when it has sent on what it has.
+	yieldThePlace,         // R8: a primary that hands over lets nobody in, and ends when another has all that it has.
 	stopAStray,            // R9: a server that led or was begun is never anything else afterwards.
 
 	// Running it.
@@ -22,6 +22,7 @@ var rules = []rule{
 	waitForTheServer,
 	loadTheCertificate, // Without a restart; what is presented is looked at.
 	setTheMemory,       // R4: never more than the container can carry.
+	boundWhatWaits,     // R4: what waits for a replica is beside the data.
 	setThePolicy,
 	setParameters,
 	resetParameters,

@@ -143,6 +143,17 @@ func setTheMemory(s redis.Snapshot, plan *draft) bool {
 	return false
 }
 
+// boundWhatWaits follows the memory: what waits for a replica is beside the data in the container.
+func boundWhatWaits(s redis.Snapshot, plan *draft) bool {
+	if bytes := redis.Waiting(s.Allowed()); s.Server.Waiting != bytes {
+		plan.do(redis.SetWaiting{
+			Why:   redis.Why(fmt.Sprintf("%d bytes may wait for a replica, and the memory is another", s.Server.Waiting)),
+			Bytes: bytes,
+		})
+	}
+	return false
+}
+
 func setThePolicy(s redis.Snapshot, plan *draft) bool {
 	if wanted := s.Settings.Wanted.EvictionPolicy; s.Server.Policy != wanted {
 		plan.do(redis.SetPolicy{Why: redis.Why(s.Server.Policy + " is in force"), Policy: wanted})

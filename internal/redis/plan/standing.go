@@ -8,14 +8,34 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
+// heirPatience is how long a server that yields waits for a member that has everything: longer than a link takes that
+// has broken and comes up again, and than each replica is silent, and much shorter than a pod is given to end.
+const heirPatience = 3 * time.Second
+
+// yieldThePlace keeps applications out, and ends the server when a member has confirmed the last write. What only this
+// server has is lost with it: if it ended before, and the link with it, nobody could have everything.
 func yieldThePlace(s redis.Snapshot, plan *draft) bool {
 	if s.Standing.Role != tenure.RoleYield {
 		return false
 	}
-	if s.Process.Running {
+	hold := redis.Hold{Reason: wire.ReasonSwitchover, Detail: "another instance becomes the primary"}
+	switch waited := s.Now.Sub(s.Copy.Yielded); {
+	case !s.Process.Running:
+	case s.Copy.Yielded.IsZero():
 		plan.do(redis.YieldServer{Why: "the place is being given away"})
+	case !s.Heirs() || s.Copy.Term == 0:
+		plan.do(redis.EndServer{Why: "there is nobody who could have everything"})
+	case s.Server.Reachable && s.Heard():
+		plan.do(redis.EndServer{Why: "another member has everything"})
+	case waited >= heirPatience:
+		plan.do(redis.EndServer{Why: "no member has confirmed the last write in time"})
+	default:
+		if s.Server.Reachable {
+			plan.do(redis.HearReplicas{Why: "one of them must have everything before the server ends"})
+		}
+		hold.Detail, hold.Recheck = "a replica confirms the last write before the server ends", 10*time.Millisecond
 	}
-	plan.wait(redis.Hold{Reason: wire.ReasonSwitchover, Detail: "another instance becomes the primary"})
+	plan.wait(hold)
 	return true
 }
 
@@ -81,6 +101,8 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 	}
 	follow := redis.Follow{
 		Why: "it holds the lease", Upstream: standing.Upstream, Address: standing.UpstreamAddress, Whole: s.Copy.Whole,
+		// The other one may not have seen the password that is mounted here, and knows the one before.
+		Former: s.Former && s.Copy.Attempts/2%2 == 1,
 	}
 	if s.Follows() {
 		follow.Why = "the link does not come up"
@@ -135,7 +157,7 @@ func admitReplicas(s redis.Snapshot, plan *draft) bool {
 }
 
 func flushOnce(s redis.Snapshot, plan *draft) bool {
-	if s.Flush != "" && s.Flush != s.Flushed && s.Leads() && s.Server.Open {
+	if s.Flush != "" && s.Flush != s.Emptied.ID && s.Flush != s.Standing.Emptied && s.Leads() && s.Server.Open {
 		plan.do(redis.Flush{Why: "somebody has asked for an empty cache", ID: s.Flush})
 	}
 	return false

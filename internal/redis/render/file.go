@@ -22,9 +22,6 @@ const (
 	TLSFolder  = "tls"
 )
 
-// waitingMost may wait for replicas, beside an eighth of the data.
-const waitingMost = 64 << 20
-
 // AgentUser is whom the agent is to the server.
 const AgentUser = "meridian"
 
@@ -74,9 +71,7 @@ func File(in Input) string {
 		// What a replica has taken as a file does not stay: a server that starts would take it for its data.
 		"rdb-del-sync-files yes",
 		"repl-backlog-size 8mb",
-		// What waits for a replica does not count for eviction. It fits into what the container has beside the data as long
-		// as that is not made smaller: one replica that is gone must not cost the primary.
-		fmt.Sprintf("client-output-buffer-limit replica %[1]d %[1]d 0", waitingMost+in.Start.Memory/8),
+		fmt.Sprintf("client-output-buffer-limit replica %[1]d %[1]d 0", redis.Waiting(in.Start.Memory)),
 		"shutdown-timeout 0",
 		fmt.Sprintf("maxmemory %d", in.Start.Memory),
 		"maxmemory-policy " + in.Start.Policy,

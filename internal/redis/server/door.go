@@ -17,8 +17,8 @@ import (
 var applicationRules = strings.Fields("~* &* +@all -@admin -@dangerous" +
 	" +flushall +flushdb +info +keys +role +sort +sort_ro")
 
-// door tells whether somebody can log in, and whether the newest password is this one.
-func (l *Link) door(ctx context.Context, user, password string) (open, matches bool, err error) {
+// door tells whether somebody can log in, and whether it is with these passwords and no others.
+func (l *Link) door(ctx context.Context, user string, passwords ...string) (open, matches bool, err error) {
 	answer, err := l.open().Do(ctx, "acl", "getuser", user).Slice()
 	switch {
 	case errors.Is(err, client.Nil):
@@ -35,11 +35,13 @@ func (l *Link) door(ctx context.Context, user, password string) (open, matches b
 			hashes = texts(answer[i+1])
 		}
 	}
-	if user == wire.CacheUser {
-		return open, slices.Equal(hashes, []string{hashOf(password)}), nil
+	wanted := make([]string, 0, len(passwords))
+	for _, password := range passwords {
+		wanted = append(wanted, hashOf(password))
 	}
-	// Replicas that have not seen a new password yet go on with the one before.
-	return open, open && slices.Contains(hashes, hashOf(password)), nil
+	slices.Sort(wanted)
+	slices.Sort(hashes)
+	return open, open && slices.Equal(hashes, wanted), nil
 }
 
 func texts(list any) []string {

@@ -75,8 +75,8 @@ func (l *Link) open() *client.Client {
 func (l *Link) Close() { _ = l.open().Close() }
 
 // Server implements redis.Link.
-func (l *Link) Server(ctx context.Context, parameters []string, password string) redis.Server {
-	facts, err := l.read(ctx, parameters, password)
+func (l *Link) Server(ctx context.Context, parameters []string, passwords redis.Passwords) redis.Server {
+	facts, err := l.read(ctx, parameters, passwords)
 	if err != nil {
 		return redis.Server{Problem: brief(err)}
 	}
@@ -84,7 +84,7 @@ func (l *Link) Server(ctx context.Context, parameters []string, password string)
 	return facts
 }
 
-func (l *Link) read(ctx context.Context, parameters []string, password string) (redis.Server, error) {
+func (l *Link) read(ctx context.Context, parameters []string, passwords redis.Passwords) (redis.Server, error) {
 	figures, err := l.figures(ctx)
 	if err != nil {
 		return redis.Server{}, err
@@ -105,14 +105,17 @@ func (l *Link) read(ctx context.Context, parameters []string, password string) (
 		Loose: number("allocator_resident") - number("allocator_active"), Clients: number("connected_clients"),
 		Hits: number("keyspace_hits"), Misses: number("keyspace_misses"), Evicted: number("evicted_keys"),
 	}
-	if facts.Open, facts.Matches, err = l.door(ctx, wire.CacheUser, password); err != nil {
+	if facts.Open, facts.Matches, err = l.door(ctx, wire.CacheUser, passwords.Present); err != nil {
 		return redis.Server{}, err
 	}
-	secret := wire.ReplicationPassword(password)
-	if _, facts.Admits, err = l.door(ctx, replicaUser(l.Runner.Look().Incarnation), secret); err != nil {
+	user, secrets := replicaUser(l.Runner.Look().Incarnation), replicaSecrets(passwords)
+	if _, facts.Admits, err = l.door(ctx, user, secrets...); err != nil {
 		return redis.Server{}, err
 	}
-	facts.Knows = l.knows.Load() != nil && *l.knows.Load() == secret
+	facts.Knows = l.knows.Load() != nil && *l.knows.Load() == secrets[0]
+	if facts.Waiting, err = l.waiting(ctx); err != nil {
+		return redis.Server{}, err
+	}
 	facts.Parameters, err = l.parameters(ctx, parameters)
 	return facts, err
 }
@@ -220,6 +223,29 @@ func (l *Link) SetMemory(ctx context.Context, bytes int64) error {
 // SetPolicy implements redis.Link.
 func (l *Link) SetPolicy(ctx context.Context, policy string) error {
 	return l.set(ctx, "maxmemory-policy", policy)
+}
+
+// waitingName is the parameter about all that waits for clients, of which one part is about replicas.
+const waitingName = "client-output-buffer-limit"
+
+// SetWaiting implements redis.Link. What waits for others stays as it is.
+func (l *Link) SetWaiting(ctx context.Context, bytes int64) error {
+	return l.set(ctx, waitingName, fmt.Sprintf("replica %[1]d %[1]d 0", bytes))
+}
+
+// waiting reads such as normal 0 0 0 slave 67108864 67108864 0 pubsub 33554432 8388608 60.
+func (l *Link) waiting(ctx context.Context) (int64, error) {
+	text, err := l.value(ctx, waitingName)
+	if err != nil {
+		return 0, err
+	}
+	words := strings.Fields(text)
+	for at := 0; at+1 < len(words); at++ {
+		if words[at] == "slave" || words[at] == "replica" {
+			return strconv.ParseInt(words[at+1], 10, 64)
+		}
+	}
+	return 0, nil
 }
 
 func (l *Link) set(ctx context.Context, name, value string) error {

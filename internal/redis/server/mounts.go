@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/wire"
@@ -22,7 +24,15 @@ type Mounts struct {
 	// Installed is where the server reads the certificate. A mount is replaced as a whole at any moment, between two
 	// reads of the server; the copy is not.
 	Installed string
+
+	mutex   sync.Mutex
+	known   redis.Passwords
+	changed time.Time
 }
+
+// formerLasts is how long the password of before is remembered: kubelets bring a new one to all pods within minutes.
+// After that it opens nothing any more.
+const formerLasts = 10 * time.Minute
 
 // Settings implements redis.Mounts.
 func (m *Mounts) Settings() (wire.CacheSettings, error) {
@@ -34,15 +44,23 @@ func (m *Mounts) Settings() (wire.CacheSettings, error) {
 }
 
 // Password implements redis.Mounts. Its errors tell nothing of what was read.
-func (m *Mounts) Password() (string, error) {
+func (m *Mounts) Password() (redis.Passwords, error) {
 	content, err := os.ReadFile(filepath.Join(m.AppFolder, wire.KeyPassword))
 	if err != nil {
-		return "", fmt.Errorf("read the application's password: %w", err)
+		return redis.Passwords{}, fmt.Errorf("read the application's password: %w", err)
 	}
 	if len(content) == 0 || bytes.ContainsAny(content, "\x00\r\n") {
-		return "", errors.New("read the application's password: it must be one line, and not empty")
+		return redis.Passwords{}, errors.New("read the application's password: it must be one line, and not empty")
 	}
-	return string(content), nil
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if present := string(content); present != m.known.Present {
+		m.known, m.changed = redis.Passwords{Present: present, Former: m.known.Present}, time.Now()
+	}
+	if time.Since(m.changed) > formerLasts {
+		m.known.Former = ""
+	}
+	return m.known, nil
 }
 
 // pair is a certificate with its key and the authorities, as files.

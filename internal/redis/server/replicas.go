@@ -105,12 +105,24 @@ func (l *Link) Promote(ctx context.Context) error {
 	return nil
 }
 
-// Admit implements redis.Replicas. A password of before stays valid: the others may not have seen the new one yet.
-func (l *Link) Admit(ctx context.Context, incarnation, password string) error {
-	hash := hashOf(wire.ReplicationPassword(password))
-	err := l.open().Do(ctx, "acl", "setuser", replicaUser(incarnation), "on", "#"+hash, "+psync", "+sync", "+replconf",
-		"+ping").Err()
-	if err != nil {
+// replicaSecrets are what replicas log in with. The password of before is among them for a while: the others may not
+// have seen the new one yet.
+func replicaSecrets(passwords redis.Passwords) []string {
+	secrets := []string{wire.ReplicationPassword(passwords.Present)}
+	if passwords.Former != "" {
+		secrets = append(secrets, wire.ReplicationPassword(passwords.Former))
+	}
+	return secrets
+}
+
+// Admit implements redis.Replicas. Who is connected stays connected.
+func (l *Link) Admit(ctx context.Context, incarnation string, passwords redis.Passwords) error {
+	words := []any{"acl", "setuser", replicaUser(incarnation), "on", "resetpass"}
+	for _, secret := range replicaSecrets(passwords) {
+		words = append(words, "#"+hashOf(secret))
+	}
+	words = append(words, "+psync", "+sync", "+replconf", "+ping")
+	if err := l.open().Do(ctx, words...).Err(); err != nil {
 		return fmt.Errorf("let replicas in: %w", err)
 	}
 	return nil
@@ -131,6 +143,24 @@ func (l *Link) CloseDoor(ctx context.Context) error {
 func (l *Link) Flush(ctx context.Context) error {
 	if err := l.open().FlushAllAsync(ctx).Err(); err != nil {
 		return fmt.Errorf("empty the cache: %w", err)
+	}
+	return nil
+}
+
+// hearPatience bounds one wait for a word of a replica. A replica that is well needs a few milliseconds.
+const hearPatience = 100 * time.Millisecond
+
+// HearReplicas implements redis.Link. A server asks its replicas when somebody waits for what he himself has written;
+// so something is written that changes no data, and that nobody hears: a message to a channel which only those get who
+// name it.
+func (l *Link) HearReplicas(ctx context.Context) error {
+	connection := l.open().Conn()
+	defer func() { _ = connection.Close() }()
+	if err := connection.SPublish(ctx, "meridian", "").Err(); err != nil {
+		return fmt.Errorf("write something for the replicas: %w", err)
+	}
+	if err := connection.Wait(ctx, 1, hearPatience).Err(); err != nil {
+		return fmt.Errorf("hear how far the replicas have come: %w", err)
 	}
 	return nil
 }

@@ -72,11 +72,24 @@ func TestPassword(t *testing.T) {
 	for content, fine := range map[string]bool{"s3cret": true, "": false, "two\nlines": false} {
 		write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), content)
 		got, err := mounts.Password()
-		if fine != (err == nil) || fine && got != content {
-			t.Errorf("%q: %q, %v", content, got, err)
+		if fine != (err == nil) || fine && got.Present != content {
+			t.Errorf("%q: %v, %v", content, got, err)
 		}
 		if err != nil && content != "" && strings.Contains(err.Error(), content) {
 			t.Errorf("the error tells what was read: %v", err)
+		}
+	}
+}
+
+// The password of before is remembered: the other instances may not have seen the new one yet.
+func TestPasswordOfBefore(t *testing.T) {
+	mounts := &server.Mounts{AppFolder: t.TempDir()}
+	for _, step := range []struct{ content, former string }{
+		{"p1", ""}, {"p1", ""}, {"p2", "p1"}, {"p2", "p1"}, {"p3", "p2"},
+	} {
+		write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), step.content)
+		if got, err := mounts.Password(); err != nil || got != (redis.Passwords{Present: step.content, Former: step.former}) {
+			t.Errorf("%s: %+v, %v", step.content, got, err)
 		}
 	}
 }
@@ -141,7 +154,7 @@ func TestLinkTriesAtOnce(t *testing.T) {
 	link := &server.Link{Runtime: folder, Secret: &server.Secret{}, Runner: &server.Runner{}}
 	defer link.Close()
 	for range 10 {
-		if facts := link.Server(t.Context(), nil, ""); facts.Reachable || facts.Problem == "" {
+		if facts := link.Server(t.Context(), nil, redis.Passwords{}); facts.Reachable || facts.Problem == "" {
 			t.Fatalf("without a server: %+v", facts)
 		}
 	}
@@ -157,7 +170,7 @@ func TestLinkTriesAtOnce(t *testing.T) {
 			close(reached)
 		}
 	}()
-	link.Server(t.Context(), nil, "")
+	link.Server(t.Context(), nil, redis.Passwords{})
 	select {
 	case <-reached:
 	case <-time.After(100 * time.Millisecond):

@@ -32,6 +32,9 @@ func Engine(s redis.Snapshot, silent time.Duration) tenure.Engine {
 	case copied.Begun && begun(s):
 		engine.Incarnation, engine.SystemIdentifier = copied.Incarnation, copied.Incarnation
 	}
+	if s.Emptied.ID != "" && copied.Term > 0 && process.Running && s.Emptied.Timeline == copied.Timeline {
+		engine.Emptied = &s.Emptied
+	}
 	if copied.Whole && copied.Term == 0 {
 		position := copied.Position()
 		engine.Flushed = &position

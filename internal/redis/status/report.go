@@ -11,7 +11,7 @@ import (
 func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wire.CacheReport {
 	server, wanted := snapshot.Server, snapshot.Settings.Wanted
 	report := wire.CacheReport{
-		Instance: snapshot.Instance, State: state(snapshot), Role: role(snapshot), Flushed: snapshot.Flushed,
+		Instance: snapshot.Instance, State: state(snapshot), Role: role(snapshot), Flushed: snapshot.Standing.Emptied,
 		Memory: wire.CacheMemory{Limit: snapshot.Container.Limit},
 	}
 	if wanted != nil {
@@ -29,7 +29,7 @@ func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wir
 		}
 		// With less memory than is wanted the settings are not in force, however much of them is.
 		if wanted != nil && snapshot.Carried() && server.MaxMemory == wanted.Memory {
-			report.SettingsHash = wanted.Hash()
+			report.SettingsHash = snapshot.Settings.Hash
 		}
 	}
 	report.Reason, report.Message = reason(plan, outcome)

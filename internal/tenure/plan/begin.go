@@ -32,7 +32,12 @@ func beginADatabase(d *draft) bool {
 		return true
 	}
 	turn := slices.Index(d.Policy.Instances, d.Name)
-	if turn < 0 || d.Write != nil {
+	switch {
+	case turn < 0:
+		d.wait(wire.ReasonBeginning, "another instance begins: this one is not among those that are wanted")
+		return true
+	case d.Write != nil:
+		d.wait(wire.ReasonBeginning, "the lease is being written for the first copy")
 		return true
 	}
 	if d.Lease.Holder == d.Self() && d.Self().Incarnation != "" && record != nil {
@@ -41,6 +46,7 @@ func beginADatabase(d *draft) bool {
 	}
 	if !d.expired() || d.recently(d.Lease.Changed, time.Duration(turn)*firstTurn) {
 		d.obey("another instance begins", d.idle())
+		d.wait(wire.ReasonBeginning, "another instance holds the lease, or goes first, and makes the first copy")
 		d.again(d.Lease.Changed.Add(d.lasts()).Since(d.Now))
 		return true
 	}
@@ -48,6 +54,7 @@ func beginADatabase(d *draft) bool {
 		if d.Reading == nil {
 			d.read("E2: a consistent read must return the same version")
 		}
+		d.wait(wire.ReasonBeginning, "the lease is read once more before this instance makes the first copy")
 		return true
 	}
 	if d.looksForTerms() {
@@ -60,6 +67,7 @@ func beginADatabase(d *draft) bool {
 		})
 	}
 	d.write(tenure.WriteBegin, "the database has no data yet", d.Self(), d.first(d.Self()))
+	d.wait(wire.ReasonBeginning, "this instance takes the lease, and makes the first copy then")
 	return true
 }
 
@@ -94,14 +102,17 @@ func (d *draft) looksForTerms() bool {
 
 func (d *draft) makeTheFirstCopy(record wire.LeaseRecord) {
 	if term, may := d.MayLead(); !may || term != d.Lease.Term {
-		return // It is renewed first.
+		d.wait(wire.ReasonBeginning, "the lease is renewed before the first copy is made")
+		return
 	}
 	if d.Engine.SystemIdentifier == "" || d.Engine.Incarnation != d.Stored.Incarnation {
 		d.obey("the first holder makes the first copy", tenure.Standing{
 			Role: tenure.RoleBegin, Term: d.Lease.Term, Timeline: record.Timeline, Incarnation: d.Stored.Incarnation,
 		})
+		d.wait(wire.ReasonBeginning, "this instance makes the first copy")
 		return
 	}
 	record.Initialised, record.SystemIdentifier = true, d.Engine.SystemIdentifier
 	d.write(tenure.WriteRecord, "the first copy is complete", d.Self(), record)
+	d.wait(wire.ReasonBeginning, "the first copy is complete, and is being recorded")
 }

@@ -255,3 +255,76 @@ func beBehindAnAnswerAlone(m moment, action tenure.Action) string {
 	}
 	return ""
 }
+
+// bringNothingBack: what a user had emptied never comes back. Nobody leads with a copy that was not seen to have come
+// as far as the last flush, and no write but that of a new, empty dataset forgets where that was.
+func bringNothingBack(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || m.Lease.Record == nil || write.Kind == tenure.WriteBegin || anew(write.Kind) {
+		return ""
+	}
+	known, next := m.Lease.Record.Emptied, write.Record.Emptied
+	if known != nil && (next == nil || next.Timeline < known.Timeline || next.Offset < known.Offset) {
+		return "where the cache was emptied would be forgotten"
+	}
+	late := func(position tenure.Position) bool {
+		return known == nil || position.Timeline >= known.Timeline && position.LSN >= known.Offset
+	}
+	switch write.Kind {
+	case tenure.WriteTake:
+		if m.Ballot != nil && !slices.ContainsFunc(m.Ballot.Answers, func(answer tenure.Answer) bool {
+			return answer.Member == write.Holder && late(answer.Position)
+		}) {
+			return "a copy from before the cache was emptied would lead"
+		}
+	case tenure.WriteJoin:
+		if m.Engine.Flushed == nil || !late(*m.Engine.Flushed) {
+			return "a copy from before the cache was emptied would lead"
+		}
+	case tenure.WriteTransfer:
+		if !slices.ContainsFunc(m.Places, func(place tenure.Place) bool {
+			return place.Member == write.Holder && late(place.Position)
+		}) {
+			return "a copy from before the cache was emptied would be given the lease"
+		}
+	default:
+	}
+	return ""
+}
+
+// joinOnlyInTheNameOfAll: a copy that is no member takes the lease only where data may be lost, a whole duration after
+// the lease has ended unless its only member has given it back, when no member has said that it has a copy, and with
+// everything of the last primary's dataset.
+func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || write.Kind != tenure.WriteJoin {
+		return ""
+	}
+	before, longest := m.Lease.Record, max(m.Policy.Duration, m.Lease.Duration)
+	ended := m.Lease.Changed
+	if m.Lease.Holder != (wire.Member{}) {
+		ended = ended.Add(longest)
+	}
+	switch {
+	case !m.Policy.Volatile || before == nil || !before.Initialised:
+		return "there is no data that may be lost"
+	case m.Engine.Data != tenure.DataWhole || m.Engine.Leading != nil || write.Holder != m.Self() ||
+		m.Engine.SystemIdentifier != before.SystemIdentifier || write.Record.SystemIdentifier != before.SystemIdentifier:
+		return "there is no copy of this data here"
+	case m.Engine.Flushed == nil || m.Engine.Flushed.Timeline != before.Timeline:
+		return "the copy here is not of the last primary"
+	case m.Now < ended.Add(longest) && (m.Lease.Holder != wire.Member{} || len(before.Members) > 1):
+		return "the members were not given the time to take over"
+	case m.Lease.Read < ended || m.Lease.Read == 0:
+		return "no consistent read has shown since that nobody renewed the lease"
+	case m.stored.Fence != nil || m.stored.Promise != nil && (m.stored.Promise.Boot != m.Boot ||
+		m.Now < m.stored.Promise.Until):
+		return "an election was answered here, or a promise is valid"
+	}
+	for _, place := range m.Places {
+		if before.Has(place.Member) && !place.CannotLead && m.Now.Since(place.At) < placeLasts {
+			return place.Member.Name + " has a copy"
+		}
+	}
+	return ""
+}

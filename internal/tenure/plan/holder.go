@@ -201,6 +201,9 @@ func (d *draft) leading(term int64, record wire.LeaseRecord) tenure.Standing {
 	if d.Preparing != nil {
 		standing.Prepare = *d.Preparing
 	}
+	if record.Emptied != nil {
+		standing.Emptied = record.Emptied.ID
+	}
 	resting := d.resting(record)
 	// A holder that has written its lost lease anew goes on where it was: a timeline belongs to one primary (T1).
 	if d.Standing.Role == tenure.RoleLead && d.Standing.Timeline == record.Timeline {

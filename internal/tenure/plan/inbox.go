@@ -83,6 +83,8 @@ func (d *draft) unwilling(version string) string {
 		return "a promise to the holder is valid"
 	case d.Engine.Data != tenure.DataWhole:
 		return "I2: there is no whole copy here"
+	case d.predates():
+		return "V6: the copy here is from before the cache was emptied"
 	case d.Engine.Leading != nil:
 		return "the server here still leads"
 	case d.Stored.Fence != nil && d.Stored.Fence.Version != version:
@@ -198,8 +200,12 @@ func (d *draft) answerPromise(request tenure.Request) {
 }
 
 func (d *draft) answerPlace(request tenure.Request) {
-	reply := wire.PeerReply{PeerHeader: d.header(), CannotLead: d.cannotLead() != ""}
-	if place := d.Engine.Flushed; place != nil && d.Engine.Data == tenure.DataWhole && d.Engine.Leading == nil {
+	// Where data may be lost, whoever has nothing waits for those that have something: one that could never lead says so.
+	stranger := d.Policy.Volatile && d.Lease.Record != nil && !d.Lease.Record.Has(d.Self()) && !d.newcomer()
+	reply := wire.PeerReply{PeerHeader: d.header(), CannotLead: d.cannotLead() != "" || stranger}
+	if place := d.Engine.Flushed; d.predates() {
+		reply.Why = "V6: the copy here is from before the cache was emptied"
+	} else if place != nil && d.Engine.Data == tenure.DataWhole && d.Engine.Leading == nil {
 		reply.Yes, reply.Timeline, reply.LSN = true, place.Timeline, place.LSN
 	} else {
 		reply.Why = "how far this copy has come is not known"

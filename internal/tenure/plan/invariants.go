@@ -41,6 +41,8 @@ var invariants = []struct {
 	{"O3", obeyOnlyASuccessor},
 	{"M1", forgetNoTerm},
 	{"V2", beginOnlyWithoutACopy},
+	{"V6", bringNothingBack},
+	{"V7", joinOnlyInTheNameOfAll},
 }
 
 // moment is the world when an action is about to be done: the snapshot, with the volume and the ballot as the actions
@@ -145,7 +147,8 @@ func contains(all, some []wire.Member) bool {
 
 func carryTheQuorumOver(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
-	if !ok || write.Kind == tenure.WriteRecord || write.Kind == tenure.WriteBegin || anew(write.Kind) {
+	if !ok || write.Kind == tenure.WriteRecord || write.Kind == tenure.WriteBegin || write.Kind == tenure.WriteJoin ||
+		anew(write.Kind) {
 		return ""
 	}
 	before := m.Lease.Record
@@ -429,7 +432,7 @@ func reserveTheNextTimeline(m moment, action tenure.Action) string {
 		return ""
 	}
 	before, after := *m.Lease.Record, write.Record
-	moves := write.Kind == tenure.WriteTake || write.Kind == tenure.WriteTransfer
+	moves := write.Kind == tenure.WriteTake || write.Kind == tenure.WriteTransfer || write.Kind == tenure.WriteJoin
 	switch {
 	case moves && (after.Timeline != before.Timeline+1 || after.Term != m.Lease.Term+1):
 		return "a new holder gets the next term and the next timeline"
@@ -460,7 +463,7 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 		return "a copy that is to be made would count already"
 	}
 	for _, place := range m.Places {
-		if m.Lease.Record.Has(place.Member) && !place.CannotLead && m.Now.Since(place.At) < placeLasts {
+		if !place.CannotLead && m.Now.Since(place.At) < placeLasts {
 			return place.Member.Name + " has a copy"
 		}
 	}

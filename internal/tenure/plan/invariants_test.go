@@ -219,6 +219,47 @@ func TestInvariantsBite(t *testing.T) {
 			"replica", func(s *tenure.Snapshot) { volatile(s); s.Policy.Volatile = false }, anew, "T1",
 		},
 		"an empty copy is begun": {"replica", volatile, anew, ""},
+		"an empty copy is begun although one that is no member has one": {
+			"replica", func(s *tenure.Snapshot) {
+				volatile(s)
+				s.Places = []tenure.Place{{Member: wire.Member{Name: "d", Incarnation: "i4"}, At: 99 * second}}
+			}, anew, "V2",
+		},
+		"a copy from before a flush takes the lease": {
+			"replica", func(s *tenure.Snapshot) { voted(s); flushed(s, 1001) },
+			writing(tenure.WriteTake, a, flushedAt(1001)), "V6",
+		},
+		"a copy of an older timeline than a flush takes the lease": {
+			"replica", func(s *tenure.Snapshot) { voted(s); flushed(s, 900); s.Ballot.Answers[0].Position.Timeline = 4 },
+			writing(tenure.WriteTake, a, flushedAt(900)), "V6",
+		},
+		"a copy from before a flush is given the lease": {
+			"holder", func(s *tenure.Snapshot) {
+				flushed(s, 1001)
+				s.Engine = tenure.Engine{Known: true, Final: &tenure.Position{Timeline: 5, LSN: 1000}}
+				s.Places = []tenure.Place{{Member: b, Position: tenure.Position{Timeline: 5, LSN: 1000}}}
+			}, writing(tenure.WriteTransfer, b, flushedAt(1001)), "V6",
+		},
+		"a flush is forgotten": {
+			"holder", func(s *tenure.Snapshot) { flushed(s, 900) }, writing(tenure.WriteRecord, a, keep), "V6",
+		},
+		"one that is no member takes the lease": {"replica", newcomer, writing(tenure.WriteJoin, a, joined), ""},
+		"one that is no member takes the lease too early": {
+			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Lease.Changed = 85 * second },
+			writing(tenure.WriteJoin, a, joined), "V7",
+		},
+		"one that is no member takes the lease although a member has a copy": {
+			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Places = []tenure.Place{{Member: c, At: 99 * second}} },
+			writing(tenure.WriteJoin, a, joined), "V7",
+		},
+		"one that is no member takes the lease without a copy": {
+			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Engine.Data = tenure.DataNone },
+			writing(tenure.WriteJoin, a, joined), "V7",
+		},
+		"one that is no member takes the lease of data that must not be lost": {
+			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Policy.Volatile = false },
+			writing(tenure.WriteJoin, a, joined), "V7",
+		},
 		"a lost lease is written anew without promises": {
 			"holder", func(s *tenure.Snapshot) { orphan(s); s.Promises = nil }, writing(tenure.WriteSucceed, a, heir), "O1",
 		},
@@ -312,7 +353,7 @@ func TestSameStanding(t *testing.T) {
 		"Serial": uint64(1), "Role": tenure.RoleLead, "Term": int64(1), "Timeline": 1, "Upstream": a, "UpstreamAddress": "x",
 		"Until": &tenure.Position{LSN: 1}, "Incarnation": "x", "Initialised": true, "SystemIdentifier": "x", "Members": one,
 		"Setting": tenure.Setting{Names: one}, "OpenStart": "x", "OpenReads": true,
-		"Down": true, "Prepare": tenure.Instant(1),
+		"Down": true, "Prepare": tenure.Instant(1), "Emptied": "x",
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenure.Standing]()) {
 		value, known := values[field.Name]
@@ -333,6 +374,26 @@ func volatile(s *tenure.Snapshot) {
 	s.Policy.Volatile, s.Policy.Durability = true, tenure.Async
 	s.Lease.Changed, s.Lease.Duration = 70*second, 10*time.Second
 	s.Engine = tenure.Engine{Known: true, Data: tenure.DataNone}
+}
+
+// newcomer is a replica that has everything and is no member, long after the end of a lease of data that may be lost.
+func newcomer(s *tenure.Snapshot) {
+	s.Policy.Volatile, s.Policy.Durability = true, tenure.Async
+	s.Lease.Changed, s.Lease.Read, s.Lease.Duration = 70*second, 99*second, 10*time.Second
+	s.Lease.Record.Members, s.Lease.Record.W = []wire.Member{b, c}, 1
+}
+
+func joined(r *wire.LeaseRecord) { r.Term, r.Timeline, r.Members, r.W = 4, 6, []wire.Member{a}, 1 }
+
+// flushed is a cache that was emptied, and flushedAt the record of the next primary.
+func flushed(s *tenure.Snapshot, offset uint64) {
+	s.Lease.Record.Emptied = &wire.Emptied{ID: "f1", Timeline: 5, Offset: offset}
+}
+
+func flushedAt(offset uint64) func(*wire.LeaseRecord) {
+	return func(r *wire.LeaseRecord) {
+		r.Term, r.Timeline, r.Emptied = 4, 6, &wire.Emptied{ID: "f1", Timeline: 5, Offset: offset}
+	}
 }
 
 // ballot is one that these members would answer.

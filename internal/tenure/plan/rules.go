@@ -36,12 +36,15 @@ var rules = []rule{
 	beginADatabase,  // The first holder makes the first data, and serves nobody before that is recorded.
 	yieldThePlace,   // Switchover: gate, stop, the final position, then the transfer.
 	leadAsTheHolder, // C3, Q2, G1: the server leads only by the lease, waits for the quorum, and lets in when it may.
+	rememberAFlush,  // V6: what was emptied is recorded before anybody is told, so that no copy from before it leads.
 	changeMembers,   // Q1, Q3: one side at a time.
 	routeWrites,     // The write address leads to the holder once its server is a primary, before its gate opens.
 	tellPeers,       // Others follow at once.
 
 	// The others.
 	standForTheLease, // E1, E2, E3, E4.
+	dropAnOldCopy,    // V6: a copy from before a flush makes room for an empty one when nobody has a later one.
+	joinInTime,       // V7: a copy that is no member yet leads when no member has one.
 	beginAnew,        // V2: where data may be lost, an empty copy is begun when no member has one.
 	followTheHolder,  // F2: only a holder of the highest term ever seen.
 	missTheHolder,    // A holder that reaches the API server and no peer hears of it by the pods of its members.

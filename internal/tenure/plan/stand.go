@@ -53,7 +53,7 @@ func standForTheLease(d *draft) bool {
 func (d *draft) mayStand() bool {
 	record := d.Lease.Record
 	if !d.Lease.Exists || d.holder() || record == nil || !record.Initialised || !record.Has(d.Self()) ||
-		d.Engine.Data != tenure.DataWhole || d.Engine.Leading != nil || d.promised() || d.cannotLead() != "" {
+		d.Engine.Data != tenure.DataWhole || d.Engine.Leading != nil || d.promised() || d.cannotLead() != "" || d.predates() {
 		return false
 	}
 	if d.Stored.Fence != nil && d.Stored.Fence.Version != d.Lease.Version {
@@ -73,11 +73,7 @@ func (d *draft) mayStand() bool {
 
 // tooEarly waits for the own turn, and for a consistent read after the lease has ended (E2).
 func (d *draft) tooEarly() bool {
-	ended := d.Lease.Changed
-	if d.Lease.Holder != (wire.Member{}) {
-		ended = ended.Add(d.lasts())
-	}
-	turn := 0
+	ended, turn := d.ended(), 0
 	for _, member := range d.Lease.Record.Members {
 		if member == d.Self() {
 			break

@@ -32,6 +32,7 @@ func surrenderALostCopy(d *draft) bool {
 		return false
 	}
 	d.write(tenure.WriteRelease, "V1: the copy that led is gone", wire.Member{}, *d.Lease.Record)
+	d.wait(wire.ReasonElection, "the copy that led is gone, and the lease is given back for another one")
 	return false
 }
 
@@ -42,29 +43,87 @@ func beginAnew(d *draft) bool {
 	if !d.mayBeginAnew() || turn < 0 || !d.expired() {
 		return false
 	}
-	ended, patience := d.Lease.Changed, time.Duration(turn)*firstTurn
-	if d.Lease.Holder != (wire.Member{}) {
-		ended = ended.Add(d.lasts())
-	}
-	if d.askForCopies(*record) {
+	ended, patience := d.ended(), time.Duration(turn)*firstTurn
+	switch members, others := d.askForCopies(*record); {
+	case members:
 		patience += d.lasts()
+	case others:
+		patience += hearPatience
 	}
-	if d.hasCopy(*record) || d.recently(ended, patience) {
-		d.wait(wire.ReasonElection, "the primary is gone, and a member that has a copy is given the time to take over")
+	if d.someoneHasCopy() || d.recently(ended, patience) {
+		d.wait(wire.ReasonElection, "the primary is gone, and an instance that has a copy is given the time to take over")
 		return false
 	}
-	if d.Lease.Read < ended || d.Lease.Read == 0 {
-		if d.Reading == nil && !d.recently(d.Tried, d.Policy.Renew/4) {
-			d.read("E2: a consistent read must return the same version")
-		}
+	if d.unread(ended) {
 		return false
 	}
+	d.wait(wire.ReasonBeginning, "no instance has a copy, and this one begins an empty one")
 	d.store("I1: the new copy has its id before it is made", func(stored *tenure.Stored) {
 		stored.Incarnation, stored.LeaseUID = d.Fresh, d.Lease.UID
 	})
 	self := wire.Member{Name: d.Name, Incarnation: d.Stored.Incarnation}
 	d.write(tenure.WriteBegin, "V2: no member has a copy, and an empty one is better than none", self, d.first(self))
 	return false
+}
+
+// unread says that no consistent read has shown since the lease ended that nobody holds it (E2), and begins one.
+func (d *draft) unread(ended tenure.Instant) bool {
+	if d.Lease.Read >= ended && d.Lease.Read > 0 {
+		return false
+	}
+	d.wait(wire.ReasonElection, "the primary is gone, and the lease is read once more before its place is taken")
+	if d.Reading == nil && !d.recently(d.Tried, d.Policy.Renew/4) {
+		d.read("E2: a consistent read must return the same version")
+	}
+	return true
+}
+
+// ended is since when nobody holds a lease that has expired.
+func (d *draft) ended() tenure.Instant {
+	if d.Lease.Holder == (wire.Member{}) {
+		return d.Lease.Changed
+	}
+	return d.Lease.Changed.Add(d.lasts())
+}
+
+// joinInTime takes a lease that has ended for a copy that has everything and had no time to become a member. Members
+// that have a copy come first, for as long as an empty one would wait for them; and of those that are no members the
+// one that has most.
+func joinInTime(d *draft) bool {
+	record, turn := d.Lease.Record, slices.Index(d.Policy.Instances, d.Name)
+	if turn < 0 || !d.newcomer() || !d.expired() || d.promised() || d.Stored.Fence != nil || d.Write != nil {
+		return false
+	}
+	ended, patience := d.ended(), time.Duration(turn)*firstTurn
+	if d.Lease.Holder != (wire.Member{}) || len(record.Members) > 1 {
+		patience += d.lasts() // Otherwise the only member has given the lease back: there is none to wait for.
+	}
+	d.askForCopies(*record)
+	d.wait(wire.ReasonElection, "the primary is gone, and no member may have a copy: this one has, and is none yet")
+	if d.hasCopy(*record) || d.anotherHasMore() || d.recently(ended, patience) || d.unread(ended) {
+		return false
+	}
+	next := *record
+	next.Term, next.Timeline, next.Switchover = d.Lease.Term+1, record.Timeline+1, nil
+	next.Members, next.W = []wire.Member{d.Self()}, 1
+	d.write(tenure.WriteJoin, "V7: no member has a copy, and this one has everything", d.Self(), next)
+	return false
+}
+
+// newcomer says that the copy here belongs to the dataset, could lead, and is no member.
+func (d *draft) newcomer() bool {
+	record := d.Lease.Record
+	return d.Policy.Volatile && d.Lease.Exists && d.Lost() == "" && record != nil && record.Initialised &&
+		!record.Has(d.Self()) && d.Self().Incarnation != "" && d.Engine.Data == tenure.DataWhole && d.Engine.Flushed != nil &&
+		d.Engine.Flushed.Timeline == record.Timeline && d.Engine.SystemIdentifier == record.SystemIdentifier &&
+		d.Engine.Leading == nil && d.cannotLead() == "" && !d.predates()
+}
+
+// anotherHasMore says that an instance that is no member either has said a moment ago that it has come further.
+func (d *draft) anotherHasMore() bool {
+	return slices.ContainsFunc(d.Places, func(place tenure.Place) bool {
+		return !place.CannotLead && d.Now.Since(place.At) < placeLasts && place.Position.Compare(*d.Engine.Flushed) > 0
+	})
 }
 
 // mayBeginAnew says that this instance has nothing to lose, and nothing that keeps it from taking the lease.
@@ -76,16 +135,21 @@ func (d *draft) mayBeginAnew() bool {
 	return d.Engine.Data == tenure.DataNone && !d.holder() && !d.leads() && !d.promised() && d.Stored.Fence == nil
 }
 
-// askForCopies asks the members of other instances whether they have a copy. It reports whether there is one to ask.
-func (d *draft) askForCopies(record wire.LeaseRecord) bool {
-	asked := false
-	for _, member := range record.Members {
-		if member.Name != d.Name {
-			asked = true
-			d.send("V2: does it have a copy?", askEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
-		}
+// askForCopies asks the other instances whether they have a copy, whichever it is: one that has everything may not have
+// had the time to become a member. It reports whether a member is among them, and whether anybody is.
+func (d *draft) askForCopies(record wire.LeaseRecord) (members, others bool) {
+	for _, name := range d.others(record) {
+		d.send("V2: does it have a copy?", askEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: wire.Member{Name: name}})
 	}
-	return asked
+	members = slices.ContainsFunc(record.Members, func(member wire.Member) bool { return member.Name != d.Name })
+	return members, len(d.others(record)) > 0
+}
+
+// someoneHasCopy says that an instance has said a moment ago that it has a copy and can lead.
+func (d *draft) someoneHasCopy() bool {
+	return slices.ContainsFunc(d.Places, func(place tenure.Place) bool {
+		return !place.CannotLead && d.Now.Since(place.At) < placeLasts
+	})
 }
 
 // hasCopy says that a member has said a moment ago that it has a copy and can lead.
@@ -104,7 +168,65 @@ func (d *draft) mayLose() bool {
 // leaveTheLease releases the lease of an instance that ends: its copy ends with it, so there is nothing to come back
 // for.
 func (d *draft) leaveTheLease() {
+	d.wait(wire.ReasonSwitchover, "the lease is given back: the copy ends with the pod")
 	if d.Write == nil {
 		d.write(tenure.WriteRelease, "V1: the copy ends with the pod", wire.Member{}, *d.Lease.Record)
 	}
+}
+
+// predates says that the copy here is from before the cache was emptied, as far as the facts show: it may have come
+// further since.
+func (d *draft) predates() bool {
+	return d.Lease.Record != nil && d.Engine.Flushed != nil && before(*d.Engine.Flushed, d.Lease.Record.Emptied)
+}
+
+// before says that a position is from before an emptying. On a later timeline the writes go on counting where its
+// primary began, and that one had come as far; so a copy that has not come as far by number either has not heard of it,
+// whatever timeline it is on by now.
+func before(position tenure.Position, emptied *wire.Emptied) bool {
+	return emptied != nil && (position.Timeline < emptied.Timeline || position.LSN < emptied.Offset)
+}
+
+// rememberAFlush records that the cache was emptied, and where that was among its writes. The user is told only then:
+// if the primary is lost before, the next one is asked again.
+func rememberAFlush(d *draft) bool {
+	leading, emptied := d.Engine.Leading, d.Engine.Emptied
+	if !d.Policy.Volatile || emptied == nil || leading == nil || leading.Term != d.Standing.Term || !d.holder() ||
+		d.Standing.Role != tenure.RoleLead || emptied.Timeline != d.Lease.Record.Timeline {
+		return false
+	}
+	if known := d.Lease.Record.Emptied; known != nil && *known == *emptied {
+		return false
+	}
+	d.wait(wire.ReasonFlushing, "the cache was emptied, and that is recorded, so that no copy from before leads")
+	if d.Write != nil || len(d.Doubts) > 0 || d.Stored.NextRecord != nil || !d.seenForSure() || d.Lease.Failing != nil {
+		return false
+	}
+	record := *d.Lease.Record
+	record.Emptied = emptied
+	d.write(tenure.WriteRecord, "V6: copies from before a flush do not lead", d.Self(), record)
+	return false
+}
+
+// oldPatience is how long after the end of the lease what is known of the own copy may still come from before it: all
+// that has come from the primary is counted by then.
+const oldPatience = 2 * time.Second
+
+// dropAnOldCopy ends a server whose data must not come back, when nobody leads that could bring it up to date and no
+// other instance has a copy that may lead. An empty one is begun in its place as if it had been lost.
+func dropAnOldCopy(d *draft) bool {
+	if !d.Policy.Volatile || !d.predates() || !d.expired() || d.holder() || d.leads() || d.promised() || d.Stopping ||
+		d.Write != nil {
+		return false
+	}
+	d.wait(wire.ReasonElection, "V6: the copy here is from before the cache was emptied, and does not lead")
+	d.askForCopies(*d.Lease.Record)
+	if d.recently(d.ended(), oldPatience) || d.someoneHasCopy() || d.unread(d.ended()) {
+		return false
+	}
+	standing := d.idle()
+	standing.OpenReads, standing.Down = false, true
+	d.obey("V6: the copy here is from before the cache was emptied", standing)
+	d.do(tenure.Kill{Why: "V6: the copy here is from before the cache was emptied, and nobody has a later one"})
+	return true
 }

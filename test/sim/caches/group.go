@@ -61,7 +61,7 @@ type Group struct {
 // New makes a cache without instances.
 func New(w World, flaw Flaw) *Group {
 	g := &Group{w: w, flaw: flaw}
-	g.truth = truth{g: g, acked: map[int]time.Duration{}, terms: map[int]int64{}}
+	g.truth = truth{g: g, acked: map[int]time.Duration{}, terms: map[int]int64{}, flushes: map[string]int{}}
 	w.After(100*time.Millisecond, g.use)
 	return g
 }
@@ -92,6 +92,16 @@ func (g *Group) use() {
 	g.w.After(g.w.Between(60*time.Millisecond, 180*time.Millisecond), g.use)
 }
 
+// Ask asks the primary to empty the cache.
+func (g *Group) Ask(id string) {
+	for _, p := range g.pods {
+		if s := p.server; s != nil && !s.replica && s.open && p.loop != nil {
+			p.loop.Ask(id)
+			p.soon(g.w.Between(0, 10*time.Millisecond))
+		}
+	}
+}
+
 // Figures are how many writes were acknowledged, and the longest time between two.
 func (g *Group) Figures() (acks int, longest time.Duration) { return g.truth.acks, g.truth.longest }
 
@@ -105,4 +115,4 @@ func (g *Group) named(name string) *Pod {
 }
 
 // BeginAnew is another lease, of which terms begin again: nobody has obeyed the one before.
-func (g *Group) BeginAnew() { g.truth.latest, g.truth.leads = nil, nil }
+func (g *Group) BeginAnew() { g.truth.latest, g.truth.leads, g.truth.emptied = nil, nil, 0 }

@@ -36,6 +36,7 @@ type Pod struct {
 	shown   int
 	hung    time.Duration
 	leads   redis.Lead // What the loop has last begun.
+	flush   redis.Flush
 }
 
 // Start begins a life of the agent.
@@ -58,6 +59,9 @@ func (p *Pod) before(action redis.Action) {
 	p.w.Act(p.index, action.Verb(), action.Because())
 	if lead, ok := action.(redis.Lead); ok {
 		p.leads = lead
+	}
+	if flush, ok := action.(redis.Flush); ok {
+		p.flush = flush
 	}
 }
 

@@ -37,9 +37,11 @@ func (m mounts) Certificate() redis.Certificate {
 }
 
 func (m mounts) InstallCertificate(string) error { return nil }
-func (m mounts) Password() (string, error)       { return "secret", nil }
-func (m mounts) Limit() int64                    { return 0 }
-func (m mounts) Now() time.Time                  { return m.p.host.Clock() }
+func (m mounts) Password() (redis.Passwords, error) {
+	return redis.Passwords{Present: "secret"}, nil
+}
+func (m mounts) Limit() int64   { return 0 }
+func (m mounts) Now() time.Time { return m.p.host.Clock() }
 
 type names struct{ p *Pod }
 
@@ -128,14 +130,14 @@ func (l speaker) order(words func(*server)) error {
 }
 
 // Server implements redis.Link.
-func (l speaker) Server(_ context.Context, parameters []string, _ string) redis.Server {
+func (l speaker) Server(_ context.Context, parameters []string, _ redis.Passwords) redis.Server {
 	s := l.p.server
 	if s == nil || !s.answers() {
 		return redis.Server{Problem: errDown.Error()}
 	}
 	facts := redis.Server{
-		Reachable: true, Replication: s.replication(), MaxMemory: s.memory, Policy: s.policy, Loaded: "c1", Open: s.open,
-		Matches: s.open,
+		Reachable: true, Replication: s.replication(), MaxMemory: s.memory, Waiting: redis.Waiting(s.memory),
+		Policy: s.policy, Loaded: "c1", Open: s.open, Matches: s.open,
 	}
 	for _, name := range parameters {
 		facts.Parameters = append(facts.Parameters, redis.Parameter{
@@ -176,7 +178,7 @@ func (l speaker) Promote(context.Context) error {
 }
 
 // Admit implements redis.Replicas.
-func (l speaker) Admit(_ context.Context, incarnation, _ string) error {
+func (l speaker) Admit(_ context.Context, incarnation string, _ redis.Passwords) error {
 	return l.tell(func(s *server) {
 		if !slices.Contains(s.admits, incarnation) {
 			s.admits = append(s.admits, incarnation)
@@ -197,6 +199,22 @@ func (l speaker) OpenDoor(context.Context, string) error {
 
 // CloseDoor implements redis.Link.
 func (l speaker) CloseDoor(context.Context) error { return l.tell(func(s *server) { s.open = false }) }
+
+// HearReplicas implements redis.Link.
+func (l speaker) HearReplicas(context.Context) error {
+	return l.tell(func(s *server) {
+		for _, to := range s.links {
+			if to.closed || to.syncing {
+				continue
+			}
+			l.p.w.After(l.p.latency(), func() {
+				if to.down.link == to && !to.closed && !to.up.dead && l.p.w.Connected(to.down.p.index, l.p.index) {
+					to.acked, to.online, to.heardBack = max(to.acked, len(to.down.log)), true, l.p.w.Now()
+				}
+			})
+		}
+	})
+}
 
 // End implements redis.Link: what is written goes out before the process ends.
 func (l speaker) End(context.Context) error {
@@ -239,6 +257,9 @@ func (l speaker) SetMemory(_ context.Context, bytes int64) error {
 	return l.tell(func(s *server) { s.memory = bytes })
 }
 
+// SetWaiting implements redis.Link: it goes with the memory here.
+func (l speaker) SetWaiting(context.Context, int64) error { return nil }
+
 // SetPolicy implements redis.Link.
 func (l speaker) SetPolicy(_ context.Context, policy string) error {
 	return l.tell(func(s *server) { s.policy = policy })
@@ -249,4 +270,14 @@ func (l speaker) Fixed() []string                               { return nil }
 func (l speaker) Presented(context.Context) (string, error)     { return "leaf", nil }
 func (l speaker) LoadCertificate(context.Context, string) error { return nil }
 func (l speaker) ReturnMemory(context.Context) error            { return nil }
-func (l speaker) Flush(context.Context) error                   { return nil }
+
+// Flush implements redis.Link: it is a write like any other.
+func (l speaker) Flush(context.Context) error {
+	return l.tell(func(s *server) {
+		t := &l.p.g.truth
+		t.next++
+		t.flushes[l.p.flush.ID] = -t.next
+		s.write(-t.next)
+		l.p.w.Note(l.p.index, "the cache is emptied at entry %d", len(s.log))
+	})
+}

@@ -2,6 +2,7 @@ package caches
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -27,6 +28,11 @@ type truth struct {
 	// latest is the primary of the highest term that has let applications in, and leads that of the highest term that has
 	// led: what it has is the data from then on, whatever was lost.
 	latest, leads *server
+
+	// flushes are the entries of those who have emptied the cache, by the id of the request, and emptied is the last that
+	// the lease has recorded: it was told to the user. 0 if there is none.
+	flushes map[string]int
+	emptied int
 
 	acks    int
 	lastAck time.Duration
@@ -106,8 +112,12 @@ func (t *truth) promoted(s *server, term int64) {
 	if t.leads == nil || term >= t.leads.term {
 		t.leads = s
 	}
+	begins := !s.replica && s.term == 0 && len(s.log) == 0
+	if t.emptied != 0 && !begins && !slices.Contains(s.log, t.emptied) {
+		t.wrong("V6", "%s leads at term %d with values from before a flush", s.p.name, term)
+	}
 	switch {
-	case !s.replica && s.term == 0 && len(s.log) == 0:
+	case begins:
 		// It begins a dataset: that it may was looked at when the lease was taken for it.
 	case !s.full:
 		t.wrong("V1", "%s leads at term %d without the data", s.p.name, term)
@@ -151,7 +161,13 @@ func (t *truth) wiped(s, up *server) {
 func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord, begun time.Duration) {
 	t, p := &g.truth, g.named(by)
 	switch write.Kind {
+	case tenure.WriteRecord:
+		if emptied := write.Record.Emptied; emptied != nil && (before == nil || before.Emptied == nil ||
+			*before.Emptied != *emptied) {
+			t.emptied = t.flushes[emptied.ID]
+		}
 	case tenure.WriteBegin:
+		t.emptied = 0
 		if before != nil && before.Initialised {
 			t.begins(p, *before, begun)
 		}
