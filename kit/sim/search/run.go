@@ -37,6 +37,8 @@ type Result struct {
 	World        string
 	// Verbs are those of the calls, in their order.
 	Verbs []sim.Verb
+
+	turns []int // in which the calls were made
 }
 
 // appendOrdered writes the content of an object so that the same content is always the same text.
@@ -87,6 +89,7 @@ type run struct {
 
 	turn, calls, depth int
 	verbs              []sim.Verb
+	turns              []int // of the calls
 	script             int // steps done
 	calm               int // passes since the last write, and since a cache has moved
 	told               uint64
@@ -122,11 +125,21 @@ func newRun(scenario *Scenario, chooser chooser, turns int) (Result, error) {
 }
 
 func lived(scenario *Scenario, chooser chooser, turns int) (*run, error) {
+	r, err := begun(scenario, chooser, turns)
+	if err != nil {
+		return nil, err
+	}
+	r.live()
+	return r, nil
+}
+
+// begun is a run before its first turn.
+func begun(scenario *Scenario, chooser chooser, turns int) (*run, error) {
 	r := &run{scenario: scenario, chooser: chooser, limit: turns, clock: &sim.Clock{}, idle: map[string]moment{}}
 	if err := r.setUp(); err != nil {
 		return nil, fmt.Errorf("set up %s: %w", scenario.Name, err)
 	}
-	r.live()
+	r.turn = 1
 	return r, nil
 }
 
@@ -192,25 +205,31 @@ func (r *run) setUp() (err error) {
 
 // live makes turns until everything is done, or a rule is broken.
 func (r *run) live() {
-	for r.turn = 1; r.violation == nil; r.turn++ {
-		if r.turn > r.limit {
-			r.fail("Rest", "after %d turns there is still something to do", r.limit)
-			return
-		}
-		moved := false
-		for _, decision := range r.chooser.atTurn(r) {
-			moved = r.carryOut(decision) || moved
-		}
-		moved = moved || r.next(nil)
-		r.observe()
-		if !moved && r.chooser.over(r) {
-			r.finish()
-			return
-		}
-		if !moved {
-			r.clock.Advance(time.Second)
-		}
+	for r.violation == nil && r.goesOn() {
+		r.turn++
 	}
+}
+
+// goesOn makes one turn, and reports whether there is another one.
+func (r *run) goesOn() bool {
+	if r.turn > r.limit {
+		r.fail("Rest", "after %d turns there is still something to do", r.limit)
+		return false
+	}
+	moved := false
+	for _, decision := range r.chooser.atTurn(r) {
+		moved = r.carryOut(decision) || moved
+	}
+	moved = moved || r.next(nil)
+	r.observe()
+	if !moved && r.chooser.over(r) {
+		r.finish()
+		return false
+	}
+	if !moved {
+		r.clock.Advance(time.Second)
+	}
+	return r.violation == nil
 }
 
 // carryOut does what was decided for this turn. It reports whether that was a move.
@@ -483,7 +502,7 @@ func (r *run) result() Result {
 	_, _ = trace.Write(world.Sum(nil))
 	return Result{
 		Violation: r.violation, Schedule: Schedule{Decisions: r.decisions, Until: r.chooser.until()},
-		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs,
+		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs, turns: r.turns,
 		Hash: hex.EncodeToString(trace.Sum(nil)), World: hex.EncodeToString(world.Sum(nil)),
 	}
 }
