@@ -212,6 +212,12 @@ func TestInvariantsBite(t *testing.T) {
 				s.Places = []tenure.Place{{Member: c, At: 99 * second}}
 			}, anew, "V2",
 		},
+		"an empty copy is begun although a peer knows of a later term": {
+			"replica", func(s *tenure.Snapshot) {
+				volatile(s)
+				s.Peers = []tenure.Peer{{Name: "c", Term: 4}}
+			}, anew, "V2",
+		},
 		"an empty copy is begun of data that must not be lost": {
 			"replica", func(s *tenure.Snapshot) { volatile(s); s.Policy.Volatile = false }, anew, "T1",
 		},

@@ -43,10 +43,10 @@ func (e *explorer) firstTurn(schedule Schedule) int {
 	for _, decision := range schedule.Decisions {
 		turn := decision.Turn
 		if decision.Call > 0 {
-			if decision.Call > len(e.calm.turns) {
+			if decision.Call > len(e.calm.CallTurns) {
 				continue // It is after all the others, if it ever is.
 			}
-			turn = e.calm.turns[decision.Call-1]
+			turn = e.calm.CallTurns[decision.Call-1]
 		}
 		first = min(first, turn)
 	}

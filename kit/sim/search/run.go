@@ -37,8 +37,8 @@ type Result struct {
 	World        string
 	// Verbs are those of the calls, in their order.
 	Verbs []sim.Verb
-
-	turns []int // in which the calls were made
+	// CallTurns are the turns in which they were made.
+	CallTurns []int
 }
 
 // appendOrdered writes the content of an object so that the same content is always the same text.
@@ -90,8 +90,8 @@ type run struct {
 	turn, calls, depth int
 	verbs              []sim.Verb
 	turns              []int // of the calls
-	script             int // steps done
-	calm               int // passes since the last write, and since a cache has moved
+	script             int   // steps done
+	calm               int   // passes since the last write, and since a cache has moved
 	told               uint64
 	events             []sim.Event
 	decisions          []Decision
@@ -502,7 +502,7 @@ func (r *run) result() Result {
 	_, _ = trace.Write(world.Sum(nil))
 	return Result{
 		Violation: r.violation, Schedule: Schedule{Decisions: r.decisions, Until: r.chooser.until()},
-		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs, turns: r.turns,
+		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs, CallTurns: r.turns,
 		Hash: hex.EncodeToString(trace.Sum(nil)), World: hex.EncodeToString(world.Sum(nil)),
 	}
 }
