@@ -350,6 +350,10 @@ func (m *Memory) learn(header wire.PeerHeader, now Instant) {
 	if header.Address != "" {
 		peer.Address = header.Address
 	}
+	peer.Term = 0
+	if header.LeaseUID != "" && header.LeaseUID == m.Lease.UID {
+		peer.Term = header.Term
+	}
 }
 
 func (m *Memory) peer(name string) *Peer {

@@ -52,6 +52,15 @@ func (s *Snapshot) goneBack() bool {
 		s.Lease.Record.Revision < last.Revision
 }
 
+// ToldTerm is the latest term of the lease that a peer has told of, 0 for none.
+func (s *Snapshot) ToldTerm() int64 {
+	var latest int64
+	for _, peer := range s.Peers {
+		latest = max(latest, peer.Term)
+	}
+	return latest
+}
+
 // Vacant says that the lease is lost and there is one to be written anew: a consistent read has shown an empty one that
 // was made for the place of the one that this volume has obeyed, or the same one, put back to what it had been.
 func (s *Snapshot) Vacant() bool {

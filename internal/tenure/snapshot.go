@@ -215,6 +215,8 @@ type Peer struct {
 	Told int64 `json:"told,omitempty"`
 	// Heard is when anything was last heard from it.
 	Heard Instant `json:"heard,omitempty"`
+	// Term is the term of the lease, of this very one, that it has last told of.
+	Term int64 `json:"term,omitempty"`
 }
 
 // Guard is the watchdog.

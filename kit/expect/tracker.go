@@ -135,6 +135,21 @@ func New(view View, scheme *runtime.Scheme, options Options) *Tracker {
 	}
 }
 
+// Fork returns a tracker that remembers what this one does, and looks at another view with another clock. A simulator
+// that goes on from one moment in two ways needs two of them.
+func (t *Tracker) Fork(view View, now func() time.Time) *Tracker {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	forked := New(view, t.scheme, Options{Now: now, Patience: t.patience})
+	for owner, known := range t.owners {
+		twin := *known
+		twin.pending = maps.Clone(known.pending)
+		forked.owners[owner] = &twin
+	}
+	maps.Copy(forked.counts, t.counts)
+	return forked
+}
+
 // Check says how the next pass of the owner may read. It drops what has been seen.
 func (t *Tracker) Check(owner Owner) Verdict {
 	verdict := t.check(owner)

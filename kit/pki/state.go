@@ -2,8 +2,10 @@ package pki
 
 import (
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -75,8 +77,37 @@ func (s State) outstanding(authority Authority) time.Time {
 	return latest
 }
 
-func (a Authority) signed(leaf Leaf) bool {
-	return leaf.Certificate.CheckSignatureFrom(a.Certificate) == nil
+func (a Authority) signed(leaf Leaf) bool { return signatures.hold(a.Certificate, leaf.Certificate) }
+
+// signatures are those that were verified. Nothing else in a plan takes long, and a certificate never changes.
+var signatures = memo{known: map[pair]bool{}}
+
+// memo remembers the answers for pairs of certificates, by all of their bytes. When there are too many it begins anew.
+type memo struct {
+	mu    sync.Mutex
+	known map[pair]bool
+}
+
+type pair struct{ authority, leaf [sha256.Size]byte }
+
+const mostSignatures = 4096
+
+func (m *memo) hold(authority, leaf *x509.Certificate) bool {
+	if len(authority.Raw) == 0 || len(leaf.Raw) == 0 { // It was not parsed, and could be changed.
+		return leaf.CheckSignatureFrom(authority) == nil
+	}
+	asked := pair{sha256.Sum256(authority.Raw), sha256.Sum256(leaf.Raw)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	answer, known := m.known[asked]
+	if !known {
+		answer = leaf.CheckSignatureFrom(authority) == nil
+		if len(m.known) >= mostSignatures {
+			clear(m.known)
+		}
+		m.known[asked] = answer
+	}
+	return answer
 }
 
 func (a Authority) validAt(now time.Time) bool { return validAt(a.Certificate, now) }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -51,6 +52,12 @@ func newCache(server *Server, options CacheOptions) (*Cache, error) {
 		return nil, fmt.Errorf("a cache cannot start at %d, the server is at %d", options.At, latest)
 	}
 	return &Cache{server: server, options: options, position: map[schema.GroupVersionKind]uint64{}}, nil
+}
+
+func (c *Cache) fork(server *Server) *Cache {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &Cache{server: server, options: c.options, position: maps.Clone(c.position)}
 }
 
 // Position returns the version at which a kind stands.

@@ -20,9 +20,16 @@ import (
 // canonical returns a copy of an object in the form in which its kind is stored. Built-in kinds go through their Go
 // type, so that fields which it does not have are dropped, and values have one form only, such as 1Gi for 1024Mi.
 func (s *Server) canonical(kind *Kind, sent *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	var content map[string]any
 	if kind.Custom {
-		content = runtime.DeepCopyJSON(sent.Object)
+		sent = &unstructured.Unstructured{Object: runtime.DeepCopyJSON(sent.Object)}
+	}
+	return s.formed(kind, sent)
+}
+
+// formed is canonical for an object that is nobody else's, and may be changed.
+func (s *Server) formed(kind *Kind, own *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	content := own.Object
+	if kind.Custom {
 		if err := canonicalMetadata(content); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
@@ -31,7 +38,7 @@ func (s *Server) canonical(kind *Kind, sent *unstructured.Unstructured) (*unstru
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(sent.Object, typed); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own.Object, typed); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {

@@ -2,8 +2,12 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -62,7 +66,14 @@ type judge struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator // nil if there are none
+
+	// known are verdicts that were given before: a search asks about the same objects thousands of times.
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]field.ErrorList
 }
+
+// mostVerdicts are kept. When there are more, all are forgotten.
+const mostVerdicts = 4096
 
 func newJudge(external *apiextensionsv1.JSONSchemaProps) (*judge, error) {
 	var props apiextensions.JSONSchemaProps
@@ -78,7 +89,10 @@ func newJudge(external *apiextensionsv1.JSONSchemaProps) (*judge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the validator: %w", err)
 	}
-	return &judge{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+	return &judge{
+		structural: structural, schema: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+		known: map[[sha256.Size]byte]field.ErrorList{},
+	}, nil
 }
 
 func (j *judge) prepare(object, _ map[string]any) {
@@ -88,6 +102,36 @@ func (j *judge) prepare(object, _ map[string]any) {
 }
 
 func (j *judge) check(object, old map[string]any) field.ErrorList {
+	content, err := json.Marshal([]any{judged(object), judged(old)})
+	if err != nil {
+		return j.validate(object, old)
+	}
+	key := sha256.Sum256(content)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	errs, known := j.known[key]
+	if !known {
+		errs = j.validate(object, old)
+		if len(j.known) >= mostVerdicts {
+			clear(j.known)
+		}
+		j.known[key] = errs
+	}
+	return slices.Clip(errs)
+}
+
+// judged is what schemas and rules see: of the metadata that is the name alone.
+func judged(object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	seen := maps.Clone(object)
+	metadata, _ := object["metadata"].(map[string]any)
+	seen["metadata"] = map[string]any{"name": metadata["name"], "generateName": metadata["generateName"]}
+	return seen
+}
+
+func (j *judge) validate(object, old map[string]any) field.ErrorList {
 	var before any // must stay an untyped nil for a create
 	var errs field.ErrorList
 	if old == nil {

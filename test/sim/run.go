@@ -178,8 +178,8 @@ func (w *World) undisturbed() bool {
 
 // stay checks that a settled world stays as it is.
 func (w *World) stay() {
-	// Promises run out, and what a loop knows late it has heard of by then.
-	if !w.until(w.now + w.policy.Duration + 8*time.Second) {
+	// Promises run out, what a loop knows late it has heard of by then, and what was sent before the calm has arrived.
+	if !w.until(max(w.now+w.policy.Duration+8*time.Second, w.Case.Last+longestWay+time.Second)) {
 		return
 	}
 	before, lastAck := w.lively, w.acks()

@@ -197,6 +197,9 @@ type wishPort struct{ a *agent }
 
 func (p wishPort) Look() (string, tenure.Policy) { return databaseUID, p.a.n.policySeen() }
 
+// longestWay is how long a write of the write address may be on its way.
+const longestWay = 15 * time.Second
+
 type routePort struct{ a *agent }
 
 func (p routePort) ReadRoute() {
@@ -224,7 +227,7 @@ func (p routePort) WriteRoute(address string, term int64) {
 	refused := fault != nil && fault.Kind == FaultRefused
 	way := w.api.travel()
 	if w.chance(0.1) && !w.calm {
-		way = w.between(0, 15*time.Second)
+		way = w.between(0, longestWay)
 	}
 	version := w.api.route.version
 	p.a.boundary(func() {

@@ -283,7 +283,7 @@ const defaultClass = "storageclass.kubernetes.io/is-default-class"
 // readClasses asks about a storage class only when a claim has to grow. A class that cannot be read stays unknown: the
 // API server has the last word anyway.
 func (p *pass) readClasses(ctx context.Context) error {
-	for _, wanted := range render.DesignOf(p.facts).Instances {
+	for _, wanted := range render.Outline(p.facts).Instances {
 		for i := range p.facts.Instances {
 			claim := p.facts.Instances[i].Claim
 			if p.facts.Instances[i].Name != wanted.Name || claim == nil || claim.Class == "" ||

@@ -20,10 +20,10 @@ import (
 // tryTemplate asks the API server about a pod from the wanted template, when one is about to be made: what admission
 // refuses must be known before a pod that works is deleted.
 func (p *pass) tryTemplate(ctx context.Context) error {
-	design := render.DesignOf(p.facts)
 	if p.Try == nil || p.facts.Deleting || p.facts.Spec.Paused || p.facts.Problem != "" {
 		return nil
 	}
+	design := render.DesignOf(p.facts)
 	for _, wanted := range design.Instances {
 		instance, _ := p.facts.Instance(wanted.Name)
 		target := render.Template(design, wanted.Name)

@@ -12,6 +12,15 @@ import (
 // DesignOf says what the children should be rendered from, given what the world has already fixed. Which instances
 // there are is written down in the settings: only the plan changes that list, one step at a time.
 func DesignOf(snapshot database.Snapshot) database.Design {
+	design := Outline(snapshot)
+	for i := range design.Instances {
+		design.Instances[i].Template = templateOf(design, design.Instances[i])
+	}
+	return design
+}
+
+// Outline is the design without the names of its templates, which take longer than all the rest.
+func Outline(snapshot database.Snapshot) database.Design {
 	design := database.Design{
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
@@ -28,9 +37,6 @@ func DesignOf(snapshot database.Snapshot) database.Design {
 		})
 	}
 	slices.SortFunc(design.Instances, func(a, b database.InstanceDesign) int { return a.Serial - b.Serial })
-	for i := range design.Instances {
-		design.Instances[i].Template = templateOf(design, design.Instances[i])
-	}
 	for _, instance := range snapshot.Instances {
 		if instance.Set != nil && !design.Wants(instance.Name) {
 			design.Leaving = append(design.Leaving, instance.Name)

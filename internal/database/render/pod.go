@@ -29,7 +29,11 @@ func podTemplate(design database.Design, instance database.InstanceDesign) (core
 	}
 	wish := Wish(design.Spec)
 	template.Annotations[database.AnnotationWish] = wish
-	template.Annotations[database.AnnotationTemplate] = nameOf(template.Spec, wish, instance.Restart)
+	name := instance.Template // A design that was made whole has it already.
+	if name == "" {
+		name = nameOf(template.Spec, wish, instance.Restart)
+	}
+	template.Annotations[database.AnnotationTemplate] = name
 	// A pod may outlive its StatefulSet, and must still be known as ours.
 	template.Annotations[database.AnnotationOwner] = design.UID
 	return template, err

@@ -102,8 +102,12 @@ func SizeOf(design database.Design, instance string) database.Size {
 		if wanted.Name != instance {
 			continue
 		}
-		template, _ := plainTemplate(design, wanted)
-		for _, container := range template.Spec.Containers {
+		containers := []corev1.Container{{Name: database.ContainerDatabase, Resources: resources(design)}}
+		if design.Spec.PodTemplate != nil { // The user may change it.
+			template, _ := plainTemplate(design, wanted)
+			containers = template.Spec.Containers
+		}
+		for _, container := range containers {
 			if container.Name == database.ContainerDatabase {
 				size.CPU = container.Resources.Requests[corev1.ResourceCPU]
 				size.Memory = container.Resources.Requests[corev1.ResourceMemory]

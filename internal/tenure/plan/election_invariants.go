@@ -313,6 +313,8 @@ func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
 		return "there is no copy of this data here"
 	case m.Engine.Flushed == nil || m.Engine.Flushed.Timeline != before.Timeline:
 		return "the copy here is not of the last primary"
+	case m.ToldTerm() > m.Lease.Term:
+		return "O3: a peer knows of a later term"
 	case m.Now < ended.Add(longest) && (m.Lease.Holder != wire.Member{} || len(before.Members) > 1):
 		return "the members were not given the time to take over"
 	case m.Lease.Read < ended || m.Lease.Read == 0:

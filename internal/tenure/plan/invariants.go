@@ -462,6 +462,9 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 	case write.Record.Initialised || write.Record.Term != m.Lease.Term+1:
 		return "a copy that is to be made would count already"
 	}
+	if m.ToldTerm() > m.Lease.Term {
+		return "O3: a peer knows of a later term"
+	}
 	for _, place := range m.Places {
 		if !place.CannotLead && m.Now.Since(place.At) < placeLasts {
 			return place.Member.Name + " has a copy"

@@ -215,6 +215,12 @@ func TestInvariantsBite(t *testing.T) {
 				s.Places = []tenure.Place{{Member: c, At: 99 * second}}
 			}, anew, "V2",
 		},
+		"an empty copy is begun although a peer knows of a later term": {
+			"replica", func(s *tenure.Snapshot) {
+				volatile(s)
+				s.Peers = []tenure.Peer{{Name: "c", Term: 4}}
+			}, anew, "V2",
+		},
 		"an empty copy is begun of data that must not be lost": {
 			"replica", func(s *tenure.Snapshot) { volatile(s); s.Policy.Volatile = false }, anew, "T1",
 		},
@@ -250,6 +256,10 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"one that is no member takes the lease although a member has a copy": {
 			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Places = []tenure.Place{{Member: c, At: 99 * second}} },
+			writing(tenure.WriteJoin, a, joined), "V7",
+		},
+		"one that is no member takes the lease although a peer knows of a later term": {
+			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Peers = []tenure.Peer{{Name: "c", Term: 4}} },
 			writing(tenure.WriteJoin, a, joined), "V7",
 		},
 		"one that is no member takes the lease without a copy": {

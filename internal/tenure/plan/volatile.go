@@ -50,6 +50,9 @@ func beginAnew(d *draft) bool {
 	case others:
 		patience += hearPatience
 	}
+	if d.hearsOfALaterTerm() {
+		return d.Lost() != "" // The next pass mends it.
+	}
 	if d.someoneHasCopy() || d.recently(ended, patience) {
 		d.wait(wire.ReasonElection, "the primary is gone, and an instance that has a copy is given the time to take over")
 		return false
@@ -99,6 +102,9 @@ func joinInTime(d *draft) bool {
 		patience += d.lasts() // Otherwise the only member has given the lease back: there is none to wait for.
 	}
 	d.askForCopies(*record)
+	if d.hearsOfALaterTerm() {
+		return d.Lost() != "" // The next pass mends it.
+	}
 	d.wait(wire.ReasonElection, "the primary is gone, and no member may have a copy: this one has, and is none yet")
 	if d.hasCopy(*record) || d.anotherHasMore() || d.recently(ended, patience) || d.unread(ended) {
 		return false
@@ -133,6 +139,23 @@ func (d *draft) mayBeginAnew() bool {
 		return false
 	}
 	return d.Engine.Data == tenure.DataNone && !d.holder() && !d.leads() && !d.promised() && d.Stored.Fence == nil
+}
+
+// hearsOfALaterTerm says that a peer knows of a later term of this lease than it has. If a consistent read since then
+// shows none, somebody has put the lease back to what it had been, and a new instance cannot know by itself: the lease
+// is lost here too, and no term is given out twice (O3).
+func (d *draft) hearsOfALaterTerm() bool {
+	term := d.ToldTerm()
+	if term <= d.Lease.Term {
+		return false
+	}
+	if d.Lease.Stale > 0 || d.Lease.Read == 0 {
+		d.wait(wire.ReasonElection, "a peer tells of a later term of the lease, which is read again")
+	} else {
+		d.store("O3: a peer tells of a later term, so the lease was put back to what it had been",
+			func(stored *tenure.Stored) { stored.MaxTerm = max(stored.MaxTerm, term) })
+	}
+	return true
 }
 
 // askForCopies asks the other instances whether they have a copy, whichever it is: one that has everything may not have

@@ -2,7 +2,10 @@ package search
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"hash"
 	"slices"
 	"time"
 
@@ -38,6 +41,8 @@ type Report struct {
 	// Calls is how many the calm run had.
 	Calls   int
 	Elapsed time.Duration
+	// Digest is a hash of all traces in their order: two searches with the same one have seen the same.
+	Digest string
 	// Failure is nil if every rule held in every run.
 	Failure *Failure
 	// Complete is false if the time was up.
@@ -75,14 +80,18 @@ type explorer struct {
 	begun    time.Time
 	report   Report
 	worlds   map[string]bool
+	traces   hash.Hash
 	calm     Result
+	trunk    *run // a calm run as far as schedules have been tried, nil if there is none
 }
 
 // Explore searches for a schedule that breaks a rule, and stops at the first. The error says that there was nothing to
 // search in.
 func Explore(scenario Scenario, options Options) (Report, error) {
 	options.Pairs, options.Swarm = cmp.Or(options.Pairs, 300), cmp.Or(options.Swarm, 300)
-	e := &explorer{scenario: scenario, options: options, begun: time.Now(), worlds: map[string]bool{}}
+	e := &explorer{
+		scenario: scenario, options: options, begun: time.Now(), worlds: map[string]bool{}, traces: sha256.New(),
+	}
 	calm, err := Run(scenario, Schedule{}, options.Turns)
 	if err != nil {
 		return Report{}, err
@@ -146,6 +155,7 @@ func (e *explorer) some(phase string) func(Schedule) bool {
 
 func (e *explorer) end() Report {
 	e.report.Worlds, e.report.Elapsed = len(e.worlds), time.Since(e.begun)
+	e.report.Digest = hex.EncodeToString(e.traces.Sum(nil))
 	return e.report
 }
 
@@ -159,28 +169,36 @@ func (e *explorer) done() bool {
 
 // try runs one schedule, and reports whether to go on.
 func (e *explorer) try(schedule Schedule) bool {
-	return e.run(follow(schedule))
+	if e.done() {
+		return false
+	}
+	return e.judge(e.fromTrunk(schedule))
 }
 
 func (e *explorer) run(chooser chooser) bool {
 	if e.done() {
 		return false
 	}
-	result, err := newRun(&e.scenario, chooser, e.options.Turns)
+	return e.judge(newRun(&e.scenario, chooser, e.options.Turns))
+}
+
+// judge counts a run, and reports whether to go on.
+func (e *explorer) judge(result Result, err error) bool {
 	if err != nil { // The calm run had none, with the same scenario.
 		result = Result{Violation: &Violation{Rule: "World", Detail: err.Error()}}
 	}
 	e.report.Schedules++
 	e.worlds[result.World] = true
+	_, _ = e.traces.Write([]byte(result.Hash)) // A hash takes everything.
 	if result.Violation != nil {
 		e.report.Failure = e.failure(result)
 	}
 	return result.Violation == nil
 }
 
-// tryCalm runs nothing but the calm schedule, twice: what is not the same twice cannot be searched.
-func (e *explorer) tryCalm(try func(Schedule) bool) {
-	if try(Schedule{}) {
+// tryCalm runs the calm schedule again: what is not the same twice cannot be searched.
+func (e *explorer) tryCalm(func(Schedule) bool) {
+	if e.judge(e.calm, nil) {
 		again, err := Run(e.scenario, Schedule{}, e.options.Turns)
 		if err != nil || again.Hash != e.calm.Hash {
 			e.report.Failure = &Failure{Result: notSame(e.calm, again), After: e.report.Schedules}

@@ -37,6 +37,8 @@ type Result struct {
 	World        string
 	// Verbs are those of the calls, in their order.
 	Verbs []sim.Verb
+	// CallTurns are the turns in which they were made.
+	CallTurns []int
 }
 
 // appendOrdered writes the content of an object so that the same content is always the same text.
@@ -87,8 +89,9 @@ type run struct {
 
 	turn, calls, depth int
 	verbs              []sim.Verb
-	script             int // steps done
-	calm               int // passes since the last write, and since a cache has moved
+	turns              []int // of the calls
+	script             int   // steps done
+	calm               int   // passes since the last write, and since a cache has moved
 	told               uint64
 	events             []sim.Event
 	decisions          []Decision
@@ -122,34 +125,22 @@ func newRun(scenario *Scenario, chooser chooser, turns int) (Result, error) {
 }
 
 func lived(scenario *Scenario, chooser chooser, turns int) (*run, error) {
-	r := &run{scenario: scenario, chooser: chooser, limit: turns, clock: &sim.Clock{}, idle: map[string]moment{}}
-	if err := r.setUp(); err != nil {
-		return nil, fmt.Errorf("set up %s: %w", scenario.Name, err)
+	r, err := begun(scenario, chooser, turns)
+	if err != nil {
+		return nil, err
 	}
 	r.live()
 	return r, nil
 }
 
-// Settled is a world that has come to rest, in which other stories can begin.
-type Settled struct {
-	server *sim.Server
-	passed time.Duration
-}
-
-// Settle runs a scenario calmly to its end, and returns the world that it has come to. The programs that begin there
-// begin with empty memory.
-func Settle(scenario Scenario) (*Settled, error) {
-	if err := scenario.check(); err != nil {
-		return nil, err
+// begun is a run before its first turn.
+func begun(scenario *Scenario, chooser chooser, turns int) (*run, error) {
+	r := &run{scenario: scenario, chooser: chooser, limit: turns, clock: &sim.Clock{}, idle: map[string]moment{}}
+	if err := r.setUp(); err != nil {
+		return nil, fmt.Errorf("set up %s: %w", scenario.Name, err)
 	}
-	r, err := lived(&scenario, follow(Schedule{}), DefaultTurns)
-	if err != nil {
-		return nil, err
-	}
-	if r.violation != nil {
-		return nil, fmt.Errorf("settle %s: %s\n%s", scenario.Name, r.violation, r.result().Story())
-	}
-	return &Settled{server: r.server, passed: r.clock.Now().Sub(new(sim.Clock).Now())}, nil
+	r.turn = 1
+	return r, nil
 }
 
 // context has the clock for what is not under test.
@@ -192,25 +183,31 @@ func (r *run) setUp() (err error) {
 
 // live makes turns until everything is done, or a rule is broken.
 func (r *run) live() {
-	for r.turn = 1; r.violation == nil; r.turn++ {
-		if r.turn > r.limit {
-			r.fail("Rest", "after %d turns there is still something to do", r.limit)
-			return
-		}
-		moved := false
-		for _, decision := range r.chooser.atTurn(r) {
-			moved = r.carryOut(decision) || moved
-		}
-		moved = moved || r.next(nil)
-		r.observe()
-		if !moved && r.chooser.over(r) {
-			r.finish()
-			return
-		}
-		if !moved {
-			r.clock.Advance(time.Second)
-		}
+	for r.violation == nil && r.goesOn() {
+		r.turn++
 	}
+}
+
+// goesOn makes one turn, and reports whether there is another one.
+func (r *run) goesOn() bool {
+	if r.turn > r.limit {
+		r.fail("Rest", "after %d turns there is still something to do", r.limit)
+		return false
+	}
+	moved := false
+	for _, decision := range r.chooser.atTurn(r) {
+		moved = r.carryOut(decision) || moved
+	}
+	moved = moved || r.next(nil)
+	r.observe()
+	if !moved && r.chooser.over(r) {
+		r.finish()
+		return false
+	}
+	if !moved {
+		r.clock.Advance(time.Second)
+	}
+	return r.violation == nil
 }
 
 // carryOut does what was decided for this turn. It reports whether that was a move.
@@ -483,7 +480,7 @@ func (r *run) result() Result {
 	_, _ = trace.Write(world.Sum(nil))
 	return Result{
 		Violation: r.violation, Schedule: Schedule{Decisions: r.decisions, Until: r.chooser.until()},
-		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs,
+		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs, CallTurns: r.turns,
 		Hash: hex.EncodeToString(trace.Sum(nil)), World: hex.EncodeToString(world.Sum(nil)),
 	}
 }

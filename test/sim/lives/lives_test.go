@@ -2,6 +2,7 @@ package lives_test
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,14 @@ import (
 )
 
 var (
-	everyFlag = flag.Int("every", 32, "single faults: run only every nth schedule; 1 for all")
-	shardFlag = flag.Int("shard", 1, "single faults: with which schedule to begin, below -every")
-	seedsFlag = flag.Int("seeds", 2, "how many swarms in each life")
-	fromFlag  = flag.Uint64("from", 1, "the first seed")
-	timeFlag  = flag.Duration("time", 0, "swarms for so long in all, instead of a number of them")
-	widerFlag = flag.Bool("wider", false, "stale reads, late and overtaken calls, other orders and pairs of crashes too")
-	pairsFlag = flag.Int("pairs", 100, "with -wider: how many pairs of crashes in each life")
+	everyFlag  = flag.Int("every", 20, "single faults: run only every nth schedule; 1 for all")
+	shardFlag  = flag.Int("shard", 1, "single faults: with which schedule to begin, below -every")
+	seedsFlag  = flag.Int("seeds", 2, "how many swarms in each life")
+	fromFlag   = flag.Uint64("from", 1, "the first seed")
+	timeFlag   = flag.Duration("time", 0, "swarms for so long in all, instead of a number of them")
+	widerFlag  = flag.Bool("wider", false, "stale reads, late and overtaken calls, other orders and pairs of crashes too")
+	sharedFlag = flag.Int("shared", 13, "shared beginnings: try only every nth life; 1 for all")
+	pairsFlag  = flag.Int("pairs", 100, "with -wider: how many pairs of crashes in each life")
 )
 
 // turns is more than any life takes.
@@ -70,6 +72,35 @@ func TestSingleFaults(t *testing.T) {
 			Turns: turns, Phases: phases, Every: *everyFlag, Shard: *shardFlag, Pairs: *pairsFlag, Swarm: -1,
 		})
 	})
+}
+
+// TestShareTheirBeginning shows that schedules which begin as copies of a calm life have the very traces that they have
+// when each is lived from its beginning.
+func TestShareTheirBeginning(t *testing.T) {
+	seen, count := 0, 0
+	each(t, func(t *testing.T, _ lives.Life, scenario search.Scenario) {
+		if count++; count%*sharedFlag != 0 {
+			return
+		}
+		alone := scenario
+		alone.Programs = slices.Clone(scenario.Programs)
+		for i := range alone.Programs {
+			alone.Programs[i].Fork = nil
+		}
+		options := search.Options{Turns: turns, Every: 397, Shard: 7 * count, Pairs: 1, Swarm: -1}
+		one, err := search.Explore(scenario, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := search.Explore(alone, options)
+		if err != nil || one.Schedules != other.Schedules || one.Digest != other.Digest {
+			t.Errorf("%s, with the beginning shared; alone: %s, %v", one, other, err)
+		}
+		seen += one.Schedules
+	})
+	if seen < 30 {
+		t.Errorf("only %d schedules: this shows nothing", seen)
+	}
 }
 
 // TestSwarm lives every life slowly with many faults at random.

@@ -69,8 +69,25 @@ func newParts(birth search.Birth) (parts, error) {
 // memo is shared by all lives: the same objects are wanted again and again.
 var memo = apply.NewMemo(4096)
 
-// startDatabases begins a life of the loop of databases.
-func startDatabases(flaw Flaw) func(search.Birth) (reconcile.Reconciler, error) {
+// inWorld are the same parts in another world, with all that they remember.
+func (p parts) inWorld(birth search.Birth) parts {
+	p.client, p.live, p.now = birth.Process.Client(), birth.Process.Live(), birth.Now
+	p.tracker = p.tracker.Fork(birth.Process.Cache(), birth.Now)
+	p.agents.cluster = birth.Cluster
+	return p
+}
+
+// running is a loop with the parts that it was put together from. It has no other memory than they have.
+type running struct {
+	reconcile.Reconciler
+	parts parts
+}
+
+// assembly puts a loop together.
+type assembly func(parts) (reconcile.Reconciler, error)
+
+// start begins a life of a loop.
+func start(assemble assembly, flaw Flaw) func(search.Birth) (reconcile.Reconciler, error) {
 	return func(birth search.Birth) (reconcile.Reconciler, error) {
 		made, err := newParts(birth)
 		if err != nil {
@@ -79,64 +96,66 @@ func startDatabases(flaw Flaw) func(search.Birth) (reconcile.Reconciler, error) 
 		if flaw.Parts != nil {
 			flaw.Parts(&made)
 		}
-		config := loop.Config{
-			Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+		started, err := assemble(made)
+		if err == nil && flaw.Around != nil {
+			started = flaw.Around(started)
 		}
-		observer := observe.Observer{
-			Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask,
-			Images:       database.Images{Agent: "meridian:" + made.version, Server: "postgis"},
-			Installation: home + "/operator", LostAfter: made.lostAfter,
-		}
-		actor := act.Actor{
-			Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
-			Tell: made.agents.tell,
-		}
-		started, err := databaseloop.New(config, observer, actor, nil)
-		if err != nil || flaw.Around == nil {
-			return started, err
-		}
-		return flaw.Around(started), nil
+		return running{started, made}, err
 	}
 }
 
-// startCaches begins a life of the loop of caches.
-func startCaches(flaw Flaw) func(search.Birth) (reconcile.Reconciler, error) {
-	return func(birth search.Birth) (reconcile.Reconciler, error) {
-		made, err := newParts(birth)
-		if err != nil {
-			return nil, err
-		}
-		if flaw.Parts != nil {
-			flaw.Parts(&made)
-		}
-		started, err := cacheloop.New(loop.Config{
-			Name: cacheOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
-		}, cacheobserve.Observer{
-			Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.askCache,
-			Images: cache.Images{Agent: "meridian:" + made.version, Redis: "redis:8", Valkey: "valkey:8"},
-		}, cacheact.Actor{
-			Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
-			Flush: made.agents.flush,
-		}, nil)
-		if err != nil || flaw.Around == nil {
-			return started, err
-		}
-		return flaw.Around(started), nil
+// fork copies a life, nil where there is a flaw: that may remember anything.
+func fork(assemble assembly, flaw Flaw) func(search.Birth, reconcile.Reconciler) (reconcile.Reconciler, error) {
+	if flaw.Parts != nil || flaw.Around != nil {
+		return nil
 	}
+	return func(birth search.Birth, original reconcile.Reconciler) (reconcile.Reconciler, error) {
+		made := original.(running).parts.inWorld(birth)
+		started, err := assemble(made)
+		return running{started, made}, err
+	}
+}
+
+// loopOfDatabases puts the loop of databases together.
+func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
+	return databaseloop.New(loop.Config{
+		Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+	}, observe.Observer{
+		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask,
+		Images:       database.Images{Agent: "meridian:" + made.version, Server: "postgis"},
+		Installation: home + "/operator", LostAfter: made.lostAfter,
+	}, act.Actor{
+		Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
+		Tell: made.agents.tell,
+	}, nil)
+}
+
+// loopOfCaches puts the loop of caches together.
+func loopOfCaches(made parts) (reconcile.Reconciler, error) {
+	return cacheloop.New(loop.Config{
+		Name: cacheOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+	}, cacheobserve.Observer{
+		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.askCache,
+		Images: cache.Images{Agent: "meridian:" + made.version, Redis: "redis:8", Valkey: "valkey:8"},
+	}, cacheact.Actor{
+		Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
+		Flush: made.agents.flush,
+	}, nil)
 }
 
 func programs(flaw Flaw, withCaches bool) []search.Program {
-	made := []search.Program{{
-		Name: databaseOperator, Start: startDatabases(flaw), Uncached: []schema.GroupVersionKind{secretKind},
+	made := search.Program{
+		Name: databaseOperator, Start: start(loopOfDatabases, flaw), Fork: fork(loopOfDatabases, flaw),
 		Watches: watches(databaseKind, databaseloop.Cached(), database.LabelDatabase),
-	}}
-	if withCaches {
-		made = []search.Program{{
-			Name: cacheOperator, Start: startCaches(flaw), Uncached: []schema.GroupVersionKind{secretKind},
-			Watches: watches(cacheKind, cacheloop.Cached(), cache.LabelCache),
-		}}
 	}
-	return made
+	if withCaches {
+		made = search.Program{
+			Name: cacheOperator, Start: start(loopOfCaches, flaw), Fork: fork(loopOfCaches, flaw),
+			Watches: watches(cacheKind, cacheloop.Cached(), cache.LabelCache),
+		}
+	}
+	made.Uncached = []schema.GroupVersionKind{secretKind}
+	return []search.Program{made}
 }
 
 // watches are those of the controllers: the owner when more than its status is new, and its children by their label.

@@ -1,0 +1,94 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"meridian.dev/meridian/kit/sim"
+)
+
+// fromTrunk runs a schedule. Up to its first decision it is the calm run, so it begins as a copy of that, made at the
+// turn of the decision, if every program can be copied.
+func (e *explorer) fromTrunk(schedule Schedule) (Result, error) {
+	turn := e.firstTurn(schedule)
+	if turn <= 1 || slices.ContainsFunc(e.scenario.Programs, func(each Program) bool { return each.Fork == nil }) {
+		return newRun(&e.scenario, follow(schedule), e.options.Turns)
+	}
+	if e.trunk == nil || e.trunk.turn > turn {
+		fresh, err := begun(&e.scenario, follow(Schedule{}), cmp.Or(e.options.Turns, DefaultTurns))
+		if err != nil {
+			return Result{}, err
+		}
+		e.trunk = fresh
+	}
+	for e.trunk.turn < turn {
+		if !e.trunk.goesOn() {
+			return Result{}, fmt.Errorf("the calm run has ended in turn %d, before %d", e.trunk.turn, turn)
+		}
+		e.trunk.turn++
+	}
+	branch, err := e.trunk.fork(follow(schedule))
+	if err != nil {
+		return Result{}, err
+	}
+	branch.live()
+	return branch.result(), nil
+}
+
+// firstTurn is the turn of the calm run in which a schedule first differs from it, 0 if that is before the first.
+func (e *explorer) firstTurn(schedule Schedule) int {
+	first := e.calm.Turns
+	for _, decision := range schedule.Decisions {
+		turn := decision.Turn
+		if decision.Call > 0 {
+			if decision.Call > len(e.calm.CallTurns) {
+				continue // It is after all the others, if it ever is.
+			}
+			turn = e.calm.CallTurns[decision.Call-1]
+		}
+		first = min(first, turn)
+	}
+	return first
+}
+
+// fork returns a copy of a run between two turns, which goes its own way from here on.
+func (r *run) fork(chooser chooser) (*run, error) {
+	branch := *r
+	branch.chooser = chooser
+	branch.clock = &sim.Clock{}
+	*branch.clock = *r.clock
+	branch.server = r.server.Fork(branch.clock.Now)
+	cluster, err := branch.server.Start(sim.Life{Name: "cluster"})
+	if err != nil {
+		return nil, err
+	}
+	branch.cluster = cluster.Live()
+	branch.idle = maps.Clone(r.idle)
+	// What is appended to one is not in the other.
+	branch.verbs, branch.turns = slices.Clip(r.verbs), slices.Clip(r.turns)
+	branch.events, branch.trace, branch.decisions = slices.Clip(r.events), slices.Clip(r.trace), slices.Clip(r.decisions)
+	branch.seats = nil
+	for _, taken := range r.seats {
+		twin := &seat{program: taken.program, begun: taken.begun}
+		branch.seats = append(branch.seats, twin)
+		if err := branch.copyLife(twin, taken.current); err != nil {
+			return nil, fmt.Errorf("fork %s: %w", taken.current.name, err)
+		}
+	}
+	return &branch, nil
+}
+
+// copyLife gives the seat a copy of a process in another world.
+func (r *run) copyLife(at *seat, original *life) error {
+	twin := *original
+	twin.seat = at
+	twin.queue, twin.held = slices.Clone(original.queue), maps.Clone(original.held)
+	twin.process = original.process.Fork(r.server, r.hook(&twin))
+	at.current = &twin
+	var err error
+	twin.reconciler, err = at.program.Fork(
+		Birth{Process: twin.process, Now: r.clock.Now, Cluster: r.cluster}, original.reconciler)
+	return err
+}
