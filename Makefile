@@ -9,10 +9,8 @@ MAKEFLAGS += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-# Everything is built static, because the agent is copied into images that Meridian did not make, and programs and tests
-# alike, so that what both are made of is compiled once.
+# Everything is built static: the agent is copied into images that Meridian did not make.
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath
 
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
@@ -22,8 +20,10 @@ ONE_THREAD := /kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$
 # Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
 LINT := golangci-lint run --timeout 20m
 TOOL := go tool -modfile=$(CURDIR)/hack/tools/go.mod
+
 # Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
 MATRIX := 1.35
+
 # How much `make sim` searches; how often `make e2e-failover` does each fault, and which: all, short, or names.
 SEEDS ?= 2000
 EVERY ?= 20
@@ -48,10 +48,10 @@ demo: ## From nothing to a map database with replicas and a cache, in one comman
 	[ "$$(uname -s)" = Linux ] || stop 'it needs Linux'; [ "$$(id -u)" = 0 ] || stop 'it needs root: sudo make demo'; \
 	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'
 	@echo 'Building the tools of this repository (seconds, the first time minutes)'
-	@$(MAKE) -s bin/sandbox build && go run ./hack/demo
+	@$(MAKE) -s bin/sandbox build && go run -trimpath ./hack/demo
 
 demo-down: bin/sandbox ## Remove what the demo has made, and nothing else
-	@go run ./hack/demo down
+	@go run -trimpath ./hack/demo down
 
 sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, root)
 	bin/sandbox up
@@ -66,7 +66,7 @@ images: bin/sandbox ## Build the images without Docker
 ##@ Change it
 
 build: ## Build bin/meridian and the plugin bin/kubectl-meridian
-	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 gen: ## Write every generated file anew
 	go run ./hack/gen
@@ -147,4 +147,4 @@ help: ## List the verbs
 
 # Always asked, because Go knows better than make whether the sandbox has changed.
 bin/sandbox:
-	cd sandbox && go build -o ../bin/sandbox ./cmd/sandbox
+	cd sandbox && go build -trimpath -o ../bin/sandbox ./cmd/sandbox

@@ -163,6 +163,9 @@ func (t *Traffic) run(ctx context.Context, name string, client func(context.Cont
 
 const (
 	pause = 10 * time.Millisecond
+	// refused is before another attempt to connect. Clients share the processors with all nodes: without it, what they
+	// spend on handshakes is what a new primary lacks.
+	refused = 50 * time.Millisecond
 	// insert tells who writes, and on which timeline, in the same answer as the acknowledgement.
 	insert = `insert into traffic (id, client) values ($1, $2)
 returning substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), current_setting('cluster_name')`
@@ -175,7 +178,7 @@ func (t *Traffic) fresh(ctx context.Context, name string) {
 		connection, err := t.connect(ctx)
 		if err != nil {
 			t.end(ctx, operation, err, true)
-			sleep(ctx, pause)
+			sleep(ctx, refused)
 			continue
 		}
 		t.insert(ctx, connection, operation)
@@ -194,7 +197,7 @@ func (t *Traffic) long(ctx context.Context, name string) {
 			if connection, err = t.connect(ctx); err != nil {
 				connection = nil
 				t.end(ctx, operation, err, true)
-				sleep(ctx, pause)
+				sleep(ctx, refused)
 				continue
 			}
 		}
