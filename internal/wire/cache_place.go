@@ -16,7 +16,7 @@ const EnvCache = "MERIDIAN_CACHE"
 // server may keep less data until it has.
 const ReasonMemoryLimited Reason = "MemoryLimited"
 
-// ReasonFlushing: the cache was emptied, and that is being recorded.
+// ReasonFlushing is when the cache was emptied and that is being recorded.
 const ReasonFlushing Reason = "Flushing"
 
 // CacheUser is whom an application is to the server.

@@ -5,6 +5,7 @@ import (
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 )
 
 const (
@@ -21,7 +22,7 @@ func Engine(s redis.Snapshot, silent time.Duration) tenure.Engine {
 	process, copied := s.Process, s.Copy
 	engine := tenure.Engine{
 		Known: true, Obeyed: s.Standing.Serial, Data: tenure.DataNone, Processes: process.Running || process.Leftover > 0,
-		Leading: leading(s),
+		Leading: leading(s), Emptied: emptied(s),
 	}
 	yielded := s.Standing.Role == tenure.RoleYield && copied.Final > 0
 	switch {
@@ -31,9 +32,6 @@ func Engine(s redis.Snapshot, silent time.Duration) tenure.Engine {
 		engine.Data, engine.Incarnation, engine.SystemIdentifier = tenure.DataWhole, copied.Incarnation, copied.Dataset
 	case copied.Begun && begun(s):
 		engine.Incarnation, engine.SystemIdentifier = copied.Incarnation, copied.Incarnation
-	}
-	if s.Emptied.ID != "" && copied.Term > 0 && process.Running && s.Emptied.Timeline == copied.Timeline {
-		engine.Emptied = &s.Emptied
 	}
 	if copied.Whole && copied.Term == 0 {
 		position := copied.Position()
@@ -49,6 +47,14 @@ func Engine(s redis.Snapshot, silent time.Duration) tenure.Engine {
 		engine.CannotLead = "the server ends again and again soon after its start"
 	}
 	return engine
+}
+
+// emptied is the last flush that this server has carried out as the primary that it is, nil if it has none.
+func emptied(s redis.Snapshot) *wire.Emptied {
+	if s.Emptied.ID == "" || s.Copy.Term == 0 || !s.Process.Running || s.Emptied.Timeline != s.Copy.Timeline {
+		return nil
+	}
+	return &s.Emptied
 }
 
 // lost is the copy that has ended with its process. A first copy that has served nobody is begun again under the same

@@ -267,44 +267,41 @@ func bringNothingBack(m moment, action tenure.Action) string {
 	if known != nil && (next == nil || next.Timeline < known.Timeline || next.Offset < known.Offset) {
 		return "where the cache was emptied would be forgotten"
 	}
+	if !m.leadsLate(write, known) {
+		return "a copy from before the cache was emptied would lead"
+	}
+	return ""
+}
+
+// leadsLate says that whoever would lead by a write was seen to have come as far as the last flush.
+func (m moment) leadsLate(write tenure.WriteLease, known *wire.Emptied) bool {
 	late := func(position tenure.Position) bool {
 		return known == nil || position.Timeline >= known.Timeline && position.LSN >= known.Offset
 	}
 	switch write.Kind {
 	case tenure.WriteTake:
-		if m.Ballot != nil && !slices.ContainsFunc(m.Ballot.Answers, func(answer tenure.Answer) bool {
+		return m.Ballot == nil || slices.ContainsFunc(m.Ballot.Answers, func(answer tenure.Answer) bool {
 			return answer.Member == write.Holder && late(answer.Position)
-		}) {
-			return "a copy from before the cache was emptied would lead"
-		}
+		})
 	case tenure.WriteJoin:
-		if m.Engine.Flushed == nil || !late(*m.Engine.Flushed) {
-			return "a copy from before the cache was emptied would lead"
-		}
+		return m.Engine.Flushed != nil && late(*m.Engine.Flushed)
 	case tenure.WriteTransfer:
-		if !slices.ContainsFunc(m.Places, func(place tenure.Place) bool {
+		return slices.ContainsFunc(m.Places, func(place tenure.Place) bool {
 			return place.Member == write.Holder && late(place.Position)
-		}) {
-			return "a copy from before the cache was emptied would be given the lease"
-		}
+		})
 	default:
+		return true
 	}
-	return ""
 }
 
-// joinOnlyInTheNameOfAll: a copy that is no member takes the lease only where data may be lost, a whole duration after
-// the lease has ended unless its only member has given it back, when no member has said that it has a copy, and with
-// everything of the last primary's dataset.
+// joinOnlyInTheNameOfAll: a copy that is no member takes the lease only where data may be lost, with everything of the
+// last primary's dataset, and only when no member can any more.
 func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
 	if !ok || write.Kind != tenure.WriteJoin {
 		return ""
 	}
-	before, longest := m.Lease.Record, max(m.Policy.Duration, m.Lease.Duration)
-	ended := m.Lease.Changed
-	if m.Lease.Holder != (wire.Member{}) {
-		ended = ended.Add(longest)
-	}
+	before := m.Lease.Record
 	switch {
 	case !m.Policy.Volatile || before == nil || !before.Initialised:
 		return "there is no data that may be lost"
@@ -313,9 +310,21 @@ func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
 		return "there is no copy of this data here"
 	case m.Engine.Flushed == nil || m.Engine.Flushed.Timeline != before.Timeline:
 		return "the copy here is not of the last primary"
+	}
+	return m.joinsTooEarly(*before)
+}
+
+// joinsTooEarly says what keeps a copy that is no member from taking the lease: a whole duration after its end, unless
+// its only member has given it back, no member may have said that it has a copy.
+func (m moment) joinsTooEarly(before wire.LeaseRecord) string {
+	ended, longest, given := m.Lease.Changed, max(m.Policy.Duration, m.Lease.Duration), m.Lease.Holder == wire.Member{}
+	if !given {
+		ended = ended.Add(longest)
+	}
+	switch {
 	case m.ToldTerm() > m.Lease.Term:
 		return "O3: a peer knows of a later term"
-	case m.Now < ended.Add(longest) && (m.Lease.Holder != wire.Member{} || len(before.Members) > 1):
+	case m.Now < ended.Add(longest) && (!given || len(before.Members) > 1):
 		return "the members were not given the time to take over"
 	case m.Lease.Read < ended || m.Lease.Read == 0:
 		return "no consistent read has shown since that nobody renewed the lease"
