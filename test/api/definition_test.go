@@ -197,9 +197,9 @@ func TestPrinterColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ resource, header, row string }{
-		{"gdb", "NAME READY PRIMARY REPLICAS LAG VERSION AGE", "cities True cities-1 2/2 <1s 17.6"},
-		{"meridian", "NAME READY PRIMARY REPLICAS LAG VERSION AGE", "cities True cities-1 2/2 <1s 17.6"},
-		{"geodatabases", "NAME READY PRIMARY REPLICAS LAG VERSION AGE", "cities True cities-1"},
+		{"gdb", "NAME READY SERVING PRIMARY REPLICAS LAG VERSION AGE", "cities True False cities-1 2/2 <1s 17.6"},
+		{"meridian", "NAME READY SERVING PRIMARY REPLICAS LAG VERSION AGE", "cities True False cities-1 2/2 <1s 17.6"},
+		{"geodatabases", "NAME READY SERVING PRIMARY REPLICAS LAG VERSION AGE", "cities True False cities-1"},
 	} {
 		output := strings.Join(strings.Fields(mustKubectl(t, namespace, "", "get", test.resource)), " ")
 		if !strings.Contains(output, test.header) || !strings.Contains(output, test.row) {
@@ -207,8 +207,7 @@ func TestPrinterColumns(t *testing.T) {
 		}
 	}
 	wide := strings.Join(strings.Fields(mustKubectl(t, namespace, "", "get", "gdb", "-o", "wide")), " ")
-	if !strings.Contains(wide, "AGE SERVING DURABILITY WAITING FOR") || !strings.Contains(wide,
-		"False Strict nothing") {
+	if !strings.Contains(wide, "AGE DURABILITY WAITING FOR") || !strings.Contains(wide, "Strict nothing") {
 		t.Errorf("get -o wide prints %q", wide)
 	}
 
