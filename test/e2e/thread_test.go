@@ -196,7 +196,8 @@ func checkColumns(c *cluster) {
 	}
 	c.t.Logf("kubectl get gdb:\n%s", strings.Join(lines, "\n"))
 	header, row := strings.Fields(lines[0]), strings.Fields(lines[1])
-	if diff := cmp.Diff([]string{"NAME", "READY", "SERVING", "PRIMARY", "REPLICAS", "LAG", "VERSION", "AGE"}, header); diff != "" {
+	want := []string{"NAME", "READY", "SERVING", "PRIMARY", "REPLICAS", "LAG", "VERSION", "AGE"}
+	if diff := cmp.Diff(want, header); diff != "" {
 		c.t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if len(row) != len(header) || row[0] != name || row[1] != "True" || row[2] != "True" ||
