@@ -224,19 +224,9 @@ func startReaders(t *testing.T, from access) *readers {
 		r.done.Go(func() {
 			link := r.client()
 			defer func() { _ = link.Close() }()
-			for serial := 0; ctx.Err() == nil; serial++ {
-				begun := time.Now()
-				err := r.read(ctx, link, fmt.Sprintf("traffic:%d:%d", number, serial/10))
-				if err != nil && ctx.Err() == nil {
-					r.problem(fmt.Sprintf("reader %d, step %d: %v", number, serial, err))
-					return
-				}
-				r.asked.Add(1)
-				r.mutex.Lock()
-				r.slowest = max(r.slowest, time.Since(begun))
-				r.mutex.Unlock()
-				time.Sleep(5 * time.Millisecond)
-			}
+			r.each(ctx, fmt.Sprintf("reader %d", number), 1, func(serial int) error {
+				return r.read(ctx, link, fmt.Sprintf("traffic:%d:%d", number, serial/10))
+			})
 		})
 	}
 	return r

@@ -63,18 +63,24 @@ func (c *cacheTraffic) client() *redis.Client {
 func (c *cacheTraffic) run(ctx context.Context, number int) {
 	link := c.client()
 	defer func() { _ = link.Close() }()
+	c.each(ctx, fmt.Sprintf("client %d", number), 2, func(serial int) error {
+		key := fmt.Sprintf("traffic:%d:%d", number, serial)
+		if err := link.Set(ctx, key, valueOf(key), 0).Err(); err != nil {
+			return err
+		}
+		return c.read(ctx, link, fmt.Sprintf("traffic:%d:%d", number, rand.IntN(serial+1)))
+	})
+}
+
+// each takes step after step until the end, or until one fails, and counts so many requests for each.
+func (c *cacheTraffic) each(ctx context.Context, who string, requests int64, step func(serial int) error) {
 	for serial := 0; ctx.Err() == nil; serial++ {
 		begun := time.Now()
-		key := fmt.Sprintf("traffic:%d:%d", number, serial)
-		err := link.Set(ctx, key, valueOf(key), 0).Err()
-		if err == nil {
-			err = c.read(ctx, link, fmt.Sprintf("traffic:%d:%d", number, rand.IntN(serial+1)))
-		}
-		if err != nil && ctx.Err() == nil {
-			c.problem(fmt.Sprintf("client %d, step %d: %v", number, serial, err))
+		if err := step(serial); err != nil && ctx.Err() == nil {
+			c.problem(fmt.Sprintf("%s, step %d: %v", who, serial, err))
 			return
 		}
-		c.asked.Add(2)
+		c.asked.Add(requests)
 		c.mutex.Lock()
 		c.slowest = max(c.slowest, time.Since(begun))
 		c.mutex.Unlock()

@@ -79,6 +79,11 @@ func restartWhenAsked(s postgres.Snapshot, plan *draft) bool {
 	hold := postgres.Hold{Reason: wire.ReasonRestarting, Detail: "the server is started anew, as was asked for"}
 	switch {
 	case s.JobOf(postgres.JobStop).Running:
+	case s.Standing.Prepare > 0:
+		// The place is about to be given away, however long the checkpoint before that takes.
+		hold.Detail, hold.Recheck = "before the server is started anew, another member takes over", yieldPause
+		plan.wait(hold)
+		return false
 	case primary && !stays(s) && canTakeOver(s) && (s.Asked.IsZero() || s.Now.Sub(s.Asked) < yieldPatience):
 		if s.Now.Sub(s.AskedLast) >= yieldPause {
 			plan.do(postgres.AskToYield{Why: "another member can take over while this server is started anew", Token: token(s)})

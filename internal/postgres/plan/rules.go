@@ -56,6 +56,7 @@ var rules = []rule{
 	tellOfRoom,
 	promoteAReplica, // T1, Q2.
 	restartAStuckReplica,
+	prepareToYield, // What takes long comes before the gate is closed.
 	restartWhenAsked,
 	tellOfTheUpstream,
 	keepAReserve,
@@ -64,7 +65,6 @@ var rules = []rule{
 	keepPlaces,
 	makeAgents,
 	enforceTheQuorum, // B1.
-	prepareToYield,   // What takes long comes before the gate is closed.
 
 	// What is inside. Each stands for itself: a missing extension does not keep a password from being changed.
 	makeTheRole,
