@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,6 +149,25 @@ func (t *Tracker) Fork(view View, now func() time.Time) *Tracker {
 	}
 	maps.Copy(forked.counts, t.counts)
 	return forked
+}
+
+// Memory tells in one text all that can make a difference to what the tracker answers: two that tell the same, and look
+// at the same caches, answer alike. What the caches show already is left out. It is for simulators that compare.
+func (t *Tracker) Memory() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var text strings.Builder
+	byName := func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }
+	for _, owner := range slices.SortedFunc(maps.Keys(t.owners), byName) {
+		known := t.owners[owner]
+		fmt.Fprintf(&text, "%s %s %t %q\n", owner, known.uid, known.confirmed, known.doubt)
+		for _, where := range slices.SortedFunc(maps.Keys(known.pending), target.compare) {
+			if what := known.pending[where]; !what.seenIn(t.view.Look(where.kind, where.key)) {
+				fmt.Fprintf(&text, "%s %+v\n", where, what)
+			}
+		}
+	}
+	return text.String()
 }
 
 // Check says how the next pass of the owner may read. It drops what has been seen.

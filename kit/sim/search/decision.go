@@ -105,6 +105,8 @@ type chooser interface {
 	// over says that there will be no more decisions about turns; until is the last turn for which there could be any.
 	over(*run) bool
 	until() int
+	// spent says that there will be no more decisions at all.
+	spent(*run) bool
 }
 
 // fixed decides what a schedule says.
@@ -112,6 +114,8 @@ type fixed struct {
 	turns map[int][]Decision
 	calls map[int]Decision
 	last  int
+	// lastCall is the last one with a decision.
+	lastCall int
 }
 
 func follow(schedule Schedule) *fixed {
@@ -119,6 +123,7 @@ func follow(schedule Schedule) *fixed {
 	for _, decision := range schedule.Decisions {
 		if decision.Call > 0 {
 			made.calls[decision.Call] = decision
+			made.lastCall = max(made.lastCall, decision.Call)
 			continue
 		}
 		made.turns[decision.Turn] = append(made.turns[decision.Turn], decision)
@@ -138,3 +143,5 @@ func (f *fixed) atCall(r *run, _ sim.Call) (Decision, bool) {
 func (f *fixed) over(r *run) bool { return r.turn > f.last }
 
 func (f *fixed) until() int { return f.last }
+
+func (f *fixed) spent(r *run) bool { return f.over(r) && r.calls >= f.lastCall }

@@ -26,6 +26,8 @@ type Options struct {
 	// Every lets only each so manyth single decision be tried: 0 and 1 for all of them. Shard says which: with Every 8,
 	// the shards 0 to 7 together are all.
 	Every, Shard int
+	// Alone lets every run go to its end, also where another one has been in the same state before.
+	Alone bool
 	// NoShrink leaves a failing schedule as it was found, which is faster.
 	NoShrink bool
 	// Time ends the search early, 0 for never. With it, the number of schedules depends on the machine.
@@ -38,11 +40,14 @@ type Report struct {
 	Schedules int
 	Phases    []Phase
 	Worlds    int
+	// Joined is how many ended early, because the rest of them was as in another one.
+	Joined int
 	// Calls is how many the calm run had.
 	Calls   int
 	Elapsed time.Duration
-	// Digest is a hash of all traces in their order: two searches with the same one have seen the same.
-	Digest string
+	// Digest is a hash of all traces in their order: two searches with the same one have seen the same. Histories is one
+	// of all that was written only, the same whether or not runs have joined others.
+	Digest, Histories string
 	// Failure is nil if every rule held in every run.
 	Failure *Failure
 	// Complete is false if the time was up.
@@ -61,8 +66,8 @@ func (r Report) String() string {
 		text += fmt.Sprintf("%s %d, ", phase.Name, phase.Schedules)
 	}
 	rate := float64(r.Schedules) / max(r.Elapsed.Seconds(), 1e-6)
-	return fmt.Sprintf("%sin all %d schedules and %d distinct histories, %.0f schedules per second",
-		text, r.Schedules, r.Worlds, rate)
+	return fmt.Sprintf("%sin all %d schedules (%d joined others) and %d distinct histories, %.0f schedules per second",
+		text, r.Schedules, r.Joined, r.Worlds, rate)
 }
 
 // Failure is a schedule that breaks a rule, shrunk.
@@ -81,8 +86,10 @@ type explorer struct {
 	report   Report
 	worlds   map[string]bool
 	traces   hash.Hash
+	wrote    hash.Hash // in all runs
 	calm     Result
-	trunk    *run // a calm run as far as schedules have been tried, nil if there is none
+	endings  map[state]ending // nil if runs do not join others
+	trunk    *run             // a calm run as far as schedules have been tried, nil if there is none
 }
 
 // Explore searches for a schedule that breaks a rule, and stops at the first. The error says that there was nothing to
@@ -91,8 +98,12 @@ func Explore(scenario Scenario, options Options) (Report, error) {
 	options.Pairs, options.Swarm = cmp.Or(options.Pairs, 300), cmp.Or(options.Swarm, 300)
 	e := &explorer{
 		scenario: scenario, options: options, begun: time.Now(), worlds: map[string]bool{}, traces: sha256.New(),
+		wrote: sha256.New(),
 	}
-	calm, err := Run(scenario, Schedule{}, options.Turns)
+	if !options.Alone && scenario.canJoin() {
+		e.endings = map[state]ending{}
+	}
+	calm, err := e.alone(Schedule{})
 	if err != nil {
 		return Report{}, err
 	}
@@ -155,7 +166,7 @@ func (e *explorer) some(phase string) func(Schedule) bool {
 
 func (e *explorer) end() Report {
 	e.report.Worlds, e.report.Elapsed = len(e.worlds), time.Since(e.begun)
-	e.report.Digest = hex.EncodeToString(e.traces.Sum(nil))
+	e.report.Digest, e.report.Histories = hex.EncodeToString(e.traces.Sum(nil)), hex.EncodeToString(e.wrote.Sum(nil))
 	return e.report
 }
 
@@ -189,7 +200,11 @@ func (e *explorer) judge(result Result, err error) bool {
 	}
 	e.report.Schedules++
 	e.worlds[result.World] = true
+	if result.Joined {
+		e.report.Joined++
+	}
 	_, _ = e.traces.Write([]byte(result.Hash)) // A hash takes everything.
+	_, _ = e.wrote.Write([]byte(result.World))
 	if result.Violation != nil {
 		e.report.Failure = e.failure(result)
 	}

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,10 +13,10 @@ import (
 func (e *explorer) fromTrunk(schedule Schedule) (Result, error) {
 	turn := e.firstTurn(schedule)
 	if turn <= 1 || slices.ContainsFunc(e.scenario.Programs, func(each Program) bool { return each.Fork == nil }) {
-		return newRun(&e.scenario, follow(schedule), e.options.Turns)
+		return e.alone(schedule)
 	}
 	if e.trunk == nil || e.trunk.turn > turn {
-		fresh, err := begun(&e.scenario, follow(Schedule{}), cmp.Or(e.options.Turns, DefaultTurns))
+		fresh, err := begun(&e.scenario, follow(Schedule{}), e.options.Turns)
 		if err != nil {
 			return Result{}, err
 		}
@@ -33,8 +32,18 @@ func (e *explorer) fromTrunk(schedule Schedule) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	branch.endings = e.endings
 	branch.live()
 	return branch.result(), nil
+}
+
+// alone runs a schedule from its beginning.
+func (e *explorer) alone(schedule Schedule) (Result, error) {
+	r, err := lived(&e.scenario, follow(schedule), e.options.Turns, e.endings)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.result(), nil
 }
 
 // firstTurn is the turn of the calm run in which a schedule first differs from it, 0 if that is before the first.
@@ -65,7 +74,7 @@ func (r *run) fork(chooser chooser) (*run, error) {
 		return nil, err
 	}
 	branch.cluster = cluster.Live()
-	branch.idle = maps.Clone(r.idle)
+	branch.idle, branch.values = maps.Clone(r.idle), maps.Clone(r.values)
 	// What is appended to one is not in the other.
 	branch.verbs, branch.turns = slices.Clip(r.verbs), slices.Clip(r.turns)
 	branch.events, branch.trace, branch.decisions = slices.Clip(r.events), slices.Clip(r.trace), slices.Clip(r.decisions)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,32 +33,35 @@ type Result struct {
 	// Trace is everything that happened, Hash the sha256 of it.
 	Trace []Line
 	Hash  string
-	// Turns and Calls say how long it was, World is a hash of all writes, for counting distinct ones.
+	// Turns and Calls say how long it was, World is a hash of all writes and their times, for counting distinct ones.
 	Turns, Calls int
 	World        string
+	// Joined means that the rest of it was as in another run of the same search, and is not told again.
+	Joined bool
 	// Verbs are those of the calls, in their order.
 	Verbs []sim.Verb
 	// CallTurns are the turns in which they were made.
 	CallTurns []int
 }
 
-// appendOrdered writes the content of an object so that the same content is always the same text.
-func appendOrdered(text []byte, value any) []byte {
+// appendOrdered writes the content of an object so that the same content is always the same text, and its texts as tell
+// does.
+func appendOrdered(text []byte, value any, tell func([]byte, string) []byte) []byte {
 	switch value := value.(type) {
 	case map[string]any:
 		text = append(text, '{')
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			text = appendOrdered(append(strconv.AppendQuote(text, name), ':'), value[name])
+			text = appendOrdered(append(strconv.AppendQuote(text, name), ':'), value[name], tell)
 		}
 		return append(text, '}')
 	case []any:
 		text = append(text, '[')
 		for _, each := range value {
-			text = append(appendOrdered(text, each), ',')
+			text = append(appendOrdered(text, each, tell), ',')
 		}
 		return append(text, ']')
 	case string:
-		return strconv.AppendQuote(text, value)
+		return tell(text, value)
 	case int64:
 		return strconv.AppendInt(text, value, 10)
 	default:
@@ -97,6 +101,13 @@ type run struct {
 	decisions          []Decision
 	trace              []Line
 	violation          *Violation
+
+	history
+	// endings are those of the runs before this one, nil if it joins none. passages are where it has been itself, and
+	// joined is where it has ended early.
+	endings  map[state]ending
+	passages []passage
+	joined   *ending
 }
 
 // moment is a state of the world that an actor has seen.
@@ -111,31 +122,32 @@ func Run(scenario Scenario, schedule Schedule, turns int) (Result, error) {
 }
 
 func newRun(scenario *Scenario, chooser chooser, turns int) (Result, error) {
-	if err := scenario.check(); err != nil {
-		return Result{}, err
-	}
-	if turns == 0 {
-		turns = DefaultTurns
-	}
-	r, err := lived(scenario, chooser, turns)
+	r, err := lived(scenario, chooser, turns, nil)
 	if err != nil {
 		return Result{}, err
 	}
 	return r.result(), nil
 }
 
-func lived(scenario *Scenario, chooser chooser, turns int) (*run, error) {
+func lived(scenario *Scenario, chooser chooser, turns int, endings map[state]ending) (*run, error) {
 	r, err := begun(scenario, chooser, turns)
 	if err != nil {
 		return nil, err
 	}
+	r.endings = endings
 	r.live()
 	return r, nil
 }
 
 // begun is a run before its first turn.
 func begun(scenario *Scenario, chooser chooser, turns int) (*run, error) {
-	r := &run{scenario: scenario, chooser: chooser, limit: turns, clock: &sim.Clock{}, idle: map[string]moment{}}
+	if err := scenario.check(); err != nil {
+		return nil, err
+	}
+	r := &run{
+		scenario: scenario, chooser: chooser, limit: cmp.Or(turns, DefaultTurns), clock: &sim.Clock{}, idle: map[string]moment{},
+		history: history{values: map[string]int{}},
+	}
 	if err := r.setUp(); err != nil {
 		return nil, fmt.Errorf("set up %s: %w", scenario.Name, err)
 	}
@@ -181,9 +193,9 @@ func (r *run) setUp() (err error) {
 	return nil
 }
 
-// live makes turns until everything is done, or a rule is broken.
+// live makes turns until everything is done, a rule is broken, or another run has done the rest before.
 func (r *run) live() {
-	for r.violation == nil && r.goesOn() {
+	for r.violation == nil && !r.join() && r.goesOn() {
 		r.turn++
 	}
 }
@@ -405,6 +417,7 @@ func (r *run) observe() {
 	r.told, r.calm = latest, 0
 	for _, event := range fresh {
 		r.events = append(r.events, event)
+		r.add(event, r.clock.Now(), slices.Contains(r.scenario.Chance, event.Kind))
 		r.tell(Line{Text: fmt.Sprintf("  → %s %s %s", strings.ToLower(string(event.Type)), event.Kind.Kind, event.Key)})
 		if r.scenario.Always == nil || r.violation != nil {
 			continue
@@ -465,22 +478,20 @@ func (r *run) seat(name string) *seat {
 }
 
 func (r *run) result() Result {
-	trace, world := sha256.New(), sha256.New()
-	var text []byte
+	trace := sha256.New()
 	for _, line := range r.trace {
 		_, _ = fmt.Fprintf(trace, "%d %s\n", line.Turn, line.Text) // A hash takes everything.
 	}
-	for _, event := range r.events {
-		_, _ = fmt.Fprintln(world, event)
-		if !slices.Contains(r.scenario.Chance, event.Kind) {
-			text = appendOrdered(text[:0], event.Object.Object)
-			_, _ = world.Write(text)
-		}
+	world := r.past.String()
+	if r.joined != nil {
+		world = r.joined.world
 	}
-	_, _ = trace.Write(world.Sum(nil))
+	r.remember(world)
+	_, _ = trace.Write([]byte(world))
 	return Result{
 		Violation: r.violation, Schedule: Schedule{Decisions: r.decisions, Until: r.chooser.until()},
 		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs, CallTurns: r.turns,
-		Hash: hex.EncodeToString(trace.Sum(nil)), World: hex.EncodeToString(world.Sum(nil)),
+		Hash: hex.EncodeToString(trace.Sum(nil)), World: world,
+		Joined: r.joined != nil,
 	}
 }

@@ -52,6 +52,10 @@ type Program struct {
 	// is the same up to now. It may be nil. If all programs have it, schedules that begin in the same way share their
 	// beginning, which makes a search about twice as fast.
 	Fork func(Birth, reconcile.Reconciler) (reconcile.Reconciler, error)
+	// Memory tells all that a program remembers and that can make a difference to what it does: two programs that tell
+	// the same, and see the same in their caches, do the same. It may be nil. If all programs have it, and read only what
+	// they watch from their caches, runs of a search that come to the same state are carried on once.
+	Memory func(reconcile.Reconciler) string
 	// Watches say what leads to a pass.
 	Watches []Watch
 	// Namespace restricts the cache, empty for all. Uncached are kinds that are read live.

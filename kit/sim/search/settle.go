@@ -16,10 +16,7 @@ type Settled struct {
 // Settle runs a scenario calmly to its end, and returns the world that it has come to. The programs that begin there
 // begin with empty memory.
 func Settle(scenario Scenario) (*Settled, error) {
-	if err := scenario.check(); err != nil {
-		return nil, err
-	}
-	r, err := lived(&scenario, follow(Schedule{}), DefaultTurns)
+	r, err := lived(&scenario, follow(Schedule{}), DefaultTurns, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,8 @@ func (s *random) over(r *run) bool { return r.turn > s.horizon }
 
 func (s *random) until() int { return s.horizon }
 
+func (s *random) spent(r *run) bool { return s.over(r) }
+
 func (s *random) atTurn(r *run) []Decision {
 	if s.over(r) {
 		return nil

@@ -75,9 +75,10 @@ func TestSingleFaults(t *testing.T) {
 }
 
 // TestShareTheirBeginning shows that schedules which begin as copies of a calm life have the very traces that they have
-// when each is lived from its beginning.
+// when each is lived from its beginning, and that those which end where another one has been have the very history that
+// they have when each is lived to its end.
 func TestShareTheirBeginning(t *testing.T) {
-	seen, count := 0, 0
+	seen, joined, count := 0, 0, 0
 	each(t, func(t *testing.T, _ lives.Life, scenario search.Scenario) {
 		if count++; count%*sharedFlag != 0 {
 			return
@@ -88,18 +89,24 @@ func TestShareTheirBeginning(t *testing.T) {
 			alone.Programs[i].Fork = nil
 		}
 		options := search.Options{Turns: turns, Every: 397, Shard: 7 * count, Pairs: 1, Swarm: -1}
-		one, err := search.Explore(scenario, options)
+		together, err := search.Explore(scenario, options)
 		if err != nil {
 			t.Fatal(err)
+		}
+		options.Alone = true
+		one, err := search.Explore(scenario, options)
+		if err != nil || one.Schedules != together.Schedules || one.Histories != together.Histories {
+			t.Errorf("%s, with joined ends; to the end: %s, %v", together, one, err)
 		}
 		other, err := search.Explore(alone, options)
 		if err != nil || one.Schedules != other.Schedules || one.Digest != other.Digest {
 			t.Errorf("%s, with the beginning shared; alone: %s, %v", one, other, err)
 		}
 		seen += one.Schedules
+		joined += together.Joined
 	})
-	if seen < 30 {
-		t.Errorf("only %d schedules: this shows nothing", seen)
+	if seen < 30 || joined < 10 {
+		t.Errorf("only %d schedules, of which %d joined others: this shows nothing", seen, joined)
 	}
 }
 

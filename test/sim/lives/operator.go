@@ -116,6 +116,14 @@ func fork(assemble assembly, flaw Flaw) func(search.Birth, reconcile.Reconciler)
 	}
 }
 
+// memory tells what a life remembers, nil where there is a flaw.
+func memory(flaw Flaw) func(reconcile.Reconciler) string {
+	if flaw.Parts != nil || flaw.Around != nil {
+		return nil
+	}
+	return func(life reconcile.Reconciler) string { return life.(running).parts.tracker.Memory() }
+}
+
 // loopOfDatabases puts the loop of databases together.
 func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
 	return databaseloop.New(loop.Config{
@@ -146,11 +154,13 @@ func loopOfCaches(made parts) (reconcile.Reconciler, error) {
 func programs(flaw Flaw, withCaches bool) []search.Program {
 	made := search.Program{
 		Name: databaseOperator, Start: start(loopOfDatabases, flaw), Fork: fork(loopOfDatabases, flaw),
+		Memory:  memory(flaw),
 		Watches: watches(databaseKind, databaseloop.Cached(), database.LabelDatabase),
 	}
 	if withCaches {
 		made = search.Program{
 			Name: cacheOperator, Start: start(loopOfCaches, flaw), Fork: fork(loopOfCaches, flaw),
+			Memory:  memory(flaw),
 			Watches: watches(cacheKind, cacheloop.Cached(), cache.LabelCache),
 		}
 	}
