@@ -22,9 +22,10 @@ type Copy struct {
 	Offset   int64 `json:"offset,omitempty"`
 	// Dataset is what the copy belongs to.
 	Dataset string `json:"dataset,omitempty"`
-	// Fresh is when it last was known to have everything that its primary had, and Back since when one that was too old is
-	// in touch with a primary again.
+	// Fresh is when it last was known to have everything that its primary had. Apart says that the link to it was down when
+	// the server was last looked at, and Back since when it is up again.
 	Fresh time.Time `json:"fresh,omitzero"`
+	Apart bool      `json:"apart,omitempty"`
 	Back  time.Time `json:"back,omitzero"`
 	// Term is the one that it leads, 0 if it never led, and Recovered where the writes were when that began.
 	Term      int64 `json:"term,omitempty"`
@@ -63,8 +64,8 @@ func (c Copy) Position() tenure.Position {
 // See takes in what a server says. A replica is whole when the link to its primary is up: then it has all that came
 // before. It stays whole when the link breaks, as long as the server can go on from its offset; a server that begins to
 // read all of the data anew has forgotten the offset. What has not heard of its primary for longer than the bound is
-// too old to be served to anybody; when the link is up again it goes on from its offset, and for a moment the server
-// answers with what it had before all that has come since is in.
+// too old to be served to anybody. When the link is up again it goes on from its offset, and for a moment the server
+// answers with what it had, before all that has come since is in: until then the copy is as old as it was.
 func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	if c.Incarnation == "" {
 		return c
@@ -75,34 +76,40 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 			c.Offset, c.Fresh = server.Offset, now
 		}
 	case c.Followed == (Followed{}):
-	case server.Up && !server.Syncing && c.lately(now.Add(-server.Quiet)):
-		if c.Back.IsZero() {
-			c.Back = now
-		}
-		return c
 	case server.Up && !server.Syncing:
-		c.Whole, c.Timeline, c.Dataset = true, c.Followed.Timeline, c.Followed.Dataset
-		c.Offset, c.Fresh = server.Offset, now.Add(-server.Quiet)
+		c = c.inTouch(server, now)
 	case server.Syncing || server.Offset < c.Offset:
 		c.Whole, c.Offset = false, 0
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
 	}
-	if !server.Up {
-		c.Back = time.Time{}
+	if server.Replica && !server.Up {
+		c.Apart, c.Back = true, time.Time{}
 	}
 	return c.Aged(now, bound)
 }
 
-// catchUp is how long after a link has come up a word of the primary must have come until a copy that was too old has
-// what it lacked: a primary sends all of that first, it is never more than a few megabytes, and there is a word each
-// second.
-const catchUp = 2 * time.Second
-
-// lately says that the copy was too old, and that the last word of a primary came too soon after that.
-func (c Copy) lately(heard time.Time) bool {
-	return !c.Whole && c.Offset > 0 && (c.Back.IsZero() || heard.Sub(c.Back) < catchUp)
+// inTouch takes in what a server says whose link is up.
+func (c Copy) inTouch(server Replication, now time.Time) Copy {
+	heard, goesOn := now.Add(-server.Quiet), c.Offset > 0 // Otherwise it has taken all of the data.
+	if goesOn && (c.Apart || !c.Whole && c.Back.IsZero()) {
+		c.Back = now
+	}
+	c.Apart = false
+	caughtUp := c.Back.IsZero() || heard.Sub(c.Back) >= catchUp
+	if goesOn && !c.Whole && !caughtUp {
+		return c
+	}
+	c.Whole, c.Timeline, c.Dataset, c.Offset = true, c.Followed.Timeline, c.Followed.Dataset, server.Offset
+	if !goesOn || caughtUp {
+		c.Fresh = heard
+	}
+	return c
 }
+
+// catchUp is how long after a link has come up a word of the primary must have come until a copy has what it lacked: a
+// primary sends all of that first, it is never more than a few megabytes, and there is a word each second.
+const catchUp = 2 * time.Second
 
 // Aged is the copy at a later moment, at which nothing was seen of it.
 func (c Copy) Aged(now time.Time, bound time.Duration) Copy {

@@ -110,6 +110,26 @@ func TestOneThatWasTooOldCatchesUpFirst(t *testing.T) {
 	}
 }
 
+// A copy whose link was down is as old as it was until what it lacks has come: a link that is up for a moment makes
+// nothing young.
+func TestALinkThatIsUpForAMoment(t *testing.T) {
+	down := redis.Replication{Replica: true, Host: "a", Offset: 100}
+	up := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 100}
+	seen := func(steps ...redis.Replication) redis.Copy {
+		copied := whole()
+		for second, server := range steps {
+			copied = copied.See(server, noon.Add(time.Duration(second+1)*time.Second), bound)
+		}
+		return copied
+	}
+	if copied := seen(up, up, down, up, up, down); !copied.Fresh.Equal(noon.Add(2 * time.Second)) {
+		t.Errorf("fresh at %s after a moment, want 2 s after noon", copied.Fresh)
+	}
+	if copied := seen(up, up, down, up, up, up); !copied.Fresh.Equal(noon.Add(6 * time.Second)) {
+		t.Errorf("fresh at %s when it has caught up, want 6 s after noon", copied.Fresh)
+	}
+}
+
 func TestWhoMayLead(t *testing.T) {
 	begun := redis.Copy{Incarnation: "i7", Begun: true}
 	for name, test := range map[string]struct {

@@ -77,6 +77,14 @@ func (s *Snapshot) Vacant() bool {
 	return lease.Term < s.Stored.MaxTerm || s.goneBack()
 }
 
+// HeldElsewhere says that another instance has a term that was held here: it was given once more, after the lease was put
+// back to what it had been before. Whoever has it now is the one to lead by it, and this instance is not, ever again (M1).
+// What a watch shows is enough: without that right an instance only does less.
+func (s *Snapshot) HeldElsewhere(term int64) bool {
+	holder := s.Lease.Holder
+	return term > 0 && s.Lease.Term == term && holder != (wire.Member{}) && holder.Name != s.Name
+}
+
 // Promised is the term that this instance held last, and until when so many members have promised not to answer an
 // election and not to stand that none can be won without them.
 func (s *Snapshot) Promised() (term int64, until Instant) {

@@ -33,8 +33,8 @@ type apiServer struct {
 	before []tenure.View
 	// backups are older states that somebody may restore.
 	backups []tenure.View
-	// putBack says that somebody has done so.
-	putBack bool
+	// putBack says that somebody has done so, lost that somebody has deleted it.
+	putBack, lost bool
 	// holder is who held the lease last.
 	holder string
 }
@@ -258,7 +258,7 @@ func (s *apiServer) create(succeeds string) {
 
 // lose takes the lease away, finalizer and all.
 func (s *apiServer) lose() {
-	s.lease, s.before = tenure.View{}, nil
+	s.lease, s.before, s.lost = tenure.View{}, nil, true
 	s.version++
 	for _, n := range s.w.nodes {
 		s.tell(n)

@@ -101,6 +101,7 @@ func (n *node) when(at tenure.Instant) time.Duration {
 
 func (n *node) bootUp() {
 	w := n.w
+	w.truth.boots(n)
 	n.boot = w.identity("boot-")
 	n.bootAt, n.lostTime, n.jumped = w.now, 0, 0
 	n.bootBase = tenure.Instant(w.between(20*time.Second, 100*time.Second))

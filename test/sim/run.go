@@ -157,6 +157,11 @@ func (w *World) live() {
 			return
 		}
 	}
+	if w.truth.nobodyServed() {
+		// Its lease was lost with the beginning of the database in it. A user makes the database again.
+		w.astray = true
+		return
+	}
 	if !w.Case.Unsettled {
 		w.wrong("L1", "after %s the world has not settled: %s", w.Case.Budget, reason)
 	}

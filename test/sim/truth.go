@@ -313,7 +313,9 @@ func (t *truth) promoted(s *server) {
 }
 
 func (t *truth) stored(n *node, stored tenure.Stored) {
-	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm {
+	// A term that another instance has got once more, after the lease was put back, is no longer this one's.
+	elsewhere := t.w.api.putBack && stored.HeldTerm == 0
+	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm && !elsewhere {
 		t.w.wrong("M1", "%s forgets a term", n.name)
 	}
 	before := n.volume.stored.NextRecord
@@ -326,6 +328,17 @@ func (t *truth) stored(n *node, stored tenure.Stored) {
 func (t *truth) routed(n *node, term int64) {
 	if term < t.w.api.route.term {
 		t.w.wrong("R1", "%s takes the write address back to term %d", n.name, term)
+	}
+}
+
+// nobodyServed says that the lease was lost or put back before the database had let anybody in. What was agreed on until
+// then may be known to nobody, and there is nothing to lose: a user makes the database again.
+func (t *truth) nobodyServed() bool { return t.openedTerm == 0 && (t.w.api.putBack || t.w.api.lost) }
+
+// boots forgets a promise that had ended before the machine did: nobody counts on it any more.
+func (t *truth) boots(n *node) {
+	if promise, there := t.promises[n.index]; there && promise.boot == n.boot && n.clock() >= promise.until {
+		delete(t.promises, n.index)
 	}
 }
 
@@ -367,6 +380,11 @@ func (t *truth) passed(a *agent) {
 func (t *truth) unsettled() string {
 	w := t.w
 	lease := w.api.lease
+	for _, n := range w.nodes {
+		if n.wanted && n.volume.stored.Promise != nil {
+			return n.name + " is bound by a promise, and has to put it away"
+		}
+	}
 	if w.caches != nil {
 		return w.unsettledCache()
 	}

@@ -39,6 +39,9 @@ func beginADatabase(d *draft) bool {
 	case d.Write != nil:
 		d.wait(wire.ReasonBeginning, "the lease is being written for the first copy")
 		return true
+	case d.Lease.Stale > 0:
+		d.wait(wire.ReasonBeginning, "the lease has changed, and is read before anything else is done")
+		return true
 	}
 	if d.Lease.Holder == d.Self() && d.Self().Incarnation != "" && record != nil {
 		d.makeTheFirstCopy(*record)

@@ -181,14 +181,15 @@ func (d *draft) answerPromise(request tenure.Request) {
 		d.no(request, why)
 		return
 	}
-	until := d.Now.Add(request.Duration)
-	if promise := d.Stored.Promise; promise != nil && promise.Boot == d.Boot && promise.Until > until {
-		until = promise.Until
+	promise := tenure.Promise{Term: request.Term, Until: d.Now.Add(request.Duration), Boot: d.Boot}
+	if before := d.Stored.Promise; before != nil && before.Boot == d.Boot {
+		promise.Until = max(promise.Until, before.Until)
 	}
-	d.store("a promise is on the volume before it is given", func(stored *tenure.Stored) {
-		stored.Promise = &tenure.Promise{Term: request.Term, Until: until, Boot: d.Boot}
-		stored.MaxTerm = max(stored.MaxTerm, request.Term)
-	})
+	if d.Stored.Promise == nil || *d.Stored.Promise != promise || d.Stored.MaxTerm < request.Term {
+		d.store("a promise is on the volume before it is given", func(stored *tenure.Stored) {
+			stored.Promise, stored.MaxTerm = &promise, max(stored.MaxTerm, request.Term)
+		})
+	}
 	d.do(tenure.Reply{
 		Why: "the holder cannot reach the API server, and this instance will not disturb it", ID: request.ID,
 		Reply: wire.PeerReply{PeerHeader: d.header(), Yes: true},

@@ -475,7 +475,8 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 
 func forgetNoTerm(m moment, action tenure.Action) string {
 	store, ok := action.(tenure.Store)
-	if ok && (store.Stored.MaxTerm < m.stored.MaxTerm || store.Stored.HeldTerm < m.stored.HeldTerm) {
+	elsewhere := ok && store.Stored.HeldTerm == 0 && m.HeldElsewhere(m.stored.HeldTerm)
+	if ok && (store.Stored.MaxTerm < m.stored.MaxTerm || store.Stored.HeldTerm < m.stored.HeldTerm && !elsewhere) {
 		return "a term that was seen would be forgotten"
 	}
 	return ""

@@ -161,6 +161,9 @@ func learnFromTheLease(d *draft) bool {
 	if term, _ := d.MayLead(); term == lease.Term && d.holder() {
 		want.HeldTerm = max(want.HeldTerm, term)
 	}
+	if d.HeldElsewhere(want.HeldTerm) {
+		want.HeldTerm = 0
+	}
 	if want != d.Stored {
 		d.store("F2: what the lease has said is not forgotten", func(stored *tenure.Stored) {
 			database := stored.DatabaseUID

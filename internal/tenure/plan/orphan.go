@@ -43,9 +43,9 @@ func mendALostLease(d *draft) bool {
 		d.do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
 		d.Ballot = nil
 	}
-	switch _, may := d.MayLead(); {
+	switch term, may := d.MayLead(); {
 	case d.Stopping:
-	case d.leads() || may:
+	case d.leads() || may && term >= d.Stored.MaxTerm:
 		// The same as if the API server were away: what counts is what the members promise.
 		askForPromises(d)
 		d.succeed()

@@ -121,6 +121,11 @@ func (d *draft) ask() bool {
 		d.askTheOthers()
 		d.wait(wire.ReasonQuorumMissing, fmt.Sprintf("%d members would answer, and %d must, so that nothing is lost",
 			willing, needed))
+		// The others may have a reason to be silent that only the lease can tell: a watch does not show that it was put
+		// back.
+		if d.Reading == nil && !d.recently(max(d.Lease.Read, d.Tried), d.lasts()) {
+			d.read("too few would answer, and the lease may be another one by now")
+		}
 		return false
 	}
 	ballot := *d.Ballot

@@ -37,12 +37,17 @@ type Pod struct {
 	hung    time.Duration
 	leads   redis.Lead // What the loop has last begun.
 	flush   redis.Flush
+
+	// looked is when the loop was last at work. Blind means that it was not for too long, see truth.
+	looked time.Duration
+	blind  bool
 }
 
 // Start begins a life of the agent.
 func (p *Pod) Start(authority tenure.Authority) {
 	p.life++
 	p.facts, p.ran, p.failures, p.hung = tenure.Engine{}, false, 0, 0
+	p.looked, p.blind = 0, false
 	p.track = &observe.Track{}
 	said, around := speaker{p}, mounts{p}
 	p.loop = controller.New(&observe.Observer{
@@ -108,6 +113,7 @@ func (p *Pod) pass() {
 		p.soon(p.hung - now)
 		return
 	}
+	p.g.truth.looks(p)
 	life := p.life
 	_, next := p.loop.Pass(context.Background(), false)
 	if p.g.flaw.EmptyIsWhole {

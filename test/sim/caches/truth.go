@@ -187,12 +187,25 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 	}
 }
 
+// looks notes whether a loop has stood still for so long that it cannot know any more how old its copy is. It knows again
+// when the link to a primary is up.
+func (t *truth) looks(p *Pod) {
+	now := t.g.w.Now()
+	switch {
+	case p.server != nil && p.server.up():
+		p.blind = false
+	case p.looked > 0 && now-p.looked > t.twice(p)-slack:
+		p.blind = true
+	}
+	p.looked = now
+}
+
 // begins looks at an empty server that takes the lease: nobody may have had a copy, and been able to say so (V2).
 func (t *truth) begins(p *Pod, record wire.LeaseRecord, begun time.Duration) {
 	now := t.g.w.Now()
 	for _, other := range t.g.pods {
 		s := other.server
-		if other == p || s == nil || !s.full || s.loading || !s.answers() || other.failures >= 3 ||
+		if other == p || other.blind || s == nil || !s.full || s.loading || !s.answers() || other.failures >= 3 ||
 			!record.Has(wire.Member{Name: other.name, Incarnation: s.incarnation}) {
 			continue
 		}
