@@ -168,6 +168,9 @@ func (d *draft) answerPromise(request tenure.Request) {
 	switch {
 	case d.Stored.Fence != nil:
 		why = "F1: an election was answered here"
+	case request.LeaseUID != "" && d.Stored.LeaseUID != "" && request.LeaseUID != d.Stored.LeaseUID:
+		// The term would be known here before the lease that it is of, and that lease be taken for an old one for ever.
+		why = "O3: a lease in the place of the lost one is read before anything is promised by it"
 	case d.Stored.MaxTerm > request.Term || d.concerned() && d.Lease.Term > request.Term:
 		why = "a higher term was seen here"
 	case d.concerned() && d.Lost() == "" && d.Lease.Term == request.Term && d.Lease.Holder != request.From:

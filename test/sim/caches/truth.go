@@ -88,6 +88,9 @@ func (t *truth) read(s *server) {
 		t.wrong("V3", "%s answers as the primary of term %d, and term %d has let applications in", s.p.name, s.term,
 			t.latest.term)
 	}
+	if t.g.w.Now()-s.p.looked > t.twice(s.p)-slack {
+		return // Whose loop stands still closes no door. Its container is ended for that, which is not modelled.
+	}
 	missing, some := t.lacks(s.log, t.leads.log)
 	if age := t.g.w.Now() - t.acked[missing]; some && age > t.bound(s.p) {
 		t.wrong("V3", "%s answers without write %d, which was acknowledged %s ago", s.p.name, missing, age)
