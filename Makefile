@@ -117,7 +117,7 @@ sim: ## Search for schedules that break the lease: SEEDS=20000, or TIME=1h; then
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
 
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
-	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 600
+	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
 	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
 
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)

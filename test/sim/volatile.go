@@ -360,7 +360,7 @@ func cacheFlaws() []Flaw {
 			Kinds: []FaultKind{FaultCutPeers, FaultFlush, FaultPowerOff}, Snapshot: forgetTheFlush},
 		{Bug: BugServesOn, Rule: "C2", Volatile: true, Kinds: cuts},
 		{Bug: "gives the lease back while its server serves", Rule: "V1", Volatile: true,
-			Kinds: []FaultKind{FaultTerminate, FaultSwitchover}, Snapshot: surrenderTooEarly},
+			Kinds: []FaultKind{FaultTerminate, FaultCutAPI}, Aim: endUnheard, Plan: surrenderTooEarly},
 		{Bug: "a promise of one is enough", Rule: "failsafe", Volatile: true,
 			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Snapshot: countOnePromiseForAll},
 	}
@@ -391,11 +391,24 @@ func forgetTheFlush(_ *sloppyLoop, s *tenure.Snapshot) {
 	}
 }
 
-// surrenderTooEarly takes a copy for lost that is about to end.
-func surrenderTooEarly(_ *sloppyLoop, s *tenure.Snapshot) {
-	if s.Stopping && s.Engine.Leading != nil {
-		s.Engine.Lost, s.Engine.Processes = s.Self().Incarnation, false
+// surrenderTooEarly gives the lease back when the pod is told to end, and ends the server when that was heard of.
+func surrenderTooEarly(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	if !s.Stopping || s.Engine.Leading == nil {
+		return actions
 	}
+	serves := edit(actions, func(action tenure.Action) []tenure.Action {
+		obey, told := action.(tenure.Obey)
+		if _, yields := action.(tenure.Yield); yields || told && obey.Standing.Role == tenure.RoleYield {
+			return nil
+		}
+		return []tenure.Action{action}
+	})
+	if s.Lease.Record != nil && s.Lease.Holder == s.Self() && s.Write == nil && len(s.Doubts) == 0 {
+		serves = append(serves, tenure.WriteLease{
+			Kind: tenure.WriteRelease, Version: s.Lease.Version, Record: *s.Lease.Record, Duration: s.Lease.Duration,
+		})
+	}
+	return serves
 }
 
 // countOnePromiseForAll takes what one member has promised for the word of all.
@@ -410,6 +423,17 @@ func countOnePromiseForAll(_ *sloppyLoop, s *tenure.Snapshot) {
 		promise.Member = member
 		s.Promises = append(s.Promises, promise)
 	}
+}
+
+// endUnheard tells the primary to end, and cuts it from the API server when it may have given the lease back and has not
+// heard that it has.
+func endUnheard(c Case, random *rand.Rand) Case {
+	c.Faults = []Fault{
+		{Kind: FaultTerminate, At: began, Node: Holder, For: 30 * time.Second},
+		{Kind: FaultCutAPI, At: began + time.Duration(random.Int64N(int64(60*time.Millisecond))), Node: Holder,
+			For: 20 * time.Second},
+	}
+	return c
 }
 
 // emptyAndAlone kills the server of the only replica, and takes the holder away before it has the data again.
