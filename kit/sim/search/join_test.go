@@ -1,0 +1,67 @@
+package search_test
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"meridian.dev/meridian/kit/sim/search"
+)
+
+// remembering is the fleet with a program that tells what it remembers.
+func remembering(name string, start startFunc, memory func(reconcile.Reconciler) string) search.Scenario {
+	scenario := fleet(name, start, strict)
+	scenario.Programs[0].Memory = memory
+	return scenario
+}
+
+// TestJoin shows that runs which end where another one has been make the very histories that they make alone.
+func TestJoin(t *testing.T) {
+	scenario := remembering("careful", startCareful, func(life reconcile.Reconciler) string {
+		return life.(careful).tracker.Memory()
+	})
+	options := search.Options{Swarm: -1, Pairs: 60, Every: 2}
+	together, err := search.Explore(scenario, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Alone = true
+	alone, err := search.Explore(scenario, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if together.Schedules != alone.Schedules || together.Worlds != alone.Worlds ||
+		together.Histories != alone.Histories || together.Failure != nil {
+		t.Errorf("%s; alone: %s", together, alone)
+	}
+	if alone.Joined != 0 || together.Joined < together.Schedules/2 {
+		t.Errorf("%d of %d schedules have joined others, and %d alone", together.Joined, together.Schedules, alone.Joined)
+	}
+}
+
+// TestJoinBites looks for mistakes with runs that join others: each is found at the same place as without.
+func TestJoinBites(t *testing.T) {
+	for name, mistake := range map[string]mutant{
+		"own writes are forgotten":    {amnesia: true, byName: true},
+		"the first cache is believed": {trust: true, byName: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario := remembering(name, startMutant(mistake), func(life reconcile.Reconciler) string {
+				return life.(mutant).tracker.Memory()
+			})
+			options := search.Options{Swarm: -1, NoShrink: true}
+			together, err := search.Explore(scenario, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			options.Alone = true
+			alone, err := search.Explore(scenario, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if together.Failure == nil || alone.Failure == nil || together.Failure.After != alone.Failure.After {
+				t.Errorf("%s, %v; alone: %s, %v", together, together.Failure, alone, alone.Failure)
+			}
+		})
+	}
+}
