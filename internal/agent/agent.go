@@ -29,8 +29,8 @@ type Options struct {
 	Database, Instance, Namespace, Pod, PodUID string
 	// Address is where other instances and applications reach this one.
 	Address string
-	// Volume, Runtime, Settings, App and TLS are folders.
-	Volume, Runtime, Settings, App, TLS string
+	// Volume, Runtime, Settings, App and TLS are folders. LogVolume is another one, empty if the log lies with the data.
+	Volume, LogVolume, Runtime, Settings, App, TLS string
 	// ReportAddress and ProbeAddress are where the servers of the agent listen. All agents of a database have the same
 	// port. Listen is where PostgreSQL does, empty for everywhere.
 	ReportAddress, ProbeAddress, Listen string

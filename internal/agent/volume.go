@@ -131,9 +131,10 @@ func policyOf(settings wire.Settings, known bool) tenure.Policy {
 type claims struct {
 	server    *call.Server
 	namespace string
-	// instance is the name of the claim too. pod and podUID are the own pod.
-	instance, pod, podUID string
-	log                   logr.Logger
+	// instance is the name of the claim too, logClaim that of the volume of the log, empty if it has none of its own. pod
+	// and podUID are the own pod.
+	instance, logClaim, pod, podUID string
+	log                             logr.Logger
 	// changed is told when there is more to know.
 	changed func()
 
@@ -150,10 +151,14 @@ const (
 )
 
 func newClaims(api *call.Server, options Options, log logr.Logger) *claims {
-	return &claims{
+	own := &claims{
 		server: api, namespace: options.Namespace, instance: options.Instance, pod: options.Pod, podUID: options.PodUID,
 		log: log, changed: func() {}, known: postgres.Claim{Asked: true},
 	}
+	if options.LogVolume != "" {
+		own.logClaim = wire.LogClaim(options.Instance)
+	}
+	return own
 }
 
 // look tells what is known by now. Where it is not the claim that was recorded, a user's word is looked for.
@@ -228,6 +233,15 @@ func (c *claims) read(ctx context.Context) (postgres.Claim, error) {
 	if err != nil {
 		return postgres.Claim{}, err
 	}
+	uid := claim.Metadata.UID
+	if c.logClaim != "" {
+		// Data and log are one copy: if either volume comes with another claim, it may be an older state.
+		log, err := c.get(ctx, "persistentvolumeclaims", c.logClaim)
+		if err != nil {
+			return postgres.Claim{}, err
+		}
+		uid += "." + log.Metadata.UID
+	}
 	pod, err := c.get(ctx, "pods", c.pod)
 	if err != nil {
 		return postgres.Claim{}, err
@@ -235,7 +249,6 @@ func (c *claims) read(ctx context.Context) (postgres.Claim, error) {
 	if c.podUID != "" && pod.Metadata.UID != c.podUID {
 		return postgres.Claim{}, errors.New("this pod was replaced by another one")
 	}
-	uid := claim.Metadata.UID
 	return postgres.Claim{
 		UID: uid, Accepted: uid != "" && claim.Metadata.Annotations[wire.AnnotationAcceptCopy] == uid,
 	}, nil

@@ -30,7 +30,8 @@ func connect(
 	// Nothing of the pod's environment reaches PostgreSQL by chance.
 	env := []string{"PATH=" + options.Path, "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/tmp"}
 	w.real = server.New(server.Place{
-		Volume: options.Volume, Runtime: options.Runtime, Settings: options.Settings, App: options.App, TLS: options.TLS,
+		Volume: options.Volume, Log: options.LogVolume, Runtime: options.Runtime, Settings: options.Settings,
+		App: options.App, TLS: options.TLS,
 		Supervisor: supervisor, Env: env, Lines: lines, Fast: options.Fast, Immediate: options.Immediate,
 	})
 	ports := w.real.Ports()
@@ -87,7 +88,7 @@ func (o *Options) Environment(get func(string) string) {
 	o.Database, o.Instance = get(wire.EnvDatabase), get(wire.EnvInstance)
 	o.Namespace, o.Pod, o.PodUID = get(wire.EnvPodNamespace), get(wire.EnvPodName), get(wire.EnvPodUID)
 	o.Address = get(wire.EnvPodIP)
-	o.Path = get("PATH")
+	o.Path, o.LogVolume = get("PATH"), get(wire.EnvLogVolume)
 	o.API = APIOptions{
 		Host: get("KUBERNETES_SERVICE_HOST"), Port: get("KUBERNETES_SERVICE_PORT"),
 		Folder: "/var/run/secrets/kubernetes.io/serviceaccount",

@@ -86,10 +86,21 @@ type Volume struct {
 	Lock Lock `json:"lock"`
 	// Record is what this or an earlier agent wrote, nil if there is none.
 	Record *Record `json:"record,omitempty"`
+	// Log is the volume of the log, nil if the log lies with the data.
+	Log *LogVolume `json:"log,omitempty"`
 	// Room is how much there is.
 	Room Room `json:"room,omitzero"`
 	// Claim is what the API server says of the claim that the volume came with.
 	Claim Claim `json:"claim,omitzero"`
+}
+
+// LogVolume is a volume of its own for the log. What lies there must be the log of the copy beside it (V7).
+type LogVolume struct {
+	// DatabaseUID and Incarnation are the copy whose log it was made for, empty if it is for none yet.
+	DatabaseUID string `json:"databaseUID,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
+	// Stray says that there is a log without a word of whose it is.
+	Stray bool `json:"stray,omitempty"`
 }
 
 // Lock is the lock on the volume. It is handed down to PostgreSQL, so it is free only when no process of it is left,

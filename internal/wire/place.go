@@ -32,6 +32,7 @@ const StartPatience = 30 * time.Second
 const (
 	FolderAgent    = "/agent"
 	FolderVolume   = "/var/lib/meridian"
+	FolderLog      = "/var/lib/meridian-wal"
 	FolderRun      = "/run/meridian"
 	FolderSettings = "/etc/meridian/settings"
 	FolderApp      = "/etc/meridian/app"
@@ -89,4 +90,9 @@ const (
 	EnvPodNamespace = "POD_NAMESPACE"
 	EnvPodIP        = "POD_IP"
 	EnvPodUID       = "POD_UID"
+	// EnvLogVolume is where the volume of the log is mounted, if it has one of its own.
+	EnvLogVolume = "MERIDIAN_WAL_VOLUME"
 )
+
+// LogClaim is the claim of the volume of the log of an instance, if that has one of its own.
+func LogClaim(instance string) string { return instance + "-wal" }

@@ -18,6 +18,7 @@ var invariants = []struct {
 	{"V1", writeOnlyUnderTheLock},
 	{"V2", touchOnlyTheOwnDatabase},
 	{"V3", initialiseOnlyWhereNothingWas},
+	{"V7", touchOnlyTheOwnLog},
 	{"V5", startOnlyTheVersionOfTheData},
 	{"V6", startOnlyTheRecordedData},
 	{"C2", startOnlyAlone},
@@ -70,6 +71,30 @@ func writeOnlyUnderTheLock(s postgres.Snapshot, actions []postgres.Action) strin
 		case postgres.LockVolume, postgres.StopServer, postgres.KillLeftover, postgres.KillServer:
 		default:
 			return fmt.Sprintf("%s without the lock of the volume", action.Verb())
+		}
+	}
+	return ""
+}
+
+// touchOnlyTheOwnLog looks at what would use or remove a log: it is that of the copy, or of nobody, or of an earlier
+// copy of this database.
+func touchOnlyTheOwnLog(s postgres.Snapshot, actions []postgres.Action) string {
+	log, record := s.Volume.Log, s.Volume.Record
+	if log == nil {
+		return ""
+	}
+	for _, action := range actions {
+		switch action.(type) {
+		case postgres.StartServer, postgres.Promote:
+			if s.Data.Presence != postgres.DataPresent {
+				return "a server is started on data without its log"
+			}
+		case postgres.Initialise, postgres.Clone, postgres.Rewind, postgres.Discard:
+		default:
+			continue
+		}
+		if log.Stray || record == nil || log.DatabaseUID != "" && log.DatabaseUID != record.DatabaseUID {
+			return fmt.Sprintf("%s beside a log that is not of this database", action.Verb())
 		}
 	}
 	return ""

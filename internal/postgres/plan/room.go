@@ -25,7 +25,7 @@ func waitForRoom(s postgres.Snapshot, plan *draft) bool {
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonVolumeFull, Recheck: roomPause,
 			Detail: "there is no room for a server on the volume" + figures(room) +
-				": it starts as soon as there is; raise spec.storage.size",
+				": it starts as soon as there is; raise " + sizeField(room),
 		})
 		return true
 	}
@@ -43,12 +43,20 @@ func figures(room postgres.Room) string {
 	return fmt.Sprintf(", which has %d MiB", room.Size>>20)
 }
 
+// sizeField is what a user raises.
+func sizeField(room postgres.Room) string {
+	if room.LogSize > 0 && room.LogFree < room.Free {
+		return "spec.storage.walSize"
+	}
+	return "spec.storage.size"
+}
+
 func tellOfRoom(s postgres.Snapshot, plan *draft) bool {
 	room := s.Volume.Room
 	if !room.Full(s.Server.Full) {
 		return false
 	}
-	detail := "there is hardly room on the volume" + figures(room) + "; raise spec.storage.size"
+	detail := "there is hardly room on the volume" + figures(room) + "; raise " + sizeField(room)
 	if s.Standing.Role == tenure.RoleLead {
 		detail += ": until then transactions are read-only, unless a session sets transaction_read_only to off"
 	}

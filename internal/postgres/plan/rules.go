@@ -15,6 +15,7 @@ var rules = []rule{
 	waitForAReadableVolume, // What cannot be read is not empty.
 	shareNoVolume,          // V1: one agent, and no server of another pod, at a time.
 	refuseAnotherDatabase,  // V2: the volume of another database is not touched.
+	refuseAnotherLog,       // V7: the log of another database is neither used nor removed.
 	noteTheClaim,           // I1: which claim the volume has come with.
 	waitForSettings,        // Without settings nothing new begins; what runs goes on.
 	waitForAStanding,       // Nothing is begun before it is known what this instance shall be.

@@ -60,6 +60,29 @@ func refuseAnotherDatabase(s postgres.Snapshot, plan *draft) bool {
 	return true
 }
 
+// refuseAnotherLog leaves a log alone that nobody has made for this database. That a copy finds its own log is seen
+// where the data is looked at: without it the copy is damaged.
+func refuseAnotherLog(s postgres.Snapshot, plan *draft) bool {
+	log, mounted := s.Volume.Log, s.Settings.Mounted
+	hold := postgres.Hold{Stalled: true}
+	switch {
+	case log == nil:
+		return false
+	case log.Stray && !recordedCopy(s.Volume.Record):
+		hold.Reason = wire.ReasonVolumeUnknown
+		hold.Detail = "there is a log on the volume of the log, and no word of whose it is: remove it, or use another volume"
+	case mounted != nil && log.DatabaseUID != "" && log.DatabaseUID != mounted.DatabaseUID:
+		hold.Reason = wire.ReasonVolumeForeign
+		hold.Detail = fmt.Sprintf("the volume of the log belongs to the database with UID %s, and this instance to %s: "+
+			"give the instance a volume of its own, or restore the database that the volume belongs to",
+			log.DatabaseUID, mounted.DatabaseUID)
+	default:
+		return false
+	}
+	plan.wait(hold)
+	return true
+}
+
 // waitForSettings goes on when the record has settings that were in force before: an instance comes back although its
 // settings were spoilt in the meantime.
 func waitForSettings(s postgres.Snapshot, plan *draft) bool {

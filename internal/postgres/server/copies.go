@@ -31,9 +31,13 @@ type Copies struct {
 	// Folder is where the volume is mounted, Env the environment of PostgreSQL's programs.
 	Folder string
 	Env    []string
+	// Log is where the volume of the log is mounted, empty if it has none of its own.
+	Log string
 	// Installed is where the certificate is.
 	Installed string
 }
+
+func (c *Copies) waldir() waldir { return waldir{data: c.Folder, log: c.Log} }
 
 // askPatience bounds a question to another server.
 const askPatience = 3 * time.Second
@@ -58,6 +62,9 @@ func (c *Copies) Clone(ctx context.Context, source postgres.Source, progress fun
 	}
 	if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clone: there is something in the place of the copy: %w", errors.Join(err))
+	}
+	if err := c.waldir().prepare(); err != nil {
+		return fmt.Errorf("clone: %w", err)
 	}
 	if err := c.backup(ctx, source, draft, progress); err != nil {
 		return fmt.Errorf("clone: %w", err)
@@ -95,6 +102,7 @@ func (c *Copies) backup(
 			"--pgdata=" + draft, "--checkpoint=fast", "--wal-method=stream", "--no-password", "--progress",
 		},
 	}
+	command.Args = append(command.Args, c.waldir().arguments()...)
 	if kept {
 		command.Args = append(command.Args, "--slot="+source.Slot)
 	}
@@ -190,7 +198,7 @@ func (c *Copies) Discard(context.Context) error {
 	if err := syncFolder(c.Folder); err != nil {
 		return fmt.Errorf("discard a copy: %w", err)
 	}
-	if err := os.RemoveAll(draft); err != nil {
+	if err := errors.Join(os.RemoveAll(draft), c.waldir().discard()); err != nil {
 		return fmt.Errorf("discard a copy: %w", err)
 	}
 	return nil

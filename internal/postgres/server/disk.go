@@ -33,6 +33,8 @@ const (
 type Disk struct {
 	// Folder is where the volume is mounted.
 	Folder string
+	// Log is where the volume of the log is mounted, empty if it has none of its own.
+	Log string
 	// SocketLock is the lock of the server's socket. It outlives a container, but not a pod.
 	SocketLock string
 	Supervisor *supervise.Supervisor
@@ -46,6 +48,8 @@ type Disk struct {
 	line  atomic.Int64
 	major atomic.Int64
 }
+
+func (d *Disk) waldir() waldir { return waldir{data: d.Folder, log: d.Log} }
 
 func (d *Disk) path(parts ...string) string {
 	return filepath.Join(append([]string{d.Folder}, parts...)...)
@@ -65,10 +69,16 @@ func (d *Disk) Look(ctx context.Context) (postgres.Volume, postgres.Data) {
 		volume.Record = record
 		volume.Lock, err = d.lookAtLock()
 	}
+	if err == nil {
+		volume.Log, err = d.waldir().look()
+	}
 	if err != nil {
 		return postgres.Volume{Problem: err.Error()}, postgres.Data{Presence: postgres.DataAbsent}
 	}
 	data, err := d.lookAtData(ctx)
+	if err == nil && data.Presence == postgres.DataPresent {
+		data, err = d.lookAtLog(data, record)
+	}
 	if err != nil {
 		volume.Problem = err.Error()
 	}
@@ -76,12 +86,27 @@ func (d *Disk) Look(ctx context.Context) (postgres.Volume, postgres.Data) {
 	return volume, data
 }
 
-func (d *Disk) readRecord() (*postgres.Record, error) {
+// lookAtLog calls a copy damaged whose log is not there, or is not its own: data without its log is no copy (V7). One
+// that is being removed may be in any state.
+func (d *Disk) lookAtLog(data postgres.Data, record *postgres.Record) (postgres.Data, error) {
+	if record == nil || record.InProgress == postgres.StepDiscard {
+		return data, nil
+	}
+	problem, err := d.waldir().problem(record)
+	if problem != "" {
+		data.Presence, data.Problem = postgres.DataDamaged, problem
+	}
+	return data, err
+}
+
+func (d *Disk) readRecord() (*postgres.Record, error) { return readRecord(d.Folder) }
+
+func readRecord(volume string) (*postgres.Record, error) {
 	// A folder that is not there is a mount that failed, not an empty volume.
-	if _, err := os.Stat(d.Folder); err != nil {
+	if _, err := os.Stat(volume); err != nil {
 		return nil, fmt.Errorf("look at the volume: %w", err)
 	}
-	document, err := os.ReadFile(d.path(recordFile))
+	document, err := os.ReadFile(filepath.Join(volume, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -229,9 +254,13 @@ func (d *Disk) Initialise(ctx context.Context, how postgres.Initialise) error {
 	if err := os.RemoveAll(draft); err != nil {
 		return fmt.Errorf("remove an unfinished data directory: %w", err)
 	}
+	if err := d.waldir().prepare(); err != nil {
+		return err
+	}
 	// initdb itself waits until everything is on the disk.
 	command := supervise.Command{Path: "initdb", Args: initdbArguments(how), Env: d.Env, Dir: d.Folder}
 	command.Args = append(command.Args, "--pgdata="+draft)
+	command.Args = append(command.Args, d.waldir().arguments()...)
 	if _, err := d.Supervisor.Run(ctx, command); err != nil {
 		return fmt.Errorf("initialise: %w", err)
 	}

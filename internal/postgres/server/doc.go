@@ -30,8 +30,8 @@ var (
 
 // Place is where everything is.
 type Place struct {
-	// Volume, Runtime, Settings, App and TLS are folders.
-	Volume, Runtime, Settings, App, TLS string
+	// Volume, Runtime, Settings, App and TLS are folders. Log is another one, empty if the log lies with the data.
+	Volume, Log, Runtime, Settings, App, TLS string
 	// Port is PostgreSQL's, 0 for the usual one.
 	Port       uint16
 	Supervisor *supervise.Supervisor
@@ -64,7 +64,7 @@ func New(place Place) *World {
 	}
 	disk := &Disk{
 		Folder: place.Volume, SocketLock: filepath.Join(place.Runtime, ".s.PGSQL."+strconv.Itoa(int(port))+".lock"),
-		Supervisor: place.Supervisor, Env: place.Env,
+		Supervisor: place.Supervisor, Env: place.Env, Log: place.Log,
 	}
 	link := func() *Link { return &Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
 	return &World{
@@ -78,7 +78,7 @@ func New(place Place) *World {
 		},
 		Link: link(),
 		Copies: &Copies{
-			Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Installed: installed,
+			Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Log: place.Log, Installed: installed,
 		},
 		Probe: &Probe{Link: link()},
 	}

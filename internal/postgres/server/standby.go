@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -175,6 +176,167 @@ func (d *Disk) dropRepeated() error {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a repeated segment: %w", err)
 		}
+	}
+	return nil
+}
+
+// Names on the volume of the log, if it has one of its own. The log lies in a folder of it, because a file system may
+// have folders of its own at its root, and PostgreSQL accepts nothing beside its log.
+const (
+	logMarker = "agent.json"
+	logFolder = "pg_wal"
+)
+
+// waldir is the volume of the log beside the volume of the data. Data and log are one copy: each is worth nothing
+// without the other, and a server that met a log that is not that of its data would lose what was acknowledged (V7).
+// Therefore the log bears the mark of the copy that it belongs to, which is written before the copy is made.
+type waldir struct {
+	// data and log are where the volumes are mounted; log is empty if the log lies with the data.
+	data, log string
+}
+
+// mark is what is written on the volume of the log.
+type mark struct {
+	DatabaseUID string `json:"databaseUID"`
+	Incarnation string `json:"incarnation"`
+}
+
+func (w waldir) folder() string { return filepath.Join(w.log, logFolder) }
+
+func (w waldir) place() string { return filepath.Join(w.data, dataFolder, logFolder) }
+
+// arguments have initdb and pg_basebackup put the log there, and a link to it into the data directory.
+func (w waldir) arguments() []string {
+	if w.log == "" {
+		return nil
+	}
+	return []string{"--waldir=" + w.folder()}
+}
+
+func (w waldir) readMark() (mark, error) {
+	var found mark
+	// A folder that is not there is a mount that failed, not an empty volume.
+	if _, err := os.Stat(w.log); err != nil {
+		return found, fmt.Errorf("look at the volume of the log: %w", err)
+	}
+	document, err := os.ReadFile(filepath.Join(w.log, logMarker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("read the mark of the log: %w", err)
+	}
+	if err := json.Unmarshal(document, &found); err != nil || found.DatabaseUID == "" || found.Incarnation == "" {
+		return found, errors.Join(errors.New("the mark of the log cannot be understood"), err)
+	}
+	return found, nil
+}
+
+// look tells whose log lies on the volume, nil if the log has none of its own.
+func (w waldir) look() (*postgres.LogVolume, error) {
+	if w.log == "" {
+		return nil, nil
+	}
+	found, err := w.readMark()
+	if err != nil {
+		return nil, err
+	}
+	volume := &postgres.LogVolume{DatabaseUID: found.DatabaseUID, Incarnation: found.Incarnation}
+	if found.DatabaseUID == "" {
+		// The mark comes before the log.
+		_, err := os.Lstat(w.folder())
+		volume.Stray = err == nil
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("look at the volume of the log: %w", err)
+		}
+	}
+	return volume, nil
+}
+
+// problem says why the log of a data directory that is in its place cannot be used, empty if it can.
+func (w waldir) problem(record *postgres.Record) (string, error) {
+	info, err := os.Lstat(w.place())
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && w.log == "", err == nil && info.IsDir():
+		return "", nil // It lies with the data.
+	case errors.Is(err, fs.ErrNotExist):
+		return "it has no pg_wal", nil
+	case err != nil:
+		return "", fmt.Errorf("look at the log: %w", err)
+	case w.log == "":
+		return "its log is on a volume that this pod does not have", nil
+	}
+	target, err := os.Readlink(w.place())
+	if err != nil || target != w.folder() {
+		return "its pg_wal does not lead to the volume of the log", nil
+	}
+	found, err := w.readMark()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case found.Incarnation == "":
+		return "the volume of its log is empty, so the log is lost", nil
+	case found.Incarnation != record.Incarnation || found.DatabaseUID != record.DatabaseUID:
+		return "the volume of its log has the log of another copy", nil
+	}
+	if info, err = os.Stat(w.folder()); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return "the volume of its log has no log any more", nil
+	}
+	return "", err
+}
+
+// prepare makes room for the log of a copy that is about to be made, and marks the volume with it. What lies there of
+// an earlier copy of the same database is worth nothing: the record says that its data is gone.
+func (w waldir) prepare() error {
+	if w.log == "" {
+		return nil
+	}
+	record, err := readRecord(w.data)
+	if err != nil {
+		return err
+	}
+	if record == nil || record.InProgress != postgres.StepInitialise && record.InProgress != postgres.StepClone {
+		return errors.New("prepare the volume of the log: the record does not say that a copy is being made")
+	}
+	if _, err := os.Lstat(filepath.Join(w.data, dataFolder)); !errors.Is(err, fs.ErrNotExist) {
+		return errors.New("prepare the volume of the log: there is a copy in the place")
+	}
+	volume, err := w.look()
+	switch {
+	case err != nil:
+		return err
+	case volume.Stray || volume.DatabaseUID != "" && volume.DatabaseUID != record.DatabaseUID:
+		return errors.New("prepare the volume of the log: there is a log on it that is not of this database")
+	}
+	if err := os.RemoveAll(w.folder()); err != nil {
+		return fmt.Errorf("remove the log of an earlier copy: %w", err)
+	}
+	document, err := json.Marshal(mark{DatabaseUID: record.DatabaseUID, Incarnation: record.Incarnation})
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(filepath.Join(w.log, logMarker), append(document, '\n'), 0o600); err != nil {
+		return fmt.Errorf("mark the volume of the log: %w", err)
+	}
+	return nil
+}
+
+// discard removes the log of a copy whose data is gone. One that is not known as that stays where it is.
+func (w waldir) discard() error {
+	if w.log == "" {
+		return nil
+	}
+	record, err := readRecord(w.data)
+	if err != nil || record == nil {
+		return err
+	}
+	found, err := w.readMark()
+	if err != nil || found.DatabaseUID != record.DatabaseUID || found.Incarnation != record.Incarnation {
+		return err
+	}
+	if err := os.RemoveAll(w.folder()); err != nil {
+		return fmt.Errorf("remove the log: %w", err)
 	}
 	return nil
 }
