@@ -22,7 +22,8 @@ type Storage struct {
 	// +optional
 	AutoGrow *AutoGrow `json:"autoGrow,omitempty"`
 
-	// Size of a volume of its own for the write-ahead log. Without it the log lies on the volume of the data.
+	// Size of a volume of its own for the write-ahead log, with the claim `<instance>-wal`. Without it the log lies on the
+	// volume of the data. It does not grow by itself.
 	// Raising it grows the volumes without a restart. It cannot be lowered, added or removed later.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('512Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0",message="spec.storage.walSize: must be between 512Mi and 64Ti"

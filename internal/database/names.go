@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/names"
 )
 
@@ -109,6 +110,15 @@ func LeafName(database string) string { return child(database, "tls") }
 
 // InstanceName is the name of an instance: of its StatefulSet and of its claim.
 func InstanceName(database string, serial int) string { return child(database, strconv.Itoa(serial)) }
+
+// LogClaimName is the claim of the volume of the log of an instance, if it has one of its own.
+func LogClaimName(instance string) string { return wire.LogClaim(instance) }
+
+// ClaimOwner is the instance that a claim belongs to by its name, and whether it is that of the log. No instance has
+// such a name: it ends with a number.
+func ClaimOwner(claim string) (instance string, log bool) {
+	return strings.CutSuffix(claim, wire.LogClaim(""))
+}
 
 // PodName is the one pod of an instance.
 func PodName(instance string) string { return instance + "-0" }

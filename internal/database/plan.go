@@ -216,12 +216,29 @@ type InstanceDesign struct {
 	Name   string
 	// Size is never below what the claim asks for already: a volume cannot shrink.
 	Size resource.Quantity
+	// LogSize is that of the volume of the log, nil if the log lies with the data.
+	LogSize *resource.Quantity
 	// Restart is the spec.restart for which its pod is made. One that is taken out of the spec stays as it was.
 	Restart string
 	// Template is the name of the template that its pod is made from, see render.Template.
 	Template string
 	// Stopped says that it shall have no pod.
 	Stopped bool
+}
+
+// ClaimSize is what the claim of that name shall ask for.
+func (d Design) ClaimSize(claim string) (resource.Quantity, bool) {
+	owner, log := ClaimOwner(claim)
+	for _, instance := range d.Instances {
+		switch {
+		case instance.Name != owner:
+		case !log:
+			return instance.Size, true
+		case instance.LogSize != nil:
+			return *instance.LogSize, true
+		}
+	}
+	return resource.Quantity{}, false
 }
 
 // Wants says that the instance shall have a copy.

@@ -154,11 +154,12 @@ const (
 type Instance struct {
 	Serial int    `json:"serial"`
 	Name   string `json:"name"`
-	// Claim, Set and Pod are nil if there is none of ours.
-	Claim  *Claim `json:"claim,omitempty"`
-	Set    *Set   `json:"set,omitempty"`
-	Pod    *Pod   `json:"pod,omitempty"`
-	Report Report `json:"report,omitzero"`
+	// Claim, Set and Pod are nil if there is none of ours. LogClaim is that of the volume of the log.
+	Claim    *Claim `json:"claim,omitempty"`
+	LogClaim *Claim `json:"logClaim,omitempty"`
+	Set      *Set   `json:"set,omitempty"`
+	Pod      *Pod   `json:"pod,omitempty"`
+	Report   Report `json:"report,omitzero"`
 	// Node is where the pod is. It is looked at only when the pod is not well.
 	Node Node `json:"node,omitzero"`
 }
@@ -255,6 +256,9 @@ type Report struct {
 	// VolumeSize and VolumeFree are those of the file system, in bytes, 0 while unknown.
 	VolumeSize int64 `json:"volumeSize,omitempty"`
 	VolumeFree int64 `json:"volumeFree,omitempty"`
+	// LogSize and LogFree are those of the volume of the log, if it has one of its own.
+	LogSize int64 `json:"logSize,omitempty"`
+	LogFree int64 `json:"logFree,omitempty"`
 	// Libraries have another version than when data was written that depends on them.
 	Libraries []Library `json:"libraries,omitempty"`
 	// LagBytes is what a replica lacks.

@@ -21,6 +21,37 @@ type Claim struct {
 	Message string `json:"message,omitempty"`
 }
 
+// ClaimOf is one of the claims of an instance under its name.
+type ClaimOf struct {
+	Name string
+	// Log says that it is that of the volume of the log.
+	Log bool
+	// Claim is nil if there is none of ours.
+	*Claim
+}
+
+// Claims are those that an instance shall have, there or not: that of the data, and that of the log if it has a volume
+// of its own. Both together are one copy.
+func (s Snapshot) Claims(instance Instance) []ClaimOf {
+	claims := []ClaimOf{{Name: instance.Name, Claim: instance.Claim}}
+	if s.Spec.Storage.WALSize != nil || instance.LogClaim != nil {
+		claims = append(claims, ClaimOf{Name: LogClaimName(instance.Name), Log: true, Claim: instance.LogClaim})
+	}
+	return claims
+}
+
+// Claim returns the claim of that name.
+func (s Snapshot) Claim(name string) (ClaimOf, bool) {
+	owner, _ := ClaimOwner(name)
+	instance, _ := s.Instance(owner)
+	for _, claim := range s.Claims(instance) {
+		if claim.Name == name && claim.Claim != nil {
+			return claim, true
+		}
+	}
+	return ClaimOf{}, false
+}
+
 // StorageClass is a class that the cluster has.
 type StorageClass struct {
 	Name       string `json:"name"`

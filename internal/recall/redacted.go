@@ -161,6 +161,9 @@ func sentences(seen *database.Snapshot) []*string {
 		if instance.Claim != nil {
 			texts = append(texts, &instance.Claim.Message)
 		}
+		if instance.LogClaim != nil {
+			texts = append(texts, &instance.LogClaim.Message)
+		}
 		if instance.Pod != nil {
 			texts = append(texts, &instance.Pod.Stuck, &instance.Pod.ResizeMessage)
 		}

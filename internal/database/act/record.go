@@ -27,8 +27,7 @@ func (p *pass) storeRecord(ctx context.Context, action database.Action) (databas
 		return database.Result{}, moved(action, "it has a record already")
 	}
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	wanted := database.InstanceDesign{Name: action.Name, Size: size}
-	return p.write(ctx, render.Claim(p.design, wanted), &claim)
+	return p.write(ctx, render.Claim(p.design, action.Name, size), &claim)
 }
 
 func (p *pass) recordInSettings(ctx context.Context, action database.Action) (database.Result, error) {
@@ -130,10 +129,8 @@ func (p *pass) growClaim(ctx context.Context, action database.Action) (database.
 	design := p.design
 	identifier, found := claim.Annotations[database.AnnotationSystemIdentifier]
 	design.Record = database.Record{Initialised: found, SystemIdentifier: identifier}
-	for _, wanted := range design.Instances {
-		if wanted.Name == action.Name {
-			return p.write(ctx, render.Claim(design, wanted), &claim)
-		}
+	if size, found := design.ClaimSize(action.Name); found {
+		return p.write(ctx, render.Claim(design, action.Name, size), &claim)
 	}
 	return database.Result{}, fmt.Errorf("the design has no claim %s", action.Name)
 }

@@ -48,7 +48,8 @@ func (p *pass) deleteClaim(ctx context.Context, action database.Action) (databas
 // on it any more.
 func (p *pass) mayGo(ctx context.Context, action database.Action, now *v1alpha1.GeoDatabase) error {
 	if now.DeletionTimestamp == nil {
-		return p.isLeft(ctx, action, action.Name)
+		instance, _ := database.ClaimOwner(action.Name)
+		return p.isLeft(ctx, action, instance)
 	}
 	stay := moved(action, "the children of the database stay")
 	if controllerutil.ContainsFinalizer(now, metav1.FinalizerOrphanDependents) {

@@ -75,6 +75,11 @@ func classOf(field Field, before, after v1alpha1.GeoDatabaseSpec) Class {
 		if after.Storage.Size.Cmp(before.Storage.Size) < 0 {
 			return Refused
 		}
+	case "spec.storage.walSize":
+		was, is := before.Storage.WALSize, after.Storage.WALSize
+		if was == nil || is == nil || is.Cmp(*was) < 0 {
+			return Refused
+		}
 	case "spec.parameters", "spec.profile", "spec.resources.memory":
 		switch {
 		case refused(after):
@@ -143,6 +148,9 @@ func (p *preview) inPlace() {
 		if p.changed("spec.storage.size") {
 			p.add(name, "its volume grows to "+p.after.Storage.Size.String(), "")
 		}
+		if size := p.after.Storage.WALSize; p.changed("spec.storage.walSize") && size != nil {
+			p.add(name, "the volume of its log grows to "+size.String(), "")
+		}
 		if p.changed("spec.resources.cpu") || p.changed("spec.resources.memory") {
 			p.add(name, "its container gets another size, in place", "")
 		}
@@ -207,7 +215,7 @@ func (p *preview) others() {
 
 // inPlaceFields are those that inPlace tells of.
 var inPlaceFields = map[string]bool{
-	"spec.storage.size": true, "spec.resources.cpu": true, "spec.resources.memory": true,
+	"spec.storage.size": true, "spec.storage.walSize": true, "spec.resources.cpu": true, "spec.resources.memory": true,
 	"spec.podTemplate.metadata.labels": true, "spec.podTemplate.metadata.annotations": true,
 }
 

@@ -71,7 +71,11 @@ var Table = []Field{
 		"Volumes that fill grow by themselves up to it, all instances alike.",
 	},
 	{"spec.storage.autoGrow.atPercent", []Class{Live}, "It counts at the next look."},
-	{"spec.storage.walSize", []Class{Refused}, "A volume of its own for the log is not carried out yet."},
+	{
+		"spec.storage.walSize", []Class{Live, Refused},
+		"Volumes of the log grow while they are used. Adding or removing them later is refused, and so are shrinking, and " +
+			"growing in a class that cannot expand.",
+	},
 	{"spec.storage.class", []Class{Refused}, "A volume stays in its class."},
 	{"spec.storage.reclaim", []Class{Live}, "It counts when an instance or the database is removed the next time."},
 	{

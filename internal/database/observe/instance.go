@@ -32,7 +32,7 @@ func (p *pass) readInstances(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if instance.Claim != nil || instance.Set != nil || instance.Pod != nil {
+		if instance.Claim != nil || instance.LogClaim != nil || instance.Set != nil || instance.Pod != nil {
 			p.facts.Instances = append(p.facts.Instances, instance)
 		}
 	}
@@ -54,7 +54,8 @@ func (p *pass) serials(ctx context.Context) ([]int, error) {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	for i := range claims.Items {
-		if serial, ok := database.SerialOf(p.object.Name, claims.Items[i].Name); ok && p.ours(&claims.Items[i]) {
+		name, _ := database.ClaimOwner(claims.Items[i].Name)
+		if serial, ok := database.SerialOf(p.object.Name, name); ok && p.ours(&claims.Items[i]) {
 			seen[serial] = true
 		}
 	}
@@ -82,16 +83,17 @@ func (p *pass) serials(ctx context.Context) ([]int, error) {
 
 func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance, error) {
 	instance := database.Instance{Serial: serial, Name: database.InstanceName(p.object.Name, serial)}
-	var claim corev1.PersistentVolumeClaim
-	found, err := p.find(ctx, instance.Name, &claim)
-	if err != nil {
+	var err error
+	if instance.Claim, err = p.readClaim(ctx, instance.Name); err != nil {
 		return instance, err
 	}
-	if found && p.ours(&claim) {
-		instance.Claim = claimFacts(&claim)
+	if p.object.Spec.Storage.WALSize != nil {
+		if instance.LogClaim, err = p.readClaim(ctx, database.LogClaimName(instance.Name)); err != nil {
+			return instance, err
+		}
 	}
 	var set appsv1.StatefulSet
-	found, err = p.find(ctx, instance.Name, &set)
+	found, err := p.find(ctx, instance.Name, &set)
 	if err != nil {
 		return instance, err
 	}
@@ -104,6 +106,16 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 		instance.Pod = podFacts(&pod)
 	}
 	return instance, err
+}
+
+// readClaim is nil if there is none of ours.
+func (p *pass) readClaim(ctx context.Context, name string) (*database.Claim, error) {
+	var claim corev1.PersistentVolumeClaim
+	found, err := p.find(ctx, name, &claim)
+	if err != nil || !found || !p.ours(&claim) {
+		return nil, err
+	}
+	return claimFacts(&claim), nil
 }
 
 // runs says that a pod is that of an instance of ours: made by its StatefulSet, or left behind by it.
@@ -255,7 +267,7 @@ func stuckOf(pod *corev1.Pod) string {
 // stay unknown.
 func (p *pass) listClasses(ctx context.Context) error {
 	for _, instance := range p.facts.Instances {
-		if instance.Claim != nil {
+		if instance.Claim != nil || instance.LogClaim != nil {
 			return nil
 		}
 	}
@@ -283,11 +295,11 @@ const defaultClass = "storageclass.kubernetes.io/is-default-class"
 // readClasses asks about a storage class only when a claim has to grow. A class that cannot be read stays unknown: the
 // API server has the last word anyway.
 func (p *pass) readClasses(ctx context.Context) error {
-	for _, wanted := range render.Outline(p.facts).Instances {
-		for i := range p.facts.Instances {
-			claim := p.facts.Instances[i].Claim
-			if p.facts.Instances[i].Name != wanted.Name || claim == nil || claim.Class == "" ||
-				wanted.Size.Cmp(claim.Requested) <= 0 {
+	design := render.Outline(p.facts)
+	for _, instance := range p.facts.Instances {
+		for _, claim := range p.facts.Claims(instance) {
+			wanted, found := design.ClaimSize(claim.Name)
+			if !found || claim.Claim == nil || claim.Class == "" || wanted.Cmp(claim.Requested) <= 0 {
 				continue
 			}
 			var class storagev1.StorageClass

@@ -201,8 +201,10 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 func recordOf(facts database.Snapshot) database.Record {
 	copies := []database.Record{facts.Lease.Copy, facts.Settings.Copy}
 	for _, instance := range facts.Instances {
-		if instance.Claim != nil {
-			copies = append(copies, instance.Claim.Copy)
+		for _, claim := range facts.Claims(instance) {
+			if claim.Claim != nil {
+				copies = append(copies, claim.Copy)
+			}
 		}
 	}
 	for _, one := range copies {

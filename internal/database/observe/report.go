@@ -58,7 +58,8 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 		libraries = append(libraries, database.Library(library))
 	}
 	return database.Report{
-		Full: report.Volume.Full, VolumeSize: report.Volume.Size, VolumeFree: report.Volume.Free, Libraries: libraries,
+		Full: report.Volume.Full, VolumeSize: report.Volume.Size, VolumeFree: report.Volume.Free,
+		LogSize: report.Volume.LogSize, LogFree: report.Volume.LogFree, Libraries: libraries,
 		Restart: report.Restart, Parameters: parameters,
 		Reachable: true, State: string(report.State), Role: string(report.Role),
 		SystemIdentifier: report.SystemIdentifier, ServerVersion: report.ServerVersion,

@@ -184,7 +184,7 @@ func summary(changes []string) string {
 func replaceStuckPods(d *draft) {
 	for _, instance := range d.Instances {
 		pod := instance.Pod
-		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) || !claimStays(instance) ||
+		if pod == nil || pod.Stuck == "" || pod.Deleting || !outdated(instance) || !d.claimStays(instance) ||
 			d.writes(database.KindPod, database.PodName(instance.Name)) {
 			continue
 		}
@@ -196,9 +196,9 @@ func replaceStuckPods(d *draft) {
 	}
 }
 
-// claimStays says that the claim of an instance outlives its pod.
-func claimStays(instance database.Instance) bool {
-	return instance.Claim != nil && !instance.Claim.Deleting
+// claimStays says that the claims of an instance outlive its pod.
+func (d *draft) claimStays(instance database.Instance) bool {
+	return !d.claimGone(instance) && !d.claimDeleting(instance)
 }
 
 // outdated says that the pod was made from another template than its StatefulSet has now. The revision counts only when

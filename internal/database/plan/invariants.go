@@ -76,13 +76,18 @@ func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.
 	if action.Verb != database.DeleteClaim {
 		return true
 	}
-	ours := slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-		return instance.Name == action.Name && instance.Claim != nil && instance.Claim.UID == action.UID
+	instance, log := strings.CutSuffix(action.Name, "-wal")
+	ours := slices.ContainsFunc(s.Instances, func(one database.Instance) bool {
+		claim := one.Claim
+		if log {
+			claim = one.LogClaim
+		}
+		return one.Name == instance && claim != nil && claim.UID == action.UID
 	})
 	if !ours || s.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete || s.Orphaning {
 		return false
 	}
-	return s.Deleting || isLeft(s, action.Name) && primaryWorks(s)
+	return s.Deleting || isLeft(s, instance) && primaryWorks(s)
 }
 
 // isLeft says that nothing that was written down counts on an instance any more.
@@ -109,9 +114,12 @@ func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.
 	held := s.Lease.Guarded && s.Lease.Foreign == ""
 	kept := s.Orphaning || s.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete
 	return s.Deleting && !held && (kept || !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-		return instance.Claim != nil && !instance.Claim.Deleting
+		return stays(instance.Claim) || stays(instance.LogClaim)
 	}))
 }
+
+// stays says that a claim is there, and that nobody has deleted it.
+func stays(claim *database.Claim) bool { return claim != nil && claim.UID != "" && !claim.Deleting }
 
 func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	if action.Verb != database.CreateLease {
@@ -122,7 +130,8 @@ func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action
 	}
 	return s.Lease.UID == "" && s.Settings.LeaseUID == "" && !s.Lease.Copy.Initialised && !s.Settings.Copy.Initialised &&
 		!slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-			return instance.Claim != nil && instance.Claim.Copy.Initialised
+			return instance.Claim != nil && instance.Claim.Copy.Initialised ||
+				instance.LogClaim != nil && instance.LogClaim.Copy.Initialised
 		})
 }
 
@@ -259,7 +268,7 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 	case database.CreateLease:
 		return action.Succeeds != ""
 	case database.Grow:
-		return SizeCounts(s)
+		return SizeCounts(s, strings.HasSuffix(action.Name, "-wal"))
 	case database.StoreCertificates:
 		return s.Certificates.Leaf.Exists && action.Token == ""
 	case database.Create, database.Update:
@@ -322,12 +331,9 @@ func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Act
 	if action.Kind != database.KindClaim || action.Verb == database.DeleteClaim {
 		return true
 	}
-	instance, _ := s.Instance(action.Name)
-	wanted := slices.IndexFunc(plan.Design.Instances, func(design database.InstanceDesign) bool {
-		return design.Name == action.Name
-	})
-	return wanted >= 0 &&
-		(instance.Claim == nil || plan.Design.Instances[wanted].Size.Cmp(instance.Claim.Requested) >= 0)
+	wanted, found := sizeFor(plan, action.Name)
+	claim := claimFor(s, action.Name)
+	return found && (claim == nil || wanted.Cmp(claim.Requested) >= 0)
 }
 
 // replacesNoVolume lets a volume be made for a new copy of data that others have, and for a new database that bears the
@@ -339,10 +345,10 @@ func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Acti
 	if !s.Guarded || !s.Record.Initialised {
 		return s.Guarded
 	}
-	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
-		return member.Name == action.Name
-	})
-	return s.Lease.Copy.Initialised && len(s.Lease.Members) > 0 && !counted && s.Lease.Holder != action.Name
+	// The volume of the log is made for a new copy as well, and for no other.
+	instance := strings.TrimSuffix(action.Name, "-wal")
+	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool { return member.Name == instance })
+	return s.Lease.Copy.Initialised && len(s.Lease.Members) > 0 && !counted && s.Lease.Holder != instance
 }
 
 // keepsCopies holds what a plan would write against every copy as it was read, and not against what the pass has made
@@ -356,6 +362,9 @@ func keepsCopies(s database.Snapshot, plan database.Plan, action database.Action
 	for _, instance := range s.Instances {
 		if instance.Claim != nil {
 			copies = append(copies, instance.Claim.Copy)
+		}
+		if instance.LogClaim != nil {
+			copies = append(copies, instance.LogClaim.Copy)
 		}
 	}
 	wanted := plan.Design.Record
@@ -380,7 +389,7 @@ func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action datab
 	}
 	for _, instance := range s.Instances {
 		if instance.Pod != nil && instance.Pod.UID == action.UID {
-			return instance.Claim != nil && instance.Claim.UID != "" && !instance.Claim.Deleting
+			return stays(instance.Claim) && (s.Spec.Storage.WALSize == nil || stays(instance.LogClaim))
 		}
 	}
 	return false

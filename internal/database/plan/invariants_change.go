@@ -216,13 +216,23 @@ func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.A
 	if action.Kind != database.KindClaim || action.Verb != database.Grow && action.Verb != database.Create {
 		return true
 	}
+	log := strings.HasSuffix(action.Name, "-wal")
 	allowed := s.Spec.Storage.Size
-	if auto := s.Spec.Storage.AutoGrow; auto != nil && auto.Limit.Cmp(allowed) > 0 {
+	switch auto := s.Spec.Storage.AutoGrow; {
+	case log && s.Spec.Storage.WALSize == nil:
+		return false
+	case log:
+		allowed = *s.Spec.Storage.WALSize
+	case auto != nil && auto.Limit.Cmp(allowed) > 0:
 		allowed = auto.Limit
 	}
 	for _, instance := range s.Instances {
-		if instance.Claim != nil && instance.Claim.Requested.Cmp(allowed) > 0 {
-			allowed = instance.Claim.Requested
+		claim := instance.Claim
+		if log {
+			claim = instance.LogClaim
+		}
+		if claim != nil && claim.Requested.Cmp(allowed) > 0 {
+			allowed = claim.Requested
 		}
 	}
 	wanted, found := sizeFor(plan, action.Name)
@@ -230,10 +240,12 @@ func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.A
 }
 
 // growsOneStep lets a claim catch up with the spec or with another claim at any time. Beyond all of these it goes only
-// when no volume of an instance that answers is on its way.
+// when no volume of an instance that answers is on its way. The log does not grow by itself: growsWithinLimit has said
+// so.
 func growsOneStep(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	wanted, found := sizeFor(plan, action.Name)
-	if action.Verb != database.Grow || !found || wanted.Cmp(s.Spec.Storage.Size) <= 0 {
+	if action.Verb != database.Grow || strings.HasSuffix(action.Name, "-wal") || !found ||
+		wanted.Cmp(s.Spec.Storage.Size) <= 0 {
 		return true
 	}
 	moving := false
@@ -251,11 +263,27 @@ func growsOneStep(s database.Snapshot, plan database.Plan, action database.Actio
 	return !moving
 }
 
-func sizeFor(plan database.Plan, instance string) (resource.Quantity, bool) {
+// sizeFor is what a claim would ask for, claimFor the claim as it was seen.
+func sizeFor(plan database.Plan, claim string) (resource.Quantity, bool) {
 	for _, wanted := range plan.Design.Instances {
-		if wanted.Name == instance {
+		if wanted.Name == claim {
 			return wanted.Size, true
+		}
+		if wanted.Name+"-wal" == claim && wanted.LogSize != nil {
+			return *wanted.LogSize, true
 		}
 	}
 	return resource.Quantity{}, false
+}
+
+func claimFor(s database.Snapshot, claim string) *database.Claim {
+	for _, instance := range s.Instances {
+		switch claim {
+		case instance.Name:
+			return instance.Claim
+		case instance.Name + "-wal":
+			return instance.LogClaim
+		}
+	}
+	return nil
 }

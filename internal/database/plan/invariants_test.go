@@ -58,6 +58,36 @@ func TestInvariantsBite(t *testing.T) {
 		design func(*database.Design)
 		want   string
 	}{
+		"a claim of a log is deleted by another UID": {
+			world: func(s *database.Snapshot) {
+				log := resource.MustParse("1Gi")
+				s.Deleting, s.Spec.Storage.Reclaim, s.Spec.Storage.WALSize = true, v1alpha1.ReclaimDelete, &log
+				s.Instances[0].LogClaim = &database.Claim{UID: "uid-new", Requested: log}
+			},
+			action: database.Action{
+				Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-1-wal", UID: "uid-log", ResourceVersion: "5",
+			},
+			want: "DB1",
+		},
+		"a claim of a log is made in place of one that is lost": {
+			world: func(s *database.Snapshot) {
+				log := resource.MustParse("1Gi")
+				s.Spec.Storage.WALSize = &log
+			},
+			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1-wal"}, want: "DB6",
+		},
+		"a pod is deleted that alone keeps a deleted log": {
+			world: func(s *database.Snapshot) {
+				log := resource.MustParse("1Gi")
+				s.Spec.Storage.WALSize = &log
+				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready = "ErrImagePull", false
+				s.Instances[0].LogClaim = &database.Claim{UID: "uid-log", Requested: log, Deleting: true}
+			},
+			action: database.Action{
+				Verb: database.DeletePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
+			},
+			want: "DB11",
+		},
 		"a claim of a living database is deleted": {action: deleteClaim, want: "DB1"},
 		"a claim that the spec keeps is deleted": {
 			world: func(s *database.Snapshot) { s.Deleting = true }, action: deleteClaim, want: "DB1",

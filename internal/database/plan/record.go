@@ -26,14 +26,15 @@ func keepRecord(d *draft) {
 		})
 	}
 	for _, instance := range d.Instances {
-		claim := instance.Claim
-		if claim == nil || claim.Deleting || claim.Copy.Initialised || d.writes(database.KindClaim, instance.Name) {
-			continue
+		for _, claim := range d.Claims(instance) {
+			if claim.Claim == nil || claim.Deleting || claim.Copy.Initialised || d.writes(database.KindClaim, claim.Name) {
+				continue
+			}
+			d.do(database.Action{
+				Verb: database.StoreRecord, Kind: database.KindClaim, Name: claim.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion, Why: d.recordText(),
+			})
 		}
-		d.do(database.Action{
-			Verb: database.StoreRecord, Kind: database.KindClaim, Name: instance.Name,
-			UID: claim.UID, ResourceVersion: claim.ResourceVersion, Why: d.recordText(),
-		})
 	}
 }
 
@@ -53,8 +54,10 @@ func recordProblems(snapshot database.Snapshot) []string {
 		{"the Lease " + database.LeaseName(snapshot.Name), snapshot.Lease.Copy}, {settings, snapshot.Settings.Copy},
 	}
 	for _, instance := range snapshot.Instances {
-		if instance.Claim != nil {
-			copies = append(copies, copied{"the claim " + instance.Name, instance.Claim.Copy})
+		for _, claim := range snapshot.Claims(instance) {
+			if claim.Claim != nil {
+				copies = append(copies, copied{"the claim " + claim.Name, claim.Copy})
+			}
 		}
 	}
 	var problems []string

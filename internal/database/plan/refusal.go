@@ -53,20 +53,20 @@ func Problems(snapshot database.Snapshot) []string {
 	for _, problem := range admit.Database(object, nil, facts) {
 		problems = append(problems, problem.String())
 	}
-	if snapshot.Spec.Storage.WALSize != nil {
-		problems = append(problems, "spec.storage.walSize: a volume of its own for the log is not carried out yet; "+
-			"leave the field out")
-	}
 	if snapshot.Problem != "" && len(problems) == 0 {
 		problems = append(problems, snapshot.Problem)
 	}
 	return problems
 }
 
-// SizeCounts says that the size in the spec can be relied upon, whatever else is wrong with the spec.
-func SizeCounts(snapshot database.Snapshot) bool {
-	const field = "spec.storage.size"
-	return snapshot.Spec.Storage.Size.Sign() > 0 && !slices.ContainsFunc(Problems(snapshot), func(problem string) bool {
+// SizeCounts says that the size of the volumes of the data, or of the log, can be relied upon, whatever else is wrong
+// with the spec.
+func SizeCounts(snapshot database.Snapshot, log bool) bool {
+	field, size := "spec.storage.size", &snapshot.Spec.Storage.Size
+	if log {
+		field, size = "spec.storage.walSize", snapshot.Spec.Storage.WALSize
+	}
+	return size != nil && size.Sign() > 0 && !slices.ContainsFunc(Problems(snapshot), func(problem string) bool {
 		return strings.HasPrefix(problem, field+":")
 	})
 }

@@ -66,7 +66,7 @@ func (d *draft) dues() []due {
 	for _, wanted := range d.plan.Design.Instances {
 		instance, found := d.Instance(wanted.Name)
 		if !found || instance.Pod == nil || instance.Pod.Deleting || wanted.Stopped || d.Spec.Hibernated ||
-			!claimStays(instance) {
+			!d.claimStays(instance) {
 			continue
 		}
 		if one := d.dueOf(instance); (one.pod || one.server) && broken(instance) == "" {
@@ -285,7 +285,7 @@ func (d *draft) replace(instance database.Instance, why string) {
 		return
 	}
 	if !found || child.State != database.Same || instance.Set == nil || !instance.Set.Observed ||
-		instance.Set.Template != target || d.atTarget(instance) || !claimStays(instance) {
+		instance.Set.Template != target || d.atTarget(instance) || !d.claimStays(instance) {
 		return
 	}
 	d.change(database.Action{

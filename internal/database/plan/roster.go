@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
@@ -81,11 +80,11 @@ func (d *draft) lost(instance database.Instance, name string) string {
 	switch {
 	case !d.Lease.Copy.Initialised:
 		return ""
-	case instance.Claim == nil && d.Lease.HasMember(name):
+	case d.claimGone(instance) && d.Lease.HasMember(name):
 		return "its claim is gone"
-	case instance.Claim == nil:
+	case d.claimGone(instance):
 		return "" // It is about to be made.
-	case instance.Claim.Deleting:
+	case d.claimDeleting(instance):
 		return "its claim is being deleted"
 	case node.Gone:
 		return "its node is gone"
@@ -100,6 +99,18 @@ func (d *draft) lost(instance database.Instance, name string) string {
 	default:
 		return ""
 	}
+}
+
+// claimGone says that an instance lacks a claim, claimDeleting that it is about to. Data and log are one copy: without
+// either, the other is worth nothing.
+func (d *draft) claimGone(instance database.Instance) bool {
+	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool { return claim.Claim == nil })
+}
+
+func (d *draft) claimDeleting(instance database.Instance) bool {
+	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool {
+		return claim.Claim != nil && claim.Deleting
+	})
 }
 
 // wiped says that the agent finds its volume without the data that it has had. It makes none anew by itself, in case
@@ -262,8 +273,8 @@ func removeLeaving(d *draft) {
 }
 
 func (d *draft) removeInstance(instance database.Instance) {
-	claim := instance.Claim
-	if claim == nil || claim.Deleting || d.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
+	claims := d.unwantedClaims(instance)
+	if len(claims) == 0 {
 		d.change(database.Action{
 			Verb: database.DeleteSet, Kind: database.KindSet, Name: instance.Name,
 			UID: instance.Set.UID, ResourceVersion: instance.Set.ResourceVersion,
@@ -276,11 +287,13 @@ func (d *draft) removeInstance(instance database.Instance) {
 		d.hold(database.Progressing, soon, "PrimaryUnclear", "no primary serves, so no copy is deleted")
 		return
 	}
-	d.change(database.Action{
-		Verb: database.DeleteClaim, Kind: database.KindClaim, Name: instance.Name,
-		UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-		Why: instance.Name + " is no longer wanted and spec.storage.reclaim is Delete",
-	})
+	for _, claim := range claims {
+		d.change(database.Action{
+			Verb: database.DeleteClaim, Kind: database.KindClaim, Name: claim.Name,
+			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+			Why: instance.Name + " is no longer wanted and spec.storage.reclaim is Delete",
+		})
+	}
 }
 
 // removeLostPods ends the wait for nodes that will never say that a pod has ended.
@@ -289,7 +302,7 @@ func removeLostPods(d *draft) {
 		pod := instance.Pod
 		unwanted := !d.plan.Design.Wants(instance.Name)
 		if pod == nil || !pod.Deleting || !instance.Node.Gone && !instance.Node.OutOfService ||
-			!unwanted && !claimStays(instance) {
+			!unwanted && !d.claimStays(instance) {
 			continue
 		}
 		d.change(database.Action{

@@ -232,6 +232,9 @@ func adjust(in scenario.Files, snapshot *database.Snapshot) error {
 			at = len(snapshot.Instances) - 1
 			snapshot.Instances[at].Report.SettingsHash = snapshot.Settings.Hash
 			snapshot.Instances[at].Claim.Copy = snapshot.Record
+			if log := snapshot.Instances[at].LogClaim; log != nil {
+				log.Copy = snapshot.Record
+			}
 		}
 		document, err := json.Marshal(snapshot.Instances[at])
 		if err != nil {
@@ -292,6 +295,10 @@ func instance(snapshot database.Snapshot, serial int, size resource.Quantity) da
 			ServerVersion: "17.6", SettingsHash: "before", Streams: true, Serving: true,
 			Term: snapshot.Lease.Term, Holder: snapshot.Lease.Holder},
 	}
+	if log := snapshot.Spec.Storage.WALSize; log != nil {
+		made.LogClaim = &database.Claim{UID: "uid-log" + suffix(serial), ResourceVersion: "15", Bound: true, Class: "fast",
+			Requested: *log, Capacity: *log, Expansion: database.Expandable}
+	}
 	if made.Name == snapshot.Lease.Holder {
 		made.Report.Role, made.Report.Streams = "primary", false
 	}
@@ -314,6 +321,9 @@ func storeRecord(snapshot *database.Snapshot) {
 	for _, instance := range snapshot.Instances {
 		if instance.Claim != nil && instance.Claim.Copy == (database.Record{}) {
 			instance.Claim.Copy = snapshot.Record
+		}
+		if instance.LogClaim != nil && instance.LogClaim.Copy == (database.Record{}) {
+			instance.LogClaim.Copy = snapshot.Record
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -12,31 +14,38 @@ import (
 // growClaims raises the size of claims. It stands before everything else: a full volume is often why everything else is
 // broken.
 func growClaims(d *draft) {
-	if !SizeCounts(d.Snapshot) {
-		return
-	}
-	for _, wanted := range d.plan.Design.Instances {
-		instance, _ := d.Instance(wanted.Name)
-		claim := instance.Claim
-		if claim == nil || claim.Deleting || wanted.Size.Cmp(claim.Requested) <= 0 {
+	for _, log := range []bool{false, true} {
+		if !SizeCounts(d.Snapshot, log) {
 			continue
 		}
-		switch {
-		case claim.Expansion == database.Fixed:
-			d.hold(database.Stalled, 0, "ClassCannotExpand", fmt.Sprintf(
-				"%s asks for %s, but the storage class %s of the claim %s cannot expand volumes; "+
-					"allow expansion in the class, or set the size back to %s",
-				d.whoAsks(), wanted.Size.String(), claim.Class, wanted.Name, claim.Requested.String()))
-		case !claim.Bound:
-			d.hold(database.Progressing, 0, "ClaimPending", fmt.Sprintf(
-				"the claim %s grows to %s as soon as it has a volume", wanted.Name, wanted.Size.String()))
-		default:
-			d.upkeep(database.Action{
-				Verb: database.Grow, Kind: database.KindClaim, Name: wanted.Name,
-				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-				Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), wanted.Size.String()) + d.whyGrown(),
-			})
+		for _, wanted := range d.plan.Design.Instances {
+			instance, _ := d.Instance(wanted.Name)
+			for _, claim := range d.Claims(instance) {
+				if size, found := d.plan.Design.ClaimSize(claim.Name); found && claim.Log == log && claim.Claim != nil {
+					d.growClaim(claim, size)
+				}
+			}
 		}
+	}
+}
+
+func (d *draft) growClaim(claim database.ClaimOf, size resource.Quantity) {
+	switch {
+	case claim.Deleting || size.Cmp(claim.Requested) <= 0:
+	case claim.Expansion == database.Fixed:
+		d.hold(database.Stalled, 0, "ClassCannotExpand", fmt.Sprintf(
+			"%s asks for %s, but the storage class %s of the claim %s cannot expand volumes; "+
+				"allow expansion in the class, or set the size back to %s",
+			d.whoAsks(claim), size.String(), claim.Class, claim.Name, claim.Requested.String()))
+	case !claim.Bound:
+		d.hold(database.Progressing, 0, "ClaimPending", fmt.Sprintf(
+			"the claim %s grows to %s as soon as it has a volume", claim.Name, size.String()))
+	default:
+		d.upkeep(database.Action{
+			Verb: database.Grow, Kind: database.KindClaim, Name: claim.Name,
+			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+			Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), size.String()) + d.whyGrown(claim),
+		})
 	}
 }
 
@@ -44,11 +53,13 @@ func growClaims(d *draft) {
 // it, and the data goes when that pod does.
 func tellDeletedClaims(d *draft) {
 	for _, instance := range d.Instances {
-		if d.Record.Initialised && instance.Claim != nil && instance.Claim.Deleting && d.lastCopy(instance.Name) {
-			d.hold(database.Stalled, 0, "VolumeDeleting", fmt.Sprintf(
-				"the claim %s was deleted, and its data goes as soon as the pod %s ends: do not stop this pod; copy the "+
-					"data elsewhere, or set the reclaim policy of its volume to Retain, before anything else",
-				instance.Name, database.PodName(instance.Name)))
+		for _, claim := range d.Claims(instance) {
+			if d.Record.Initialised && claim.Claim != nil && claim.Deleting && d.lastCopy(instance.Name) {
+				d.hold(database.Stalled, 0, "VolumeDeleting", fmt.Sprintf(
+					"the claim %s was deleted, and its data goes as soon as the pod %s ends: do not stop this pod; copy the "+
+						"data elsewhere, or set the reclaim policy of its volume to Retain, before anything else",
+					claim.Name, database.PodName(instance.Name)))
+			}
 		}
 	}
 }
@@ -61,29 +72,37 @@ func (d *draft) lastCopy(instance string) bool {
 // writeClaims makes claims for new data and keeps labels right. Sizes are not its business.
 func writeClaims(d *draft) {
 	for _, wanted := range d.plan.Design.Instances {
-		child, found := d.Child(database.KindClaim, wanted.Name)
 		instance, _ := d.Instance(wanted.Name)
-		switch {
-		case !found:
-		case child.State == database.Absent && !d.Guarded:
-			// Nobody collects a claim. It is made for a database that cannot go without our hand, and for no other.
-		case child.State == database.Absent && d.Record.Initialised && !fresh(d.Snapshot, wanted.Name):
-			// An empty volume in its place would look like a database that has lost everything.
-			if d.lastCopy(wanted.Name) {
-				d.hold(database.Stalled, 0, "VolumeLost", fmt.Sprintf(
-					"the claim %s is gone and the database had data on it; restore it under this name and hand it over: %s",
-					wanted.Name, d.handOver(wanted.Name)))
-			} else {
-				d.hold(database.Degraded, 0, "VolumeLost",
-					"the claim "+wanted.Name+" is gone, and another instance takes its place")
+		instance.Name = wanted.Name
+		for _, claim := range d.Claims(instance) {
+			if child, found := d.Child(database.KindClaim, claim.Name); found {
+				d.writeClaim(wanted.Name, claim, child)
 			}
-		case instance.Claim != nil && instance.Claim.Deleting && d.Record.Initialised:
-			// tellDeletedClaims has spoken: it will not be made again.
-		case instance.Claim != nil && wanted.Size.Cmp(instance.Claim.Requested) > 0:
-			// growClaims has spoken, and the rest of the claim is written together with its size.
-		default:
-			writeChild(d, child, d.change)
 		}
+	}
+}
+
+func (d *draft) writeClaim(instance string, claim database.ClaimOf, child database.Child) {
+	size, _ := d.plan.Design.ClaimSize(claim.Name)
+	switch {
+	case child.State == database.Absent && !d.Guarded:
+		// Nobody collects a claim. It is made for a database that cannot go without our hand, and for no other.
+	case child.State == database.Absent && d.Record.Initialised && !fresh(d.Snapshot, instance):
+		// An empty volume in its place would look like a database that has lost everything.
+		if d.lastCopy(instance) {
+			d.hold(database.Stalled, 0, "VolumeLost", fmt.Sprintf(
+				"the claim %s is gone and the database had data on it; restore it under this name and hand it over: %s",
+				claim.Name, d.handOver(claim.Name)))
+		} else {
+			d.hold(database.Degraded, 0, "VolumeLost",
+				"the claim "+claim.Name+" is gone, and another instance takes its place")
+		}
+	case claim.Claim != nil && claim.Deleting && d.Record.Initialised:
+		// tellDeletedClaims has spoken: it will not be made again.
+	case claim.Claim != nil && size.Cmp(claim.Requested) > 0:
+		// growClaims has spoken, and the rest of the claim is written together with its size.
+	default:
+		writeChild(d, child, d.change)
 	}
 }
 
@@ -97,21 +116,25 @@ func fresh(s database.Snapshot, instance string) bool {
 // waitForVolumes says how far a growth has come.
 func waitForVolumes(d *draft) {
 	for _, instance := range d.Instances {
-		claim := instance.Claim
-		if claim == nil || !claim.Bound {
-			continue
+		for _, claim := range d.Claims(instance) {
+			if claim.Claim != nil && claim.Bound {
+				d.waitForVolume(claim)
+			}
 		}
-		switch claim.Resize {
-		case database.ResizeFailed:
-			d.hold(database.Stalled, 0, "VolumeResizeFailed", fmt.Sprintf(
-				"the volume of %s cannot grow to %s: %s", instance.Name, claim.Requested.String(), claim.Message))
-		case database.ResizeFileSystem:
-			d.hold(database.Progressing, 0, "VolumeGrowing", fmt.Sprintf(
-				"the file system of %s grows to %s while its pod runs", instance.Name, claim.Requested.String()))
-		case database.ResizeRunning:
-			d.hold(database.Progressing, 0, "VolumeGrowing", fmt.Sprintf(
-				"the volume of %s grows to %s", instance.Name, claim.Requested.String()))
-		}
+	}
+}
+
+func (d *draft) waitForVolume(claim database.ClaimOf) {
+	switch claim.Resize {
+	case database.ResizeFailed:
+		d.hold(database.Stalled, 0, "VolumeResizeFailed", fmt.Sprintf(
+			"the volume of %s cannot grow to %s: %s", claim.Name, claim.Requested.String(), claim.Message))
+	case database.ResizeFileSystem:
+		d.hold(database.Progressing, 0, "VolumeGrowing", fmt.Sprintf(
+			"the file system of %s grows to %s while its pod runs", claim.Name, claim.Requested.String()))
+	case database.ResizeRunning:
+		d.hold(database.Progressing, 0, "VolumeGrowing", fmt.Sprintf(
+			"the volume of %s grows to %s", claim.Name, claim.Requested.String()))
 	}
 }
 
@@ -139,14 +162,10 @@ func finishDeletion(d *draft) {
 		return
 	}
 	waiting := false
-	for _, instance := range d.Instances {
-		claim := instance.Claim
-		if claim == nil || claim.Deleting || d.Orphaning || d.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
-			continue
-		}
+	for _, claim := range d.unwantedClaims(d.Instances...) {
 		waiting = true
 		d.do(database.Action{
-			Verb: database.DeleteClaim, Kind: database.KindClaim, Name: instance.Name,
+			Verb: database.DeleteClaim, Kind: database.KindClaim, Name: claim.Name,
 			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			Why: "the database is deleted and spec.storage.reclaim is Delete",
 		})
@@ -168,6 +187,22 @@ func finishDeletion(d *draft) {
 	}
 }
 
+// unwantedClaims are those of these instances that the spec does not keep, and that are not being deleted yet.
+func (d *draft) unwantedClaims(instances ...database.Instance) []database.ClaimOf {
+	if d.Orphaning || d.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete {
+		return nil
+	}
+	var claims []database.ClaimOf
+	for _, instance := range instances {
+		for _, claim := range d.Claims(instance) {
+			if claim.Claim != nil && !claim.Deleting {
+				claims = append(claims, claim)
+			}
+		}
+	}
+	return claims
+}
+
 // warnFrom is how full a volume is, in percent, when a user is warned, if no spec.storage.autoGrow says it.
 const warnFrom = 80
 
@@ -181,7 +216,11 @@ func warnOfFilling(d *draft) {
 	growth := d.plan.Design.Growth
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		use := render.Use(instance)
+		use, log := render.Use(instance), render.LogUse(instance)
+		if log >= warnFrom {
+			d.plan.Warnings = append(d.plan.Warnings, database.Warning{Name: "VolumeFilling", Message: fmt.Sprintf(
+				"the volume of the log of %s is %d%% full; raise spec.storage.walSize", wanted.Name, log)})
+		}
 		if use < from {
 			continue
 		}
@@ -204,8 +243,11 @@ func warnOfFilling(d *draft) {
 	}
 }
 
-// whoAsks names the field that a size comes from.
-func (d *draft) whoAsks() string {
+// whoAsks names the field that the size of a claim comes from.
+func (d *draft) whoAsks(claim database.ClaimOf) string {
+	if claim.Log {
+		return "spec.storage.walSize"
+	}
 	if d.plan.Design.Growth.Size.Cmp(d.Spec.Storage.Size) > 0 {
 		return "spec.storage.autoGrow"
 	}
@@ -213,8 +255,8 @@ func (d *draft) whoAsks() string {
 }
 
 // whyGrown is what a step is for, in words that follow those of its size.
-func (d *draft) whyGrown() string {
-	if why := d.plan.Design.Growth.Why; why != "" {
+func (d *draft) whyGrown(claim database.ClaimOf) string {
+	if why := d.plan.Design.Growth.Why; why != "" && !claim.Log {
 		return ": " + why
 	}
 	return ""

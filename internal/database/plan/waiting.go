@@ -63,8 +63,8 @@ func waitForInstance(d *draft, instance database.Instance) {
 		d.hold(database.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
 	case pod.Stuck != "":
 		d.hold(database.Progressing, 0, "InstanceStuck", fmt.Sprintf("%s cannot start: %s", instance.Name, pod.Stuck))
-	case instance.Claim != nil && !instance.Claim.Bound:
-		d.hold(database.Progressing, 0, "ClaimPending", "the claim "+instance.Name+" has no volume yet")
+	case d.unbound(instance) != "":
+		d.hold(database.Progressing, 0, "ClaimPending", "the claim "+d.unbound(instance)+" has no volume yet")
 	case !pod.Ready && report.Reachable:
 		d.hold(database.Progressing, soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
@@ -127,12 +127,22 @@ func tellHibernation(d *draft) {
 	}
 }
 
+// unbound names a claim of an instance that has no volume yet, empty if all have.
+func (d *draft) unbound(instance database.Instance) string {
+	for _, claim := range d.Claims(instance) {
+		if claim.Claim != nil && !claim.Bound {
+			return claim.Name
+		}
+	}
+	return ""
+}
+
 // tellPendingRestarts lists what takes effect when an instance starts again and is no reason to start it: what only a
 // new version of Meridian brings. It also says when a restart has not helped.
 func tellPendingRestarts(d *draft) {
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		if instance.Pod == nil || broken(instance) != "" || !claimStays(instance) {
+		if instance.Pod == nil || broken(instance) != "" || !d.claimStays(instance) {
 			continue
 		}
 		one := d.dueOf(instance)

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -33,10 +35,21 @@ func AgentRules(design database.Design) []rbacv1.PolicyRule {
 		rule("coordination.k8s.io", "leases", []string{database.LeaseName(design.Name)}, "get", "list", "watch", "update"),
 		rule("discovery.k8s.io", "endpointslices", []string{database.WriteName(design.Name)}, "get", "watch", "update"),
 		rule("", "pods", pods, "get", "patch"),
-		// A claim has the name of its instance.
-		rule("", "persistentvolumeclaims", claims, "get"),
+		// A claim has the name of its instance, that of the volume of the log a little more.
+		rule("", "persistentvolumeclaims", logClaims(design, claims), "get"),
 		rule(v1alpha1.GroupVersion.Group, "geodatabases", []string{design.Name}, "get"),
 	}
+}
+
+// logClaims adds the claims of the log to those of the data, if there are any.
+func logClaims(design database.Design, claims []string) []string {
+	if design.Spec.Storage.WALSize == nil {
+		return claims
+	}
+	for _, name := range slices.Clone(claims) {
+		claims = append(claims, database.LogClaimName(name))
+	}
+	return claims
 }
 
 func role(design database.Design) *rbacv1.Role {

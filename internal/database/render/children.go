@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,7 +49,10 @@ func Children(design database.Design) ([]Child, error) {
 		add(database.KindPolicy, policy(design))
 	}
 	for _, instance := range design.Instances {
-		add(database.KindClaim, Claim(design, instance))
+		add(database.KindClaim, Claim(design, instance.Name, instance.Size))
+		if instance.LogSize != nil {
+			add(database.KindClaim, Claim(design, database.LogClaimName(instance.Name), *instance.LogSize))
+		}
 	}
 	add(database.KindBudget, budget(design))
 	add(database.KindRole, role(design))
@@ -130,17 +134,22 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 // Claim renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts
 // on a reference at once, also when the user has changed the word to Retain a moment before. Claims are deleted by the
 // plan alone.
-func Claim(design database.Design, instance database.InstanceDesign) *corev1.PersistentVolumeClaim {
+func Claim(design database.Design, name string, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	instance, log := database.ClaimOwner(name)
+	component := "data"
+	if log {
+		component = "log"
+	}
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: keptMeta(design, instance.Name, "data"),
+		ObjectMeta: keptMeta(design, name, component),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod},
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: instance.Size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
 		},
 	}
-	claim.Labels[database.LabelInstance] = instance.Name
+	claim.Labels[database.LabelInstance] = instance
 	if design.Record.Initialised {
 		claim.Annotations = map[string]string{database.AnnotationSystemIdentifier: design.Record.SystemIdentifier}
 	}

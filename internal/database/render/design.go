@@ -33,6 +33,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 		instance, _ := snapshot.Instance(name)
 		design.Instances = append(design.Instances, database.InstanceDesign{
 			Serial: serial, Name: name, Size: sizeOf(snapshot.Spec, design.Growth, instance.Claim),
+			LogSize: logSizeOf(snapshot, roster, instance.LogClaim),
 			Restart: restartOf(snapshot.Spec.Restart, instance.Set), Stopped: stops(snapshot, name),
 		})
 	}
@@ -116,6 +117,25 @@ func survivors(snapshot database.Snapshot) []string {
 		}
 	}
 	return names
+}
+
+// logSizeOf is the same for the volume of the log. It does not grow by itself: what fills it is most often an instance
+// that does not take its log, and no size is enough for that.
+func logSizeOf(snapshot database.Snapshot, roster []string, claim *database.Claim) *resource.Quantity {
+	if snapshot.Spec.Storage.WALSize == nil {
+		return nil
+	}
+	wanted := snapshot.Spec.Storage.WALSize.DeepCopy()
+	for _, name := range roster {
+		other, _ := snapshot.Instance(name)
+		if claim == nil && other.LogClaim != nil && !other.LogClaim.Deleting && other.LogClaim.Requested.Cmp(wanted) > 0 {
+			wanted = other.LogClaim.Requested
+		}
+	}
+	if claim != nil && claim.Requested.Cmp(wanted) > 0 {
+		wanted = claim.Requested
+	}
+	return &wanted
 }
 
 // sizeOf never asks for less than is there: somebody may have grown the claim by hand, and it cannot shrink. A volume

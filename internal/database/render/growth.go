@@ -87,12 +87,28 @@ func Use(instance database.Instance) int {
 	switch {
 	case instance.Pod == nil || !instance.Report.Reachable:
 		return 0
+	case instance.Report.LogSize > 0 && !(instance.Report.Full && instance.Report.VolumeFree <= instance.Report.LogFree):
+		// What the pod tells is that of the fuller one of two volumes.
+		return int(usedPercent(instance.Report)) / 5 * 5
 	case instance.Pod.Use > 0:
 		return instance.Pod.Use
 	case instance.Report.Full:
 		return 100
 	}
 	return int(usedPercent(instance.Report)) / 5 * 5
+}
+
+// LogUse is how full the volume of the log is, in percent, in steps of 5; 0 if the log has none of its own, or that is
+// not known. It is 100 when it is what the agent calls full.
+func LogUse(instance database.Instance) int {
+	report := instance.Report
+	switch {
+	case instance.Pod == nil || !report.Reachable || report.LogSize <= 0:
+		return 0
+	case report.Full && report.LogFree < report.VolumeFree:
+		return 100
+	}
+	return int((report.LogSize-report.LogFree)/max(report.LogSize/100, 1)) / 5 * 5
 }
 
 // step is the next size, never beyond the limit.

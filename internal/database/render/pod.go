@@ -132,7 +132,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 		LivenessProbe:  probe(wire.PathLive, 10, 6),
 		ReadinessProbe: probe(wire.PathReady, 1, 2),
 		StartupProbe:   startup(),
-		VolumeMounts: []corev1.VolumeMount{
+		VolumeMounts: logMount(design, []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "data", MountPath: wire.FolderVolume},
 			{Name: "run", MountPath: wire.FolderRun},
@@ -142,8 +142,33 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
 			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
 			{Name: "token", MountPath: folderToken, ReadOnly: true},
-		},
+		}),
 	}
+}
+
+// logMount, logVolume and logEnvironment come last and only where they are asked for: the template of a database
+// without a volume for its log stays as it was before there were any.
+func logMount(design database.Design, mounts []corev1.VolumeMount) []corev1.VolumeMount {
+	if design.Spec.Storage.WALSize == nil {
+		return mounts
+	}
+	return append(mounts, corev1.VolumeMount{Name: "wal", MountPath: wire.FolderLog})
+}
+
+func logVolume(design database.Design, instance string, volumes []corev1.Volume) []corev1.Volume {
+	if design.Spec.Storage.WALSize == nil {
+		return volumes
+	}
+	return append(volumes, corev1.Volume{Name: "wal", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: database.LogClaimName(instance)},
+	}})
+}
+
+func logEnvironment(design database.Design, variables []corev1.EnvVar) []corev1.EnvVar {
+	if design.Spec.Storage.WALSize == nil {
+		return variables
+	}
+	return append(variables, corev1.EnvVar{Name: wire.EnvLogVolume, Value: wire.FolderLog})
 }
 
 func serverImage(design database.Design) string {
@@ -190,14 +215,14 @@ func environment(design database.Design, instance string) []corev1.EnvVar {
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path},
 		}}
 	}
-	return []corev1.EnvVar{
+	return logEnvironment(design, []corev1.EnvVar{
 		{Name: wire.EnvDatabase, Value: design.Name},
 		{Name: wire.EnvInstance, Value: instance},
 		field(wire.EnvPodName, "metadata.name"),
 		field(wire.EnvPodNamespace, "metadata.namespace"),
 		field(wire.EnvPodIP, "status.podIP"),
 		field(wire.EnvPodUID, "metadata.uid"),
-	}
+	})
 }
 
 func volumes(design database.Design, instance string) []corev1.Volume {
@@ -213,7 +238,7 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 			Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 		}}
 	}
-	return []corev1.Volume{
+	return logVolume(design, instance, []corev1.Volume{
 		empty("agent", corev1.StorageMediumDefault),
 		{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: instance},
@@ -228,7 +253,7 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 		secret("app", database.BindingName(design.Name)),
 		secret("tls", database.LeafName(design.Name)),
 		token(),
-	}
+	})
 }
 
 // folderToken is where every client of Kubernetes looks for the account of its pod.

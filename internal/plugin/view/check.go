@@ -189,9 +189,12 @@ func checkVolumes(of Overview) []Finding {
 	for _, instance := range of.Instances {
 		known = known || instance.Used > 0
 		if instance.Size > 0 && float64(instance.Used) > fullShare*float64(instance.Size) {
-			failures = append(failures, Finding{Outcome: Failed, Message: fmt.Sprintf(
-				"the volume of %s has %s of %s in use; raise spec.storage.size", instance.Name, Size(instance.Used),
-				Size(instance.Size))})
+			what, field := "the volume", "spec.storage.size"
+			if instance.Log {
+				what, field = "the volume of the log", "spec.storage.walSize"
+			}
+			failures = append(failures, Finding{Outcome: Failed, Message: fmt.Sprintf("%s of %s has %s of %s in use; raise %s",
+				what, instance.Name, Size(instance.Used), Size(instance.Size), field)})
 		}
 	}
 	if !known && len(failures) == 0 {

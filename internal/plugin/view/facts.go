@@ -58,6 +58,8 @@ const (
 	FigureLag         = "meridian_postgres_replication_lag_seconds"
 	FigureVolumeUsed  = "meridian_volume_used_bytes"
 	FigureVolumeSize  = "meridian_volume_size_bytes"
+	FigureLogUsed     = "meridian_log_volume_used_bytes"
+	FigureLogSize     = "meridian_log_volume_size_bytes"
 	FigureMemoryUsed  = "meridian_cache_memory_used_bytes"
 	FigureMemoryLimit = "meridian_cache_memory_allowed_bytes"
 	FigureHits        = "meridian_cache_hits_total"

@@ -85,7 +85,9 @@ type Instance struct {
 	// Lag is in seconds, nil while unknown and of a primary.
 	Lag *float64 `json:"lagSeconds,omitempty"`
 	// Used and Size are bytes of the volume, or of the memory of a cache; zero while unknown.
-	Used     int64     `json:"usedBytes,omitempty"`
+	Used int64 `json:"usedBytes,omitempty"`
+	// Log says that it is the volume of the log, which is fuller than that of the data.
+	Log      bool      `json:"logVolume,omitempty"`
 	Size     int64     `json:"sizeBytes,omitempty"`
 	Restarts int32     `json:"restarts"`
 	Started  time.Time `json:"started,omitzero"`
@@ -276,6 +278,11 @@ func (i *Instance) add(pod corev1.Pod, facts Facts) {
 		i.Lag = &lag
 	}
 	i.Used, i.Size = int64(figures[FigureVolumeUsed]), int64(figures[FigureVolumeSize])
+	// Of two volumes the fuller one is shown: it is the one to do something about.
+	if used, size := int64(figures[FigureLogUsed]), int64(figures[FigureLogSize]); i.Size > 0 &&
+		float64(used)*float64(i.Size) > float64(i.Used)*float64(size) {
+		i.Used, i.Size, i.Log = used, size, true
+	}
 	if pod.Labels[LabelCache] != "" {
 		i.Used, i.Size = int64(figures[FigureMemoryUsed]), int64(figures[FigureMemoryLimit])
 	}

@@ -116,6 +116,9 @@ func use(instance Instance) cell {
 	}
 	share := int(100 * instance.Used / instance.Size)
 	line := text("%s of %s (%d%%)", Size(instance.Used), Size(instance.Size), share)
+	if instance.Log {
+		line.text += ", log"
+	}
 	if share >= 90 {
 		line.tone = bad
 	}
