@@ -246,7 +246,7 @@ func (c *council) alive(name string) (wire.Member, bool) {
 	if claim == nil {
 		return wire.Member{}, false
 	}
-	return wire.Member{Name: name, Incarnation: string(claim.UID)}, true
+	return wire.Member{Name: name, Incarnation: copyOf(claim, c.claim(database.LogClaimName(name)))}, true
 }
 
 // next is what the agents agree on next, and who leads then.
@@ -430,7 +430,11 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 	if _, err := get(ctx, a.cluster, name, &claim); err != nil {
 		return wire.Report{}, err
 	}
-	self, holder := wire.Member{Name: name, Incarnation: string(claim.UID)}, holderOf(&lease)
+	var log corev1.PersistentVolumeClaim
+	if _, err := get(ctx, a.cluster, database.LogClaimName(name), &log); err != nil {
+		return wire.Report{}, err
+	}
+	self, holder := wire.Member{Name: name, Incarnation: copyOf(&claim, &log)}, holderOf(&lease)
 	member := record.Has(self)
 	report := wire.Report{
 		Version: 1, DatabaseUID: pod.Annotations[database.AnnotationOwner], Instance: name, Incarnation: self.Incarnation,

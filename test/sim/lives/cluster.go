@@ -147,10 +147,11 @@ func makePod(v *view) (bool, error) {
 		pod := &corev1.Pod{
 			ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy(),
 		}
-		if claim := claimOf(pod); claim != "" {
-			if found := v.claim(claim); found == nil || found.DeletionTimestamp != nil {
-				continue
-			}
+		if slices.ContainsFunc(claimsOf(pod), func(claim string) bool {
+			found := v.claim(claim)
+			return found == nil || found.DeletionTimestamp != nil
+		}) {
+			continue
 		}
 		node, err := v.place(set.Name)
 		if node == "" || err != nil {
@@ -206,13 +207,15 @@ func failPod(v *view) (bool, error) {
 	return false, nil
 }
 
-func claimOf(pod *corev1.Pod) string {
+// claimsOf are the claims of a pod, that of the data first.
+func claimsOf(pod *corev1.Pod) []string {
+	var names []string
 	for _, volume := range pod.Spec.Volumes {
 		if volume.PersistentVolumeClaim != nil {
-			return volume.PersistentVolumeClaim.ClaimName
+			names = append(names, volume.PersistentVolumeClaim.ClaimName)
 		}
 	}
-	return ""
+	return names
 }
 
 // place is the node of the same number, as volumes are bound to theirs; empty while that is away.
@@ -231,7 +234,9 @@ func bindClaim(v *view) (bool, error) {
 	for i := range v.claims.Items {
 		claim := &v.claims.Items[i]
 		wanted := claim.Spec.Resources.Requests
-		used := slices.ContainsFunc(v.pods.Items, func(pod corev1.Pod) bool { return claimOf(&pod) == claim.Name })
+		used := slices.ContainsFunc(v.pods.Items, func(pod corev1.Pod) bool {
+			return slices.Contains(claimsOf(&pod), claim.Name)
+		})
 		capacity := claim.Status.Capacity[corev1.ResourceStorage]
 		if !used || claim.Status.Phase == corev1.ClaimBound && capacity.Cmp(*wanted.Storage()) >= 0 {
 			continue

@@ -61,7 +61,7 @@ var (
 
 // Databases are the lives of a database.
 func Databases() []Life {
-	return slices.Concat(births(), wishes(), growing(), rotations(), rolls(), losses(), ends(), oddities())
+	return slices.Concat(births(), wishes(), growing(), logVolumes(), rotations(), rolls(), losses(), ends(), oddities())
 }
 
 func births() []Life {
@@ -193,7 +193,7 @@ func fill(instance, size string) search.Step {
 func lookAtVolume(v *view) (bool, error) {
 	for i := range v.pods.Items {
 		pod := &v.pods.Items[i]
-		claim := v.claim(claimOf(pod))
+		claim := v.claim(instanceOf(pod))
 		if claim == nil || !ready(pod) || claim.Annotations[used] == "" {
 			continue
 		}

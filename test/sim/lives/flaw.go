@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -53,6 +54,14 @@ func beliefs() []Flaw {
 		{Name: "a lost claim is made again, empty", Lives: []string{"a claim is lost"}, Parts: forgetsLostMembers},
 		{Name: "the claims of a dead database are not seen", Lives: []string{"deleted with all"},
 			Parts: sees(func(claim *corev1.PersistentVolumeClaim) { claim.Annotations = nil })},
+		{Name: "a lost claim of a log is made again, empty", Lives: []string{"the claim of a log is lost"},
+			Parts: forgetsLostMembers},
+		{Name: "the claims of the logs of a dead database are not seen", Lives: []string{"deleted with its logs"},
+			Parts: sees(func(claim *corev1.PersistentVolumeClaim) {
+				if _, log := database.ClaimOwner(claim.Name); log {
+					claim.Annotations = nil
+				}
+			})},
 		{Name: "every node that is away is lost at once", Lives: []string{"a node is away for a minute"},
 			Parts: func(p *parts) { p.lostAfter = -time.Second }},
 		{Name: "an error is taken for absence", Lives: []string{"create one", "another parameter", "the lease is lost"},
@@ -121,6 +130,10 @@ func forgetsLostMembers(p *parts) {
 	sees(func(lease *coordinationv1.Lease) {
 		keepMembers(lease, func(member wire.Member) bool {
 			found, err := get(context.Background(), cluster, member.Name, &corev1.PersistentVolumeClaim{})
+			if found && strings.Contains(member.Incarnation, "/") { // Its log has a volume of its own.
+				log := database.LogClaimName(member.Name)
+				found, err = get(context.Background(), cluster, log, &corev1.PersistentVolumeClaim{})
+			}
 			return found || err != nil
 		})
 	})(p)

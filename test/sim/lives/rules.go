@@ -180,9 +180,9 @@ func takesNoCopy(state search.State, call sim.Call) error {
 	switch {
 	case scene == nil || err != nil || scene.deleting():
 		return err
-	case slices.Contains(scene.settings.Instances, call.Key.Name):
+	case slices.Contains(scene.settings.Instances, ownerOf(call)):
 		return errors.New("the settings name it")
-	case scene.member(call.Key.Name):
+	case scene.member(ownerOf(call)):
 		return errors.New("the lease counts on it")
 	}
 	return nil
@@ -222,7 +222,7 @@ func keepsClaims(state search.State, call sim.Call) error {
 		return errors.New("spec.storage.reclaim is not Delete")
 	}
 	copies := slices.ContainsFunc(scene.record.Members, func(member wire.Member) bool {
-		return member.Name != call.Key.Name && scene.alive(member.Name)
+		return member.Name != ownerOf(call) && scene.alive(member.Name)
 	})
 	if !scene.deleting() && !copies && scene.record.Initialised {
 		return errors.New("no other copy is known to be alive")
@@ -235,7 +235,7 @@ func replacesNoVolume(state search.State, call sim.Call) error {
 		return nil
 	}
 	scene, err := sceneOf(state)
-	if err == nil && scene.member(call.Key.Name) && scene.view.claim(call.Key.Name) == nil {
+	if err == nil && scene.member(ownerOf(call)) && scene.view.claim(call.Key.Name) == nil {
 		return errors.New("the lease counts on the one that is lost")
 	}
 	return err
