@@ -93,18 +93,8 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"start beside a log of another database": {
 			func(s *snapshot) {
+				s.Process, s.Server = postgres.Process{}, postgres.Server{}
 				s.Volume.Log = &postgres.LogVolume{DatabaseUID: "u2", Incarnation: "i1"}
-			},
-			postgres.StartServer{}, "V7",
-		},
-		"clone over a log of nobody": {
-			func(s *snapshot) { s.Volume.Log = &postgres.LogVolume{Stray: true} },
-			postgres.Clone{}, "V7",
-		},
-		"start on data without its log": {
-			func(s *snapshot) {
-				s.Volume.Log = &postgres.LogVolume{DatabaseUID: "u1", Incarnation: "i9"}
-				s.Data.Presence = postgres.DataDamaged
 			},
 			postgres.StartServer{}, "V7",
 		},
