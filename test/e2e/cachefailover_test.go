@@ -19,8 +19,12 @@ import (
 	"meridian.dev/meridian/kit/condition"
 )
 
-// failoverBound is how old a value may be that a client reads around a failover: twice the lease.
-const failoverBound = 20 * time.Second
+const (
+	// leaseOfACache is how long the lease of a primary lasts.
+	leaseOfACache = 10 * time.Second
+	// failoverBound is how old a value may be that a client reads around a failover: twice the lease.
+	failoverBound = 2 * leaseOfACache
+)
 
 // counter writes growing numbers through the write address and reads them through both. Each number that is read must
 // have been written, and must not be older than the bound. A cache may have forgotten them all.
