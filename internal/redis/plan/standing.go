@@ -75,7 +75,9 @@ func serverFor(s redis.Snapshot) (incarnation string, needed bool) {
 	return "", false
 }
 
-// linkPatience is how long a link may take to come up before the upstream is looked for elsewhere.
+// linkPatience is how long a link may take to come up, or to come up again, before the upstream is looked for elsewhere.
+// The server tries by itself meanwhile. When a primary hands over, the link breaks moments before another one leads: a
+// look at the lease and at names would keep that one from it.
 const linkPatience = 3 * time.Second
 
 func followTheUpstream(s redis.Snapshot, plan *draft) bool {
@@ -91,7 +93,8 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 		return false
 	}
 	waited := s.Now.Sub(s.Copy.Asked)
-	if s.Follows() && (s.Server.Syncing || waited < linkPatience) {
+	down := min(waited, s.Now.Sub(s.Copy.Fresh))
+	if s.Follows() && (s.Server.Syncing || down < linkPatience) {
 		tellOfTheLink(s, plan)
 		return false
 	}
