@@ -31,7 +31,9 @@ type Mounts struct {
 }
 
 // formerLasts is how long the password of before is remembered: kubelets bring a new one to all pods within minutes.
-// After that it opens nothing any more.
+// After that it opens nothing any more. It is for instances among each other; applications need the present one, so no
+// clock keeps them out. It is counted from one reading of the process's own clock to another, which a step of the wall
+// clock does not change.
 const formerLasts = 10 * time.Minute
 
 // Settings implements redis.Mounts.

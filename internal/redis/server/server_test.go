@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"meridian.dev/meridian/internal/redis"
@@ -92,6 +93,26 @@ func TestPasswordOfBefore(t *testing.T) {
 			t.Errorf("%s: %+v, %v", step.content, got, err)
 		}
 	}
+}
+
+// It is not remembered for ever, and not for less than it takes until all pods have the new one.
+func TestPasswordOfBeforeIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mounts := &server.Mounts{AppFolder: t.TempDir()}
+		for _, step := range []struct {
+			after           time.Duration
+			content, former string
+		}{
+			{0, "p1", ""}, {time.Hour, "p2", "p1"}, {9 * time.Minute, "p2", "p1"}, {2 * time.Minute, "p2", ""},
+			{time.Hour, "p3", "p2"},
+		} {
+			time.Sleep(step.after)
+			write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), step.content)
+			if got, err := mounts.Password(); err != nil || got.Present != step.content || got.Former != step.former {
+				t.Errorf("%s: %+v, %v", step.content, got, err)
+			}
+		}
+	})
 }
 
 // TestCertificate takes a mounted certificate through a renewal, and through a moment in which it cannot be used.
