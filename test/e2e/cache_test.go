@@ -51,12 +51,21 @@ func TestCache(t *testing.T) {
 	t.Run("valkey", lifeOfTheOther)
 }
 
+// cachesPrepared says that the operator of the present code runs already: the tests of caches follow each other, and the
+// first has built it.
+var cachesPrepared bool
+
 // prepareCaches makes the namespace, with an operator that looks after it.
 func prepareCaches(c *cluster) {
 	c.t.Helper()
-	if os.Getenv(cacheOperator) == "" {
-		c.sandbox("image", "build", "meridian", "--load")
+	switch {
+	case os.Getenv(cacheOperator) != "":
+	case cachesPrepared:
+		c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=120s")
+	default:
+		build(c)
 		install(c)
+		cachesPrepared = true
 	}
 	c.namespace(cacheSpace)
 }

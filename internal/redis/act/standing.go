@@ -15,6 +15,12 @@ const wordPatience = time.Second
 // follow makes the server a replica of exactly the copy that is meant. A copy that this may cost is given up only after
 // a look at the lease.
 func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action redis.Follow) error {
+	// Also what comes to nothing was an attempt: the next one comes later, and in another way.
+	a.Memory.Change(func(copied redis.Copy) redis.Copy {
+		copied.Asked = a.Clock.Now()
+		copied.Attempts++
+		return copied
+	})
 	if action.Whole {
 		if err := a.Authority.Confirm(ctx, standing.Serial); err != nil {
 			return err
@@ -39,7 +45,6 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 		// While it is not known whether the server has heard, the copy is taken for none of the other's.
 		a.Memory.Change(func(copied redis.Copy) redis.Copy {
 			copied.Followed, copied.Asked, copied.Back = redis.Followed{}, a.Clock.Now(), time.Time{}
-			copied.Attempts++
 			return copied
 		})
 		if err := a.Link.Follow(ctx, action.Upstream, address, password); err != nil {
