@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -54,10 +55,35 @@ var cacheFaults = []cacheFault{
 		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: cacheSpace, Name: primary + "-0"}, &pod); err != nil {
 			c.t.Fatal(err)
 		}
+		steerCache(c, pod.Spec.NodeName)
 		node := strings.TrimPrefix(pod.Spec.NodeName, "node")
 		c.sandbox("node", "stop", node)
 		return func() { c.sandbox("node", "start", node) }
 	}},
+}
+
+// steerCache sends the traffic through another node than the one that the fault hits: what is to be measured is the
+// cache, and not the way to it.
+func steerCache(c *cluster, hit string) {
+	c.t.Helper()
+	var nodes corev1.NodeList
+	if err := c.List(c.t.Context(), &nodes); err != nil {
+		c.t.Fatal(err)
+	}
+	at := slices.IndexFunc(nodes.Items, func(node corev1.Node) bool { return node.Name != hit })
+	if at < 0 {
+		c.t.Fatalf("there is no node but %s", hit)
+	}
+	for _, address := range nodes.Items[at].Status.Addresses {
+		if address.Type != corev1.NodeInternalIP {
+			continue
+		}
+		for _, service := range []access{accessTo(c), readAccess(c)} {
+			host, _, _ := strings.Cut(service.address, ":")
+			command(c.t, "ip", "route", "replace", host+"/32", "via", address.Address)
+			c.t.Cleanup(func() { _ = exec.Command("ip", "route", "del", host+"/32").Run() })
+		}
+	}
 }
 
 func killCache(c *cluster, instance string, which func(processes.Instance) int) {
