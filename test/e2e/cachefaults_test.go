@@ -84,6 +84,8 @@ func steerCache(c *cluster, hit string) {
 			c.t.Cleanup(func() { _ = exec.Command("ip", "route", "del", host+"/32").Run() })
 		}
 	}
+	// Connections that went the other way are lost, and are not what is measured.
+	time.Sleep(3 * time.Second)
 }
 
 func killCache(c *cluster, instance string, which func(processes.Instance) int) {
