@@ -218,11 +218,11 @@ type CacheUse struct {
 
 	// Evicted is how many keys had to go for others, since the primary started, in two digits.
 	// +optional
-	Evicted int64 `json:"evicted,omitempty"`
+	Evicted int64 `json:"evicted"`
 
 	// Clients is how many connections the primary has, in two digits.
 	// +optional
-	Clients int64 `json:"clients,omitempty"`
+	Clients int64 `json:"clients"`
 }
 
 // GeoCacheList is a list of GeoCaches.
