@@ -101,6 +101,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"an unknown format":     {[]string{"status", "-o", "xml"}, `unknown output format "xml": use json or yaml`},
 		"an unknown database":   {[]string{"status", "towns"}, `"towns" not found`},
+		"a cache":               {[]string{"status", "tiles"}, "tiles is a cache of the database cities: name that"},
 		"an unknown role":       {[]string{"logs", "--role", "boss"}, `unknown role "boss"`},
 		"an unknown page":       {[]string{"runbook", "Nothing"}, "no page"},
 		"an unknown shell":      {[]string{"completion", "ksh"}, "invalid argument"},

@@ -87,7 +87,7 @@ func (c *Cluster) Names(ctx context.Context, namespace string) ([]client.ObjectK
 func (c *Cluster) Facts(ctx context.Context, key client.ObjectKey) (view.Facts, error) {
 	facts := view.Facts{Now: c.Now()}
 	if err := c.Get(ctx, key, &facts.Database); err != nil {
-		return facts, fmt.Errorf("read the database %s: %w", key, err)
+		return facts, fmt.Errorf("read the database %s: %w%s", key, err, c.hint(ctx, key, err))
 	}
 	// Objects that are read by name come without their kind; whoever prints them wants it.
 	facts.Database.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GeoDatabase"))
@@ -98,6 +98,15 @@ func (c *Cluster) Facts(ctx context.Context, key client.ObjectKey) (view.Facts, 
 		read()
 	}
 	return facts, nil
+}
+
+// hint helps somebody who has named a cache: it is shown with its database.
+func (c *Cluster) hint(ctx context.Context, key client.ObjectKey, err error) string {
+	var cache v1alpha1.GeoCache
+	if !apierrors.IsNotFound(err) || c.Get(ctx, key, &cache) != nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s is a cache of the database %s: name that", key.Name, cache.Spec.DatabaseRef.Name)
 }
 
 // look is one look at a database.
