@@ -371,7 +371,7 @@ func loseThePrimaryOfTheDatabase(t *testing.T) {
 	}
 	gap := traffic.reset()
 	t.Logf("longest time without an acknowledged write of the cache %v", gap)
-	// A busy machine makes a write late. A cache that was lost with the database would have other pods, or another primary.
+	// A busy machine makes a write late. A cache that was lost would have other pods, or another primary.
 	if after := standing(c); after != before || gap > leaseOfACache {
 		t.Errorf("the cache was %s and is %s, %v without a write", before, after, gap)
 	}
