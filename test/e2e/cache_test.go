@@ -51,8 +51,8 @@ func TestCache(t *testing.T) {
 	t.Run("valkey", lifeOfTheOther)
 }
 
-// cachesPrepared says that the operator of the present code runs already: the tests of caches follow each other, and the
-// first has built it.
+// cachesPrepared says that the operator of the present code runs already: the tests of caches follow each other, and
+// the first has built it.
 var cachesPrepared bool
 
 // prepareCaches makes the namespace, with an operator that looks after it.

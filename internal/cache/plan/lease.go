@@ -35,8 +35,8 @@ func makeLease(d *draft) {
 		})
 	case lease.Problem != "":
 		d.hold(cache.Stalled, 0, "RecordUnclear", fmt.Sprintf(
-			"the record on the Lease %s cannot be read: %s; if a newer version of Meridian has written it, bring the operator to "+
-				"that version; else delete the cache and make it again, empty", name, lease.Problem))
+			"the record on the Lease %s cannot be read: %s; if a newer version of Meridian has written it, bring the "+
+				"operator to that version; else delete the cache and make it again, empty", name, lease.Problem))
 	}
 }
 
