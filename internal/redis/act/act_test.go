@@ -40,7 +40,8 @@ func (w *world) Follow(context.Context, wire.Member, string, string) error {
 }
 
 // An upstream that cannot be found, or that is not known to hold the lease, was asked for all the same: the next
-// attempt comes later, and in another way. Else the loop would do nothing but look for it, while others wait for its facts.
+// attempt comes later, and in another way. Else the loop would do nothing but look for it, while others wait for its
+// facts.
 func TestFollowCountsAsAnAttempt(t *testing.T) {
 	upstream := wire.Member{Name: "tiles-1", Incarnation: "i1"}
 	before := redis.Copy{

@@ -76,8 +76,8 @@ func serverFor(s redis.Snapshot) (incarnation string, needed bool) {
 }
 
 // linkPatience is how long a link may take to come up, or to come up again, before the upstream is looked for
-// elsewhere. The server tries by itself meanwhile. When a primary hands over, the link breaks moments before another one leads: a
-// look at the lease and at names would keep that one from it.
+// elsewhere. The server tries by itself meanwhile. When a primary hands over, the link breaks moments before another
+// one leads: a look at the lease and at names would keep that one from it.
 const linkPatience = 3 * time.Second
 
 func followTheUpstream(s redis.Snapshot, plan *draft) bool {
