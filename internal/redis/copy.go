@@ -22,8 +22,8 @@ type Copy struct {
 	Offset   int64 `json:"offset,omitempty"`
 	// Dataset is what the copy belongs to.
 	Dataset string `json:"dataset,omitempty"`
-	// Fresh is when it last was known to have everything that its primary had. Apart says that the link to it was down when
-	// the server was last looked at, and Back since when it is up again.
+	// Fresh is when it last was known to have everything that its primary had. Apart says that the link to it was down
+	// when the server was last looked at, and Back since when it is up again.
 	Fresh time.Time `json:"fresh,omitzero"`
 	Apart bool      `json:"apart,omitempty"`
 	Back  time.Time `json:"back,omitzero"`

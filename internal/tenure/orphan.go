@@ -77,9 +77,9 @@ func (s *Snapshot) Vacant() bool {
 	return lease.Term < s.Stored.MaxTerm || s.goneBack()
 }
 
-// HeldElsewhere says that another instance has a term that was held here: it was given once more, after the lease was put
-// back to what it had been before. Whoever has it now is the one to lead by it, and this instance is not, ever again (M1).
-// What a watch shows is enough: without that right an instance only does less.
+// HeldElsewhere says that another instance has a term that was held here: it was given once more, after the lease was
+// put back to what it had been before. Whoever has it now is the one to lead by it, and this instance never is again
+// (M1). What a watch shows is enough: without that right an instance only does less.
 func (s *Snapshot) HeldElsewhere(term int64) bool {
 	holder := s.Lease.Holder
 	return term > 0 && s.Lease.Term == term && holder != (wire.Member{}) && holder.Name != s.Name

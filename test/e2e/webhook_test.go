@@ -106,8 +106,8 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// installAged installs it with certificates that were made long ago, and says after how long the leaf is replaced. Where
-// the installation itself takes long, it begins once more with other certificates and more time.
+// installAged installs it with certificates that were made long ago, and says after how long the leaf is replaced.
+// Where the installation itself takes long, it begins once more with other certificates and more time.
 func installAged(c *cluster) (pki.State, time.Duration) {
 	c.t.Helper()
 	begun, calm := time.Now(), shortCalm

@@ -425,8 +425,8 @@ func countOnePromiseForAll(_ *sloppyLoop, s *tenure.Snapshot) {
 	}
 }
 
-// endUnheard tells the primary to end, and cuts it from the API server when it may have given the lease back and has not
-// heard that it has.
+// endUnheard tells the primary to end, and cuts it from the API server when it may have given the lease back and has
+// not heard that it has.
 func endUnheard(c Case, random *rand.Rand) Case {
 	c.Faults = []Fault{
 		{Kind: FaultTerminate, At: began, Node: Holder, For: 30 * time.Second},

@@ -87,8 +87,8 @@ func (r *run) state() (state, bool) {
 	return sha256.Sum256(text), true
 }
 
-// history is the hash of all writes up to one of them. Where the content comes by chance, it is told by which values are
-// the same as before.
+// history is the hash of all writes up to one of them. Where the content comes by chance, it is told by which values
+// are the same as before.
 type history struct {
 	past   state
 	values map[string]int

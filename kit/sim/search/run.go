@@ -145,8 +145,8 @@ func begun(scenario *Scenario, chooser chooser, turns int) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		scenario: scenario, chooser: chooser, limit: cmp.Or(turns, DefaultTurns), clock: &sim.Clock{}, idle: map[string]moment{},
-		history: history{values: map[string]int{}},
+		scenario: scenario, chooser: chooser, limit: cmp.Or(turns, DefaultTurns), clock: &sim.Clock{},
+		idle: map[string]moment{}, history: history{values: map[string]int{}},
 	}
 	if err := r.setUp(); err != nil {
 		return nil, fmt.Errorf("set up %s: %w", scenario.Name, err)

@@ -190,8 +190,8 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 	}
 }
 
-// looks notes whether a loop has stood still for so long that it cannot know any more how old its copy is. It knows again
-// when the link to a primary is up.
+// looks notes whether a loop has stood still for so long that it cannot know any more how old its copy is. It knows
+// again when the link to a primary is up.
 func (t *truth) looks(p *Pod) {
 	now := t.g.w.Now()
 	switch {
