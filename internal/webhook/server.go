@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,8 +35,11 @@ type Options struct {
 	// Now is the clock, Random the source of keys.
 	Now    func() time.Time
 	Random io.Reader
-	// Idle ends a connection that nobody uses.
+	// Idle ends a connection that nobody uses. The API server ends such a connection itself, after 90 seconds: who ends it
+	// first can meet a request that is just being sent.
 	Idle time.Duration
+	// Linger is how long it goes on answering when it is told to end, until the Service leads elsewhere.
+	Linger time.Duration
 	// Logger gets what goes wrong.
 	Logger logr.Logger
 }
@@ -90,7 +94,10 @@ func New(options Options) (*Server, error) {
 		options.Lifetimes = &usualLifetimes
 	}
 	if options.Idle == 0 {
-		options.Idle = time.Minute
+		options.Idle = 2 * time.Minute
+	}
+	if options.Linger == 0 {
+		options.Linger = 3 * time.Second
 	}
 	if options.Profile == nil {
 		options.Profile = serviceProfile(options.Home)
@@ -140,8 +147,9 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 		listener = opened
 	}
+	var ends atomic.Bool
 	server := &http.Server{
-		Handler:           Handler(s.options.Client),
+		Handler:           farewell(Handler(s.options.Client), &ends),
 		TLSConfig:         pki.ServerConfig(nil, s.keeper.material),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: s.options.Idle,
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelInfo),
@@ -149,7 +157,10 @@ func (s *Server) Start(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	s.keep(ctx)
-	// The requests that are under way are answered; the Service has stopped to lead here long before they take seconds.
+	// For a moment the Service still leads here, and the API server has connections. It is told with each answer not to
+	// use them again, so that none of its requests meets a connection that is being closed.
+	ends.Store(true)
+	time.Sleep(s.options.Linger)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience*time.Second)
 	defer cancel()
 	err := server.Shutdown(ending)
@@ -157,6 +168,16 @@ func (s *Server) Start(ctx context.Context) error {
 		return errors.Join(err, served)
 	}
 	return err
+}
+
+// farewell tells a client to open another connection for its next request, once this server ends.
+func farewell(handler http.Handler, ends *atomic.Bool) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		if ends.Load() {
+			out.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(out, request)
+	})
 }
 
 // keep looks after the certificates until the context ends. Two replicas that look at the same moment get in each

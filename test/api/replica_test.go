@@ -59,7 +59,7 @@ func (i *installation) startReplica(t *testing.T) (stop func()) {
 	}
 	replica, err := webhook.New(webhook.Options{
 		Client: hesitant{own}, Home: i.namespace, Listener: listener, Lifetimes: i.lifetimes, Now: i.now,
-		Idle:    10 * time.Millisecond,
+		Idle: 10 * time.Millisecond, Linger: time.Millisecond,
 		Profile: &pki.Profile{CommonName: "webhook", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
 	})
 	if err != nil {

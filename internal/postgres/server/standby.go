@@ -266,9 +266,14 @@ func (w waldir) problem(record *postgres.Record) (string, error) {
 	case w.log == "":
 		return "its log is on a volume that this pod does not have", nil
 	}
-	target, err := os.Readlink(w.place())
-	if err != nil || target != w.folder() {
-		return "its pg_wal does not lead to the volume of the log", nil
+	const elsewhere = "its pg_wal does not lead to the volume of the log"
+	if info.Mode()&fs.ModeSymlink == 0 {
+		return elsewhere, nil
+	}
+	if target, err := os.Readlink(w.place()); err != nil {
+		return "", fmt.Errorf("look at the log: %w", err)
+	} else if target != w.folder() {
+		return elsewhere, nil
 	}
 	found, err := w.readMark()
 	if err != nil {

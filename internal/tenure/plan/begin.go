@@ -32,15 +32,8 @@ func beginADatabase(d *draft) bool {
 		return true
 	}
 	turn := slices.Index(d.Policy.Instances, d.Name)
-	switch {
-	case turn < 0:
-		d.wait(wire.ReasonBeginning, "another instance begins: this one is not among those that are wanted")
-		return true
-	case d.Write != nil:
-		d.wait(wire.ReasonBeginning, "the lease is being written for the first copy")
-		return true
-	case d.Lease.Stale > 0:
-		d.wait(wire.ReasonBeginning, "the lease has changed, and is read before anything else is done")
+	if why := d.beginsLater(turn); why != "" {
+		d.wait(wire.ReasonBeginning, why)
 		return true
 	}
 	if d.Lease.Holder == d.Self() && d.Self().Incarnation != "" && record != nil {
@@ -72,6 +65,19 @@ func beginADatabase(d *draft) bool {
 	d.write(tenure.WriteBegin, "the database has no data yet", d.Self(), d.first(d.Self()))
 	d.wait(wire.ReasonBeginning, "this instance takes the lease, and makes the first copy then")
 	return true
+}
+
+// beginsLater says why this instance does nothing for the first copy now, empty if it may.
+func (d *draft) beginsLater(turn int) string {
+	switch {
+	case turn < 0:
+		return "another instance begins: this one is not among those that are wanted"
+	case d.Write != nil:
+		return "the lease is being written for the first copy"
+	case d.Lease.Stale > 0:
+		return "the lease has changed, and is read before anything else is done"
+	}
+	return ""
 }
 
 // first is the record of a copy that is to be made. Where data may be lost there have been copies before, and a later

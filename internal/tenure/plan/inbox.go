@@ -163,24 +163,28 @@ func (d *draft) cannotLead() string {
 	return d.Engine.CannotLead
 }
 
-func (d *draft) answerPromise(request tenure.Request) {
-	var why string
+// promisesNot says why nothing is promised to whoever asks, empty if it is.
+func (d *draft) promisesNot(request tenure.Request) string {
 	switch {
 	case d.Stored.Fence != nil:
-		why = "F1: an election was answered here"
+		return "F1: an election was answered here"
 	case request.LeaseUID != "" && d.Stored.LeaseUID != "" && request.LeaseUID != d.Stored.LeaseUID:
 		// The term would be known here before the lease that it is of, and that lease be taken for an old one for ever.
-		why = "O3: a lease in the place of the lost one is read before anything is promised by it"
+		return "O3: a lease in the place of the lost one is read before anything is promised by it"
 	case d.Stored.MaxTerm > request.Term || d.concerned() && d.Lease.Term > request.Term:
-		why = "a higher term was seen here"
+		return "a higher term was seen here"
 	case d.concerned() && d.Lost() == "" && d.Lease.Term == request.Term && d.Lease.Holder != request.From:
-		why = "another instance holds this term"
+		return "another instance holds this term"
 	case d.Engine.Data != tenure.DataWhole:
-		why = "I2: there is no whole copy here"
+		return "I2: there is no whole copy here"
 	case d.Ballot != nil && d.Ballot.Fencing != nil:
-		why = "an election is under way here"
+		return "an election is under way here"
 	}
-	if why != "" {
+	return ""
+}
+
+func (d *draft) answerPromise(request tenure.Request) {
+	if why := d.promisesNot(request); why != "" {
 		d.no(request, why)
 		return
 	}
