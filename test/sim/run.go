@@ -108,6 +108,7 @@ func newWorld(c Case, tell bool) *World {
 	}
 	w.blind = flawOf(c.Bug).Blind
 	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},
+		holders:  map[int64][]string{},
 		answered: map[string][]wire.Member{}, fencedAt: map[int]tenure.Fence{}, known: map[int]wire.LeaseRecord{}}
 	w.api = &apiServer{w: w, version: 990, cutFrom: make([]bool, c.Nodes), cutNext: map[int]time.Duration{}}
 	w.cut = make([][]bool, c.Nodes)

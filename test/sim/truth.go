@@ -21,6 +21,7 @@ type truth struct {
 	openedTerm int64
 	openedWith map[int]bool   // The writes that it had then.
 	timelines  map[int]string // The copy that has led on each.
+	holders    map[int64][]string
 	promises   map[int]promised
 	answered   map[string][]wire.Member // By the version of a ballot.
 	fencedAt   map[int]tenure.Fence     // The last fence that was proven, by node.
@@ -118,6 +119,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	record := write.Record
 	last, highest := t.record, t.highest
 	t.cacheWritten(n, write, before)
+	t.held(write)
 	astray := t.astray(n)
 	if astray && write.Kind != tenure.WriteRenew && write.Kind != tenure.WriteRecord {
 		t.w.astray = true
@@ -146,6 +148,13 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 		t.w.wrong("T1", "%s changes the timeline within term %d", n.name, record.Term)
 	}
 	t.moved(n, write, before)
+}
+
+// held notes who has had a term.
+func (t *truth) held(write tenure.Write) {
+	if name := write.Holder.Name; name != "" && !slices.Contains(t.holders[write.Record.Term], name) {
+		t.holders[write.Record.Term] = append(t.holders[write.Record.Term], name)
+	}
 }
 
 func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
@@ -314,7 +323,8 @@ func (t *truth) promoted(s *server) {
 
 func (t *truth) stored(n *node, stored tenure.Stored) {
 	// A term that another instance has got once more, after the lease was put back, is no longer this one's.
-	elsewhere := t.w.api.putBack && stored.HeldTerm == 0
+	elsewhere := stored.HeldTerm == 0 && slices.ContainsFunc(t.holders[n.volume.stored.HeldTerm],
+		func(holder string) bool { return holder != n.name })
 	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm && !elsewhere {
 		t.w.wrong("M1", "%s forgets a term", n.name)
 	}

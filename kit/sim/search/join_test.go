@@ -15,21 +15,26 @@ func remembering(name string, start startFunc, memory func(reconcile.Reconciler)
 	return scenario
 }
 
+// bothWays searches with runs that join others, and with runs that go to their end.
+func bothWays(t *testing.T, scenario search.Scenario, options search.Options) (together, alone search.Report) {
+	t.Helper()
+	var err error
+	if together, err = search.Explore(scenario, options); err != nil {
+		t.Fatal(err)
+	}
+	options.Alone = true
+	if alone, err = search.Explore(scenario, options); err != nil {
+		t.Fatal(err)
+	}
+	return together, alone
+}
+
 // TestJoin shows that runs which end where another one has been make the very histories that they make alone.
 func TestJoin(t *testing.T) {
 	scenario := remembering("careful", startCareful, func(life reconcile.Reconciler) string {
 		return life.(careful).tracker.Memory()
 	})
-	options := search.Options{Swarm: -1, Pairs: 60, Every: 2}
-	together, err := search.Explore(scenario, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.Alone = true
-	alone, err := search.Explore(scenario, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	together, alone := bothWays(t, scenario, search.Options{Swarm: -1, Pairs: 60, Every: 2})
 	if together.Schedules != alone.Schedules || together.Worlds != alone.Worlds ||
 		together.Histories != alone.Histories || together.Failure != nil {
 		t.Errorf("%s; alone: %s", together, alone)
@@ -49,16 +54,7 @@ func TestJoinBites(t *testing.T) {
 			scenario := remembering(name, startMutant(mistake), func(life reconcile.Reconciler) string {
 				return life.(mutant).tracker.Memory()
 			})
-			options := search.Options{Swarm: -1, NoShrink: true}
-			together, err := search.Explore(scenario, options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			options.Alone = true
-			alone, err := search.Explore(scenario, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			together, alone := bothWays(t, scenario, search.Options{Swarm: -1, NoShrink: true})
 			if together.Failure == nil || alone.Failure == nil || together.Failure.After != alone.Failure.After {
 				t.Errorf("%s, %v; alone: %s, %v", together, together.Failure, alone, alone.Failure)
 			}

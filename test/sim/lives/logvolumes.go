@@ -70,22 +70,7 @@ func withLogs(instances []string) []string {
 	return names
 }
 
-func logsHaveSize(size string) func(search.State) error {
-	return func(state search.State) error {
-		scene, err := sceneOf(state)
-		if err != nil {
-			return err
-		}
-		wanted := resource.MustParse(size)
-		for _, name := range scene.settings.Instances {
-			claim := scene.view.claim(database.LogClaimName(name))
-			if claim == nil || claim.Status.Capacity.Storage().Cmp(wanted) != 0 {
-				return fmt.Errorf("the volume of the log of %s has another size than %s", name, size)
-			}
-		}
-		return nil
-	}
-}
+func logsHaveSize(size string) func(search.State) error { return haveSize(size, database.LogClaimName) }
 
 func logVolumes() []Life {
 	created := Life{

@@ -315,6 +315,11 @@ func hasParameter(name, value string) func(search.State) error {
 }
 
 func hasSize(size string) func(search.State) error {
+	return haveSize(size, func(instance string) string { return instance })
+}
+
+// haveSize says how large the volumes of all instances are whose claims have these names.
+func haveSize(size string, nameOf func(instance string) string) func(search.State) error {
 	return func(state search.State) error {
 		scene, err := sceneOf(state)
 		if err != nil {
@@ -322,9 +327,9 @@ func hasSize(size string) func(search.State) error {
 		}
 		wanted := resource.MustParse(size)
 		for _, name := range scene.settings.Instances {
-			claim := scene.view.claim(name)
+			claim := scene.view.claim(nameOf(name))
 			if claim == nil || claim.Status.Capacity.Storage().Cmp(wanted) != 0 {
-				return fmt.Errorf("the volume of %s has another size than %s", name, size)
+				return fmt.Errorf("the volume of %s has another size than %s", nameOf(name), size)
 			}
 		}
 		return nil
