@@ -121,7 +121,7 @@ func connectCache(
 	}
 	w.link = &server.Link{Runtime: options.Runtime, Port: options.Port, Secret: secret, Runner: runner}
 	at := seat{
-		Options: options.Options, owner: options.Cache, route: options.Cache, supervisor: supervisor,
+		Options: options.Options, owner: options.Cache, route: options.Cache, supervisor: supervisor, port: options.Port,
 		material: w.mounts.Material, wishes: &cacheWishes{read: w.mounts.Settings},
 		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
 		// A primary that hands over waits for the answer: the last look at the server may be a quarter of a second old.
@@ -190,12 +190,10 @@ func (w *cacheWishes) Look() (string, tenure.Policy) {
 			w.settings, w.known = settings, true
 		}
 	}
-	policy := policyOf(wire.Settings{
+	return w.settings.CacheUID, policyOf(wire.Settings{
 		LeaseUID: w.settings.LeaseUID, Instances: w.settings.Instances, LeaseMilliseconds: w.settings.LeaseMilliseconds,
 		Durability: string(tenure.Async),
-	}, w.known)
-	policy.Volatile = true
-	return w.settings.CacheUID, policy
+	}, w.known, true)
 }
 
 // cacheLog turns the server's log into structured lines.

@@ -37,6 +37,8 @@ type seat struct {
 	body         body
 	// looked is when the facts of the body were read.
 	looked func() (time.Time, bool)
+	// port is where the server listens for applications.
+	port int
 	// asked is told when another instance asks how far the copy here has come, nil if nobody has to be.
 	asked func()
 }
@@ -120,8 +122,8 @@ func (w *tenancy) ports(life context.Context, at seat, log logr.Logger) (tenure.
 	}
 	return tenure.Ports{
 		Clock: w.clock, Leases: w.leases, Peers: w.peers, Volume: volume{at.Volume}, Watchdog: w.guard,
-		Surroundings: w.surroundings,
-		Wishes:       at.wishes, Server: dated{at.body, at.looked, w.clock},
+		Surroundings: w.surroundings, Door: &door{life: life, address: at.Listen, port: at.port, log: log},
+		Wishes: at.wishes, Server: dated{at.body, at.looked, w.clock},
 	}, nil
 }
 

@@ -87,8 +87,6 @@ type wishes struct {
 // Times of the lease, and how often the settings are looked at.
 const (
 	defaultDuration = 10 * time.Second
-	longestRenew    = 2 * time.Second
-	longestMargin   = 2 * time.Second
 	wishesEvery     = time.Second
 )
 
@@ -102,24 +100,23 @@ func (w *wishes) Look() (string, tenure.Policy) {
 			w.settings, w.known = settings, true
 		}
 	}
-	return w.settings.DatabaseUID, policyOf(w.settings, w.known)
+	return w.settings.DatabaseUID, policyOf(w.settings, w.known, false)
 }
 
-func policyOf(settings wire.Settings, known bool) tenure.Policy {
+func policyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
 	duration := time.Duration(settings.LeaseMilliseconds) * time.Millisecond
 	if duration <= 0 {
 		duration = defaultDuration
 	}
 	policy := tenure.Policy{
 		Known: known && settings.LeaseUID != "", LeaseUID: settings.LeaseUID, Initialised: settings.Initialised,
-		Durability: tenure.Durability(settings.Durability), Instances: settings.Instances, Duration: duration,
-		Renew: min(longestRenew, duration/5), Margin: min(longestMargin, duration/5),
-		MaxFailoverLag: uint64(max(settings.MaxFailoverLagBytes, 0)),
+		Durability: tenure.Durability(settings.Durability), Instances: settings.Instances,
+		MaxFailoverLag: uint64(max(settings.MaxFailoverLagBytes, 0)), Volatile: volatile,
 	}
 	if policy.Durability == "" {
 		policy.Durability = tenure.Strict
 	}
-	return policy
+	return policy.For(duration)
 }
 
 // claims finds out which claim the own volume has come with, by a live read when the agent starts. The settings are of

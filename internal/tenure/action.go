@@ -98,6 +98,12 @@ type WriteRoute struct {
 // ReadRoute begins to look where the write address leads.
 type ReadRoute struct{ Why }
 
+// Usher leads whoever comes to the port of the server on to the same port there. The server has ended.
+type Usher struct {
+	Why
+	To string
+}
+
 // WriteLabels labels the own pod.
 type WriteLabels struct {
 	Why
@@ -231,6 +237,9 @@ func (a WriteRoute) Verb() string { return fmt.Sprintf("WriteRoute %s term %d", 
 
 // Verb implements Action.
 func (ReadRoute) Verb() string { return "ReadRoute" }
+
+// Verb implements Action.
+func (a Usher) Verb() string { return "Usher to " + a.To }
 
 // Verb implements Action.
 func (a WriteLabels) Verb() string {

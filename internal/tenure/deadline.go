@@ -46,7 +46,7 @@ func (s *Snapshot) Records() []wire.LeaseRecord {
 // under each record that may be in force.
 func (s *Snapshot) Deadline() (term int64, until Instant) {
 	if s.Right.Term > 0 {
-		term, until = s.Right.Term, s.Right.Renewed.Add(s.Right.Duration-s.Policy.Margin)
+		term, until = s.Right.Term, s.Right.Renewed.Add(s.Right.Duration-s.Policy.below(s.Right.Duration))
 	}
 	if s.Lease.Failing == nil && s.Lost() == "" {
 		return term, until

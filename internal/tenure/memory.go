@@ -30,6 +30,8 @@ type Memory struct {
 	// Asked is the switchover that somebody has asked this instance for.
 	Asked *wire.Switchover `json:"asked,omitempty"`
 	Route Route            `json:"route"`
+	// Ushered is whom those who still come to this pod, which ends, are led on to.
+	Ushered Ushered `json:"ushered,omitzero"`
 	// Labels are what the pod of this instance says of itself.
 	Labels Labels `json:"labels"`
 	// Peers are the other instances that were heard of, and where they are, sorted by name.

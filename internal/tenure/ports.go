@@ -68,6 +68,13 @@ type Surroundings interface {
 	ReadCuts(instances []string)
 }
 
+// Door is the port of the server when that has ended for good.
+type Door interface {
+	// Usher leads whoever comes on to the same port there, from now on and for as long as the agent lives. It returns at
+	// once, and whoever cannot be led on is refused.
+	Usher(to string)
+}
+
 // Wishes are what the operator wants.
 type Wishes interface {
 	// Look returns the UID of the database with the policy. Both stay what they were when they cannot be read any more.
@@ -82,6 +89,7 @@ type Ports struct {
 	Volume       Volume
 	Watchdog     Watchdog
 	Surroundings Surroundings
+	Door         Door
 	Wishes       Wishes
 	Server       Server
 	// Fresh returns a random id, another one each time.

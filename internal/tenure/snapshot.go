@@ -90,6 +90,38 @@ type Policy struct {
 	MaxFailoverLag uint64 `json:"maxFailoverLag,omitempty"`
 }
 
+// The longest times of a lease that lasts long.
+const (
+	longestRenew  = 2 * time.Second
+	longestMargin = 2 * time.Second
+)
+
+// For makes the policy that of a lease of this duration.
+func (p Policy) For(duration time.Duration) Policy {
+	p.Duration, p.Renew, p.Margin = duration, min(longestRenew, duration/5), min(longestMargin, duration/5)
+	p.Margin = p.below(duration)
+	return p
+}
+
+// below is what a holder stays below the end of a lease that lasts so long.
+func (p Policy) below(duration time.Duration) time.Duration {
+	if p.Volatile {
+		return duration / 4
+	}
+	return p.Margin
+}
+
+// Head is how long before the end of a lease that lasts so long it counts as ended for the others, if its holder is
+// silent. Between the end of a holder's server and the first election lies the whole margin for data that must not be
+// lost. Where it may be, a tenth of the duration does, because clocks do not differ by as much: applications have the
+// next primary when the lease ends, and not some time after that.
+func (p Policy) Head(duration time.Duration) time.Duration {
+	if p.Volatile {
+		return p.below(duration) - duration/10
+	}
+	return 0
+}
+
 // Durability is what an acknowledged write is worth.
 type Durability string
 
@@ -190,6 +222,12 @@ type Route struct {
 
 // Begin notes that a read or write of it begins.
 func (r *Route) Begin(now Instant) { r.Writing, r.Tried, r.Touched = true, now, false }
+
+// Ushered is where a pod that ends leads those on who still come to it, and since when it does; To is empty if it does not.
+type Ushered struct {
+	To    string  `json:"to,omitempty"`
+	Since Instant `json:"since,omitempty"`
+}
 
 // Labels are the labels of the own pod, by which the read address finds it.
 type Labels struct {

@@ -46,11 +46,11 @@ var cacheFaults = []cacheFault{
 	}},
 	// The container ends with its agent, and the next one gives the lease back. If the kubelet makes it wait, because it
 	// is not the first time, the lease ends before.
-	{"kill -9 agent", true, 13 * time.Second, func(c *cluster, primary string) func() {
+	{"kill -9 agent", true, 10 * time.Second, func(c *cluster, primary string) func() {
 		killCache(c, primary, func(found processes.Instance) int { return found.Agent })
 		return nil
 	}},
-	{"node power-off", false, 13 * time.Second, func(c *cluster, primary string) func() {
+	{"node power-off", false, 10 * time.Second, func(c *cluster, primary string) func() {
 		var pod corev1.Pod
 		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: cacheSpace, Name: primary + "-0"}, &pod); err != nil {
 			c.t.Fatal(err)

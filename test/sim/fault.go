@@ -352,7 +352,7 @@ func (w *World) wish(count int) {
 }
 
 func (w *World) setLease(duration time.Duration) {
-	w.policy.Duration, w.policy.Renew, w.policy.Margin = duration, duration/5, duration/5
+	w.policy = w.policy.For(duration)
 }
 
 func (w *World) publishPolicy() {

@@ -21,7 +21,7 @@ const (
 func newLoop(a *agent, log logr.Logger) loop {
 	ports := tenure.Ports{
 		Clock: clockPort{a.n}, Leases: leasePort{a}, Peers: peerPort{a}, Volume: volumePort{a}, Watchdog: guardPort{a},
-		Surroundings: routePort{a}, Wishes: wishPort{a}, Server: a.server(),
+		Surroundings: routePort{a}, Door: doorPort{a}, Wishes: wishPort{a}, Server: a.server(),
 		Fresh: func() string { return a.n.freshCopy() },
 	}
 	if a.n.w.bug != "" {
@@ -133,6 +133,14 @@ func (p peerPort) Reply(id uint64, reply wire.PeerReply) {
 // Decide implements tenure.Peers. The operator asks again, whatever the answer was.
 func (p peerPort) Decide(_ uint64, reply wire.SwitchoverReply) {
 	p.a.boundary(func() { p.a.n.w.note(p.a.n.index, "the switchover is accepted: %t %s", reply.Accepted, reply.Why) })
+}
+
+type doorPort struct{ a *agent }
+
+// Usher implements tenure.Door. Clients of this world know where sessions live and need nobody to lead them there; what
+// must hold is that nobody is led past a server.
+func (p doorPort) Usher(to string) {
+	p.a.boundary(func() { p.a.n.w.note(p.a.n.index, "leads whoever comes on to %s", to) })
 }
 
 type volumePort struct{ a *agent }

@@ -3,6 +3,7 @@
 package act
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,9 @@ func (a *Actor) show(action tenure.Action, state *tenure.State) error {
 	case tenure.ReadRoute:
 		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.ReadRoute()
+	case tenure.Usher:
+		state.Memory.Ushered = tenure.Ushered{To: action.To, Since: cmp.Or(state.Memory.Ushered.Since, now)}
+		a.Ports.Door.Usher(action.To)
 	case tenure.WriteRoute:
 		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.WriteRoute(action.Address, action.Term)

@@ -46,6 +46,7 @@ func (*world) Load() (tenure.Stored, error)             { return tenure.Stored{}
 func (w *world) Store(tenure.Stored) error              { return w.note("store") }
 func (*world) Look() tenure.Guard                       { return tenure.Guard{Alive: true} }
 func (w *world) Arm(tenure.Instant) error               { return w.note("arm") }
+func (w *world) Usher(to string)                        { _ = w.note("usher " + to) }
 func (w *world) ReadRoute()                             { _ = w.note("read route") }
 func (w *world) WriteRoute(string, int64)               { _ = w.note("write route") }
 func (w *world) WriteLabels(string, bool, string, int)  { _ = w.note("label") }
@@ -67,7 +68,7 @@ func (w *world) actor() *act.Actor {
 	w.replies = map[uint64]wire.PeerReply{}
 	return &act.Actor{
 		Ports: tenure.Ports{
-			Clock: w, Leases: w, Peers: w, Volume: w, Watchdog: w, Surroundings: w, Server: w,
+			Clock: w, Leases: w, Peers: w, Volume: w, Watchdog: w, Surroundings: w, Door: w, Server: w,
 		},
 		Exclusive: func(act func()) {
 			w.excluded = true
@@ -99,6 +100,7 @@ func everything() tenure.Plan {
 		tenure.ReadRoute{},
 		tenure.WriteRoute{},
 		tenure.WriteLabels{},
+		tenure.Usher{To: "10.0.0.2"},
 		tenure.Kill{},
 	}}
 }
@@ -121,7 +123,7 @@ func TestEveryAction(t *testing.T) {
 	}
 	want := []string{
 		"store", "arm", "[obey]", "[fence]", "send to 10.0.0.2", "read lease", "write lease", "[fence]", "read route",
-		"write route", "label", "kill",
+		"write route", "label", "usher 10.0.0.2", "kill",
 	}
 	if diff := cmp.Diff(want, w.done); diff != "" {
 		t.Errorf("done (-want +got):\n%s", diff)

@@ -61,7 +61,7 @@ func (w *world) restart() {
 	w.events, w.standing, w.facts.Leading, w.facts.Processes = nil, tenure.Standing{}, nil, false
 	w.facts.Obeyed, w.guard = 0, tenure.Guard{Alive: true}
 	w.loop = controller.New(tenure.Ports{
-		Clock: w, Leases: w, Peers: w, Volume: w, Watchdog: dog{w}, Surroundings: w, Wishes: w, Server: w,
+		Clock: w, Leases: w, Peers: w, Volume: w, Watchdog: dog{w}, Surroundings: w, Door: w, Wishes: w, Server: w,
 		Fresh: func() string { w.fresh++; return "i" + strconv.Itoa(w.fresh) },
 	}, "a", "10.0.0.1", logr.Discard())
 }
@@ -132,7 +132,8 @@ func (d dog) Arm(until tenure.Instant) error {
 	return nil
 }
 
-func (w *world) ReadRoute() { w.events = append(w.events, w.route) }
+func (w *world) Usher(string) {}
+func (w *world) ReadRoute()   { w.events = append(w.events, w.route) }
 func (w *world) WriteRoute(address string, term int64) {
 	w.route = tenure.RouteSeen{Known: true, Address: address, Term: term}
 	w.events = append(w.events, w.route)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -150,7 +151,7 @@ func electOnlyAfterTheEnd(m moment, action tenure.Action) string {
 	}
 	ended := m.Lease.Changed
 	if m.Lease.Holder != (wire.Member{}) {
-		ended = ended.Add(max(m.Policy.Duration, m.Lease.Duration))
+		ended = ended.Add(m.over(max(m.Policy.Duration, m.Lease.Duration)))
 	}
 	switch {
 	case conduct.Ballot.Version != m.Lease.Version || conduct.Ballot.LeaseUID != m.Lease.UID:
@@ -211,7 +212,7 @@ func (m moment) unwillingAfterAll(reply tenure.Reply) string {
 		return "a promise is valid"
 	case m.Engine.Data != tenure.DataWhole:
 		return "the copy is not whole"
-	case m.Lease.Exists && m.Lease.Holder != (wire.Member{}) && m.Now < m.Lease.Changed.Add(m.Policy.Duration):
+	case m.Lease.Exists && m.Lease.Holder != (wire.Member{}) && m.Now < m.Lease.Changed.Add(m.over(m.Policy.Duration)):
 		return "the lease was renewed a moment ago"
 	}
 	return ""
@@ -314,10 +315,20 @@ func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
 	return m.joinsTooEarly(*before)
 }
 
+// over is how long a holder must have been silent, by the own clock, whose lease lasts so long. The server of a cache has
+// ended after three quarters of that, and a tenth is for clocks that differ.
+func (m moment) over(duration time.Duration) time.Duration {
+	if m.Policy.Volatile {
+		return duration * 17 / 20
+	}
+	return duration
+}
+
 // joinsTooEarly says what keeps a copy that is no member from taking the lease: a whole duration after its end, unless
 // its only member has given it back, no member may have said that it has a copy.
 func (m moment) joinsTooEarly(before wire.LeaseRecord) string {
-	ended, longest, given := m.Lease.Changed, max(m.Policy.Duration, m.Lease.Duration), m.Lease.Holder == wire.Member{}
+	ended, given := m.Lease.Changed, m.Lease.Holder == wire.Member{}
+	longest := m.over(max(m.Policy.Duration, m.Lease.Duration))
 	if !given {
 		ended = ended.Add(longest)
 	}

@@ -33,6 +33,7 @@ var invariants = []struct {
 	{"P1", promiseOnlyWhatIsStored},
 	{"S1", transferOnlyAfterTheEnd},
 	{"S2", routeOnlyInTheOwnName},
+	{"S3", usherInTheServersPlace},
 	{"I3", tellOnlyAKnownPlace},
 	{"T1", reserveTheNextTimeline},
 	{"T2", beBehindAnAnswerAlone},
@@ -426,6 +427,14 @@ func routeOnlyInTheOwnName(m moment, action tenure.Action) string {
 	return ""
 }
 
+// usherInTheServersPlace leads nobody past a server that lives.
+func usherInTheServersPlace(m moment, action tenure.Action) string {
+	if _, ok := action.(tenure.Usher); ok && (m.Engine.Processes || m.Engine.Leading != nil || !m.Stopping) {
+		return "the server lives, or the pod does not end"
+	}
+	return ""
+}
+
 func reserveTheNextTimeline(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
 	if !ok || m.Lease.Record == nil || anew(write.Kind) {
@@ -453,7 +462,7 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 	if !ok || write.Kind != tenure.WriteBegin || m.Lease.Record == nil || !m.Lease.Record.Initialised {
 		return ""
 	}
-	silent := m.Lease.Holder == wire.Member{} || m.Now.Since(m.Lease.Changed) >= m.Lease.Duration
+	silent := m.Lease.Holder == wire.Member{} || m.Now.Since(m.Lease.Changed) >= m.over(m.Lease.Duration)
 	switch {
 	case m.Engine.Data != tenure.DataNone:
 		return "there is a copy here"

@@ -94,6 +94,12 @@ func TestInvariantsBite(t *testing.T) {
 		"the write address is closed in the name of the next primary": {
 			"holder", nil, tenure.WriteRoute{Term: 4}, "S2",
 		},
+		"callers are led past a server that lives": {
+			"holder", func(s *tenure.Snapshot) { s.Stopping = true }, tenure.Usher{To: "10.0.0.2"}, "S3",
+		},
+		"callers are led on by a pod that stays": {
+			"replica", func(s *tenure.Snapshot) { s.Engine.Processes = false }, tenure.Usher{To: "10.0.0.2"}, "S3",
+		},
 		"a place is told that is not known": {
 			"replica", func(s *tenure.Snapshot) { s.Inbox, s.Engine.Flushed = asked(wire.PeerPlace), nil },
 			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true, Timeline: 5, LSN: 1000}}, "I3",

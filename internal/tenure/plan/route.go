@@ -20,6 +20,8 @@ const (
 	// long it tries to close it.
 	nextPatience  = 3 * time.Second
 	closePatience = time.Second
+	// usherLasts is how long nodes are given to take over where the write address leads: they do so once in a second.
+	usherLasts = 1500 * time.Millisecond
 )
 
 // routeWrites makes the write address lead here, and again when somebody has changed, emptied or replaced it. It does
@@ -54,7 +56,7 @@ func routeWrites(d *draft) bool {
 func (d *draft) leavesTheAddress(since tenure.Instant) bool {
 	route, waited := d.Route, d.Now.Since(since)
 	if !route.Known || route.Address != d.Address || d.Lease.Failing != nil {
-		return true
+		return d.leavesThoseWhoCome(since)
 	}
 	patience := time.Duration(0)
 	if record := d.Lease.Record; record != nil && d.Lease.Holder.Name != d.Name && record.W < len(record.Members) {
@@ -71,6 +73,27 @@ func (d *draft) leavesTheAddress(since tenure.Instant) bool {
 		d.do(tenure.ReadRoute{Why: "the pod stays until the write address leads elsewhere"})
 	}
 	d.wait(wire.ReasonSwitchover, "whoever comes by the write address is refused here until it leads to the next primary")
+	d.again(placeEvery)
+	return false
+}
+
+// leavesThoseWhoCome says that a pod which ends need not stay for those who come by what the write address was a moment
+// ago. Those of a cache are led on to the next primary: its clients have a primary at once then, whatever else the nodes
+// are busy with. A session of a database is worth more than that second, and this one would end with the pod: it is
+// refused, and comes again.
+func (d *draft) leavesThoseWhoCome(since tenure.Instant) bool {
+	next := d.Route.Address
+	if !d.Policy.Volatile || !d.Route.Known || next == "" || next == d.Address || d.Engine.Processes || since == 0 ||
+		d.Now.Since(since) >= nextPatience+usherLasts {
+		return true
+	}
+	if d.Ushered.To != next {
+		d.do(tenure.Usher{Why: "the write address leads there, and nodes take that over within a second or so", To: next})
+	}
+	if d.Ushered.To != "" && d.Now.Since(d.Ushered.Since) >= usherLasts {
+		return true
+	}
+	d.wait(wire.ReasonSwitchover, "whoever still comes here is led on to the next primary for a moment")
 	d.again(placeEvery)
 	return false
 }

@@ -126,14 +126,17 @@ func (d *draft) record() *wire.LeaseRecord {
 	return d.Stored.LastRecord
 }
 
-// expired says that nobody has renewed the lease for a whole duration by the own clock, or that nobody holds it.
+// expired says that nobody has renewed the lease for as long as it lasts by the own clock, or that nobody holds it.
 func (d *draft) expired() bool {
 	return d.Lease.Exists && (d.Lease.Holder == (wire.Member{}) || d.Now.Since(d.Lease.Changed) >= d.lasts())
 }
 
 // lasts is how long the lease lasts: as its holder has written, or as the own settings say, if that is longer. Settings
 // reach the instances one after the other.
-func (d *draft) lasts() time.Duration { return max(d.Policy.Duration, d.Lease.Duration) }
+func (d *draft) lasts() time.Duration {
+	whole := max(d.Policy.Duration, d.Lease.Duration)
+	return whole - d.Policy.Head(whole)
+}
 
 func (d *draft) header() wire.PeerHeader {
 	term := d.Stored.MaxTerm
