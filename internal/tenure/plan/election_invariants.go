@@ -328,9 +328,9 @@ func (m moment) over(duration time.Duration) time.Duration {
 // its only member has given it back, no member may have said that it has a copy.
 func (m moment) joinsTooEarly(before wire.LeaseRecord) string {
 	ended, given := m.Lease.Changed, m.Lease.Holder == wire.Member{}
-	longest := m.over(max(m.Policy.Duration, m.Lease.Duration))
+	longest := max(m.Policy.Duration, m.Lease.Duration)
 	if !given {
-		ended = ended.Add(longest)
+		ended = ended.Add(m.over(longest))
 	}
 	switch {
 	case m.ToldTerm() > m.Lease.Term:

@@ -131,12 +131,12 @@ func (d *draft) expired() bool {
 	return d.Lease.Exists && (d.Lease.Holder == (wire.Member{}) || d.Now.Since(d.Lease.Changed) >= d.lasts())
 }
 
-// lasts is how long the lease lasts: as its holder has written, or as the own settings say, if that is longer. Settings
-// reach the instances one after the other.
-func (d *draft) lasts() time.Duration {
-	whole := max(d.Policy.Duration, d.Lease.Duration)
-	return whole - d.Policy.Head(whole)
-}
+// lasts is how long a holder must be silent until the lease has ended for the others.
+func (d *draft) lasts() time.Duration { return d.duration() - d.Policy.Head(d.duration()) }
+
+// duration is how long the lease and promises last: as the holder has written, or as the own settings say, if that is longer.
+// Settings reach the instances one after the other.
+func (d *draft) duration() time.Duration { return max(d.Policy.Duration, d.Lease.Duration) }
 
 func (d *draft) header() wire.PeerHeader {
 	term := d.Stored.MaxTerm

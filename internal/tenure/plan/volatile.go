@@ -46,7 +46,7 @@ func beginAnew(d *draft) bool {
 	ended, patience := d.ended(), time.Duration(turn)*firstTurn
 	switch members, others := d.askForCopies(*record); {
 	case members:
-		patience += d.lasts()
+		patience += d.duration() // A member that has promised something stands only when that has ended.
 	case others:
 		patience += hearPatience
 	}
@@ -99,7 +99,7 @@ func joinInTime(d *draft) bool {
 	}
 	ended, patience := d.ended(), time.Duration(turn)*firstTurn
 	if d.Lease.Holder != (wire.Member{}) || len(record.Members) > 1 {
-		patience += d.lasts() // Otherwise the only member has given the lease back: there is none to wait for.
+		patience += d.duration() // Otherwise the only member has given the lease back: there is none to wait for.
 	}
 	d.askForCopies(*record)
 	if d.hearsOfALaterTerm() {
