@@ -294,7 +294,7 @@ func command(t *testing.T, name string, args ...string) string {
 
 func (f *failover) startTraffic() {
 	f.traffic = traffic.Start(f.t.Context(), traffic.Config{
-		Connect: f.connect, Fresh: 3, Long: 2, Registers: 2, Patience: time.Second,
+		Connect: f.connect, Fresh: 2, Long: 2, Registers: 2, Patience: time.Second,
 	})
 }
 

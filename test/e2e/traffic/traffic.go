@@ -165,10 +165,10 @@ const (
 	pause = 10 * time.Millisecond
 	// between is before another fresh connection. A handshake takes as much of the processors, which all nodes share with
 	// the clients, as a hundred writes.
-	between = 50 * time.Millisecond
+	between = 100 * time.Millisecond
 	// refused is before another attempt to connect. Clients share the processors with all nodes: without it, what they
 	// spend on handshakes is what a new primary lacks.
-	refused = 50 * time.Millisecond
+	refused = 100 * time.Millisecond
 	// insert tells who writes, and on which timeline, in the same answer as the acknowledgement.
 	insert = `insert into traffic (id, client) values ($1, $2)
 returning substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), current_setting('cluster_name')`
