@@ -11,6 +11,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # Everything is built static: the agent is copied into images that Meridian did not make.
 export CGO_ENABLED := 0
+BUILD_FLAGS := -trimpath -gcflags=all=-dwarf=false # As in sandbox/compile, so that nothing is compiled twice.
 
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
@@ -46,19 +47,18 @@ endef
 demo: ## From nothing to a map database with replicas and a cache, in one command (Linux, root)
 	@stop() { echo "demo: $$1; see README.md, What you need" >&2; exit 1; }; \
 	[ "$$(uname -s)" = Linux ] || stop 'it needs Linux'; [ "$$(id -u)" = 0 ] || stop 'it needs root: sudo make demo'; \
-	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'
-	@echo 'Building the tools of this repository (seconds, the first time minutes)'
-	@$(MAKE) -s bin/sandbox build && go run -trimpath ./hack/demo
+	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'; \
+	echo 'Building the tools of this repository (seconds, the first time minutes)'; \
+	$(MAKE) -s bin/sandbox build && go run $(BUILD_FLAGS) ./hack/demo
 
 demo-down: bin/sandbox ## Remove what the demo has made, and nothing else
-	@go run -trimpath ./hack/demo down
+	@go run $(BUILD_FLAGS) ./hack/demo down
 
 sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, root)
 	bin/sandbox up
 
 sandbox-down: bin/sandbox ## Stop it and leave nothing behind
-	bin/sandbox down
-	rm -rf .sandbox
+	bin/sandbox down && rm -rf .sandbox
 
 images: bin/sandbox ## Build the images without Docker
 	bin/sandbox image build
@@ -66,7 +66,7 @@ images: bin/sandbox ## Build the images without Docker
 ##@ Change it
 
 build: ## Build bin/meridian and the plugin bin/kubectl-meridian
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	GOGC=400 go build $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 gen: ## Write every generated file anew
 	go run ./hack/gen
@@ -147,4 +147,4 @@ help: ## List the verbs
 
 # Always asked, because Go knows better than make whether the sandbox has changed.
 bin/sandbox:
-	cd sandbox && go build -trimpath -o ../bin/sandbox ./cmd/sandbox
+	cd sandbox && GOGC=400 go build $(BUILD_FLAGS) -o ../bin/sandbox ./cmd/sandbox

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"meridian.dev/meridian/sandbox/compile"
 )
 
 // Repository is what the references of all images start with. The first part of a reference is a host, and "localhost"
@@ -81,6 +82,25 @@ func Build(ctx context.Context, options Options, names ...string) ([]Built, erro
 		built = append(built, one)
 	}
 	return built, nil
+}
+
+// InCache tells whether an image lies in the cache. One of a Go program never counts as such: its name there is known
+// only when the program is built.
+func InCache(options Options, name string) (bool, error) {
+	read, err := load(options.RecipesDir, name)
+	if err != nil || read.Debian == nil {
+		return false, err
+	}
+	store, err := options.open()
+	if err != nil {
+		return false, err
+	}
+	key, err := read.key(store.epoch)
+	if err != nil {
+		return false, err
+	}
+	_, err = found(read.id, store.file(read.id, key), read.reference())
+	return err == nil, nil
 }
 
 // Check reads all recipes and finds out where their packages would come from, so that what is missing is told before
@@ -160,7 +180,7 @@ func (o *Options) open() (*cache, error) {
 
 func (o *Options) build(ctx context.Context, store *cache, r *recipe) (Built, error) {
 	with := settings{
-		ref:        Repository + r.Name + ":" + r.Tag,
+		ref:        r.reference(),
 		user:       fmt.Sprintf("%d:%[1]d", r.User.UID),
 		env:        r.Env,
 		workdir:    r.Workdir,
@@ -192,11 +212,11 @@ func (o *Options) buildBinary(ctx context.Context, store *cache, r *recipe, with
 		return Built{}, fmt.Errorf("find the repository: %w", err)
 	}
 	program := filepath.Join(work, "program")
-	command := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, r.Binary.Module),
-		"-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program, r.Binary.Package)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if said, err := command.CombinedOutput(); err != nil {
-		return Built{}, fmt.Errorf("compile %s: %w\n%s", r.Binary.Package, err, lastLines(string(said), 15))
+	build := compile.Programs{
+		Dir: filepath.Join(root, r.Binary.Module), Packages: []string{r.Binary.Package}, Output: program,
+	}
+	if err := build.Run(ctx); err != nil {
+		return Built{}, err
 	}
 	return store.fromFile(ctx, r.id, program, with)
 }

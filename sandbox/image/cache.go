@@ -77,6 +77,9 @@ type cache struct {
 	epoch   time.Time
 }
 
+// file is where the image with this key lies.
+func (c *cache) file(id, key string) string { return filepath.Join(c.dir, id+"-"+key+".tar") }
+
 // filler makes the layer of an image in an empty work folder.
 type filler func(ctx context.Context, work string) (*layer, error)
 
@@ -90,7 +93,7 @@ func (c *cache) get(ctx context.Context, id, key string, with settings, fill fil
 		return Built{}, fmt.Errorf("wait for another build of %s: %w", id, err)
 	}
 	defer held.Release()
-	file := filepath.Join(c.dir, id+"-"+key+".tar")
+	file := c.file(id, key)
 	if !c.rebuild {
 		if hit, err := found(id, file, with.ref); err == nil {
 			now := time.Now()

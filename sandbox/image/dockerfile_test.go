@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"meridian.dev/meridian/sandbox/compile"
 	"meridian.dev/meridian/sandbox/image"
 )
 
@@ -102,8 +103,8 @@ func wantTree(recipe image.Recipe) stage {
 	if recipe.Binary != nil {
 		return stage{
 			"FROM": {"golang:1.26 AS tree"},
-			"RUN": {fmt.Sprintf(`CGO_ENABLED=0 go build -C %s -trimpath -buildvcs=false -ldflags="-s -w" -o %s %s`,
-				recipe.Binary.Module, recipe.Binary.Path, recipe.Binary.Package)},
+			"RUN": {fmt.Sprintf(`CGO_ENABLED=0 go build -C %s %s -buildvcs=false -ldflags="-s -w" -o %s %s`,
+				recipe.Binary.Module, strings.Join(compile.Flags, " "), recipe.Binary.Path, recipe.Binary.Package)},
 		}
 	}
 	files := append([]string{"debian/trim.sh", recipe.Debian.Packages}, recipe.Debian.LeaveOut...)

@@ -83,6 +83,9 @@ type recipe struct {
 	trim     []byte
 }
 
+// reference is what a pod's spec names.
+func (r *Recipe) reference() string { return Repository + r.Name + ":" + r.Tag }
+
 // Recipes returns the names of all recipes in the folder, sorted.
 func Recipes(dir string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*", recipeFile))

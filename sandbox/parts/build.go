@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"meridian.dev/meridian/sandbox/compile"
 	"meridian.dev/meridian/sandbox/lock"
 )
 
@@ -72,10 +71,11 @@ func buildIn(ctx context.Context, work string, part Part) error {
 			return fmt.Errorf("write source of %s: %w", part.Name, err)
 		}
 	}
-	for _, program := range part.sortedPrograms() {
-		if err := compile(ctx, source, filepath.Join(out, program), part, part.programs[program]); err != nil {
-			return err
-		}
+	build := compile.Programs{
+		Dir: source, Packages: part.packages(), Output: out + "/", Tags: part.tags, LinkFlags: part.ldflags,
+	}
+	if err := build.Run(ctx); err != nil {
+		return fmt.Errorf("build %s %s: %w", part.Name, part.Version, err)
 	}
 	for _, alias := range part.aliases {
 		if err := os.Symlink(part.sortedPrograms()[0], filepath.Join(out, alias)); err != nil {
@@ -85,18 +85,13 @@ func buildIn(ctx context.Context, work string, part Part) error {
 	return os.WriteFile(filepath.Join(out, complete), nil, 0o600)
 }
 
-// compile runs the Go tool with settings of its own: the caller's GOFLAGS or a workspace must not change what is
-// built, and equal flags for all parts let them share the build cache.
-func compile(ctx context.Context, source, target string, part Part, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-tags="+part.tags,
-		"-ldflags=-s -w "+part.ldflags, "-o", target, pkg)
-	cmd.Dir = source
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // A killed builder does not go on building.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s %s: %w\n%s", part.Name, part.Version, err, lastLines(string(output), 20))
+// packages lists what the programs are built from. Each program has the name of its package, or of its module.
+func (p Part) packages() []string {
+	var packages []string
+	for _, program := range p.sortedPrograms() {
+		packages = append(packages, p.programs[program])
 	}
-	return nil
+	return packages
 }
 
 func (p Part) sortedPrograms() []string {
@@ -106,9 +101,4 @@ func (p Part) sortedPrograms() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

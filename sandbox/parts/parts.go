@@ -28,7 +28,7 @@ const DefaultKubernetes = "1.36"
 type Part struct {
 	Name    string
 	Version string
-	// programs maps a file to write to the package that it is built from.
+	// programs maps a file to the package that it is built from, which has the same name.
 	programs map[string]string
 	// aliases are further names of the only program, for a binary that looks at the name it is called by.
 	aliases []string
@@ -85,7 +85,8 @@ func KubernetesVersions() []string {
 	return versions
 }
 
-// Key names the part's folder in the cache. It changes with every input of the build, the toolchain included.
+// Key names the part's folder in the cache. It changes with every input of the build, the toolchain included. The flags
+// of the compiler that all builds have in common are left out on purpose as long as they change only how long it takes.
 func (p Part) Key() string {
 	sum := sha256.New()
 	for _, name := range p.files() {

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestKubernetesVersion(t *testing.T) {
@@ -54,6 +52,41 @@ func TestModulesAreOfTheirFolder(t *testing.T) {
 	}
 }
 
+// TestModulesAreShared finds a module that is used by several of the things that a first start builds, in versions that
+// differ: all that depends on it would be compiled once for each. Kubernetes itself is an exception, since its release
+// names the versions that it was tested with.
+func TestModulesAreShared(t *testing.T) {
+	files := map[string]string{"the operator": "../../go.mod", "the sandbox": "../go.mod"}
+	for _, part := range []Part{Containerd(), CoreDNS()} {
+		files[part.Name] = part.files()[0]
+	}
+	// What is only in somebody's list of requirements, and not compiled, may differ.
+	shared := regexp.MustCompile(
+		`(?m)^\s((?:golang\.org/x|k8s\.io|github\.com/(?:prometheus|fxamacker)|go\.yaml\.in)/\S+) (v\S+)`)
+	type use struct{ by, version string }
+	first, compared := map[string]use{}, 0
+	for by, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range shared.FindAllStringSubmatch(string(content), -1) {
+			module, version := found[1], found[2]
+			before, seen := first[module]
+			if seen {
+				compared++
+			}
+			if seen && before.version != version {
+				t.Errorf("%s is %s for %s, but %s for %s", module, before.version, before.by, version, by)
+			}
+			first[module] = use{by, version}
+		}
+	}
+	if compared < 30 {
+		t.Errorf("only %d requirements were compared: the pattern misses some", compared)
+	}
+}
+
 func TestKeyChangesWithEachInput(t *testing.T) {
 	base := Part{Name: "coredns", Version: CoreDNS().Version, programs: map[string]string{"a": "."}}
 	keys := map[string]string{"base": base.Key()}
@@ -96,11 +129,5 @@ func TestUnfinishedBuildIsNotBelieved(t *testing.T) {
 	}
 	if got, err := Build(context.Background(), cache, part); err != nil || got != dir {
 		t.Errorf("a complete folder is not used: %s, %v", got, err)
-	}
-}
-
-func TestLastLines(t *testing.T) {
-	if diff := cmp.Diff("b\nc", lastLines("a\nb\nc\n", 2)); diff != "" {
-		t.Error(diff)
 	}
 }
