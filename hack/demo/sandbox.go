@@ -31,6 +31,9 @@ const (
 	made = ".sandbox/demo.json"
 )
 
+// images are those that the sample needs. The others would take minutes more on a machine that has none yet.
+var images = []string{"meridian", "pause", "postgis-17", "redis"}
+
 // deeds are what the demo has made.
 type deeds struct {
 	Sandbox  bool `json:"sandbox,omitempty"`
@@ -65,7 +68,7 @@ func (d *demo) startSandbox(ctx context.Context) error {
 			return fmt.Errorf("remember what was made: %w", err)
 		}
 	}
-	if err := d.stream(ctx, "bin/sandbox", "up"); err != nil {
+	if err := d.stream(ctx, "bin/sandbox", "up", "--only", strings.Join(images, ",")); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

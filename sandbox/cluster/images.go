@@ -214,24 +214,27 @@ func copyFile(source, target string) (err error) {
 func (c *Cluster) bringImages(ctx context.Context, config Config, images []image.Built) error {
 	var group errgroup.Group
 	for _, n := range c.nodesOn(config) {
-		name := nodeName(n)
-		group.Go(func() error {
-			has, err := c.recordedImages(name)
-			if err != nil {
-				return err
-			}
-			for _, built := range images {
-				if has[built.Ref] == built.Digest {
-					continue
-				}
-				if err := c.importImage(ctx, name, built.Path); err != nil {
-					return err
-				}
-			}
-			return c.recordImages(name, images)
-		})
+		group.Go(func() error { return c.bringTo(ctx, nodeName(n), images) })
 	}
 	return group.Wait()
+}
+
+// bringTo loads images into one node. Those that it has beside them stay, and stay on record.
+func (c *Cluster) bringTo(ctx context.Context, name string, images []image.Built) error {
+	has, err := c.recordedImages(name)
+	if err != nil {
+		return err
+	}
+	for _, built := range images {
+		if has[built.Ref] == built.Digest {
+			continue
+		}
+		if err := c.importImage(ctx, name, built.Path); err != nil {
+			return err
+		}
+		has[built.Ref] = built.Digest
+	}
+	return c.writeRecord(name, has)
 }
 
 // imageRecord is the file, in a node's folder, with the images that were brought to it: digests by reference.
@@ -242,6 +245,10 @@ func (c *Cluster) recordImages(name string, images []image.Built) error {
 	for _, built := range images {
 		digests[built.Ref] = built.Digest
 	}
+	return c.writeRecord(name, digests)
+}
+
+func (c *Cluster) writeRecord(name string, digests map[string]string) error {
 	content, err := json.MarshalIndent(digests, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode list of images: %w", err)

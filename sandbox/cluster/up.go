@@ -7,12 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"meridian.dev/meridian/sandbox/image"
 	"meridian.dev/meridian/sandbox/machine"
 	"meridian.dev/meridian/sandbox/network"
 	"meridian.dev/meridian/sandbox/parts"
@@ -25,6 +22,8 @@ type Options struct {
 	CacheDir string
 	// RecipesDir has the recipes of the images that the nodes get.
 	RecipesDir string
+	// Only names the images to build; all if it is empty. What the cache has comes along in any case.
+	Only []string
 	// Binary is the sandbox's own command, which runs inside the machines too.
 	Binary string
 }
@@ -91,44 +90,6 @@ func (c Config) String() string {
 		profile = " and fast node checks"
 	}
 	return fmt.Sprintf("Kubernetes %s with %d nodes%s", c.Kubernetes, c.Nodes, profile)
-}
-
-// build makes programs and images, or finds them in the cache, and puts the programs into the sandbox's folder.
-func (c *Cluster) build(ctx context.Context, options Options, kubernetes parts.Part) ([]image.Built, error) {
-	coredns := parts.CoreDNS()
-	var dns string
-	for _, part := range []parts.Part{kubernetes, parts.Containerd(), coredns} {
-		done := c.task(fmt.Sprintf("%s %s", part.Name, part.Version), parts.Built(options.CacheDir, part))
-		dir, err := parts.Build(ctx, options.CacheDir, part)
-		if done(err); err != nil {
-			return nil, err
-		}
-		if part.Name == coredns.Name {
-			dns = filepath.Join(dir, "coredns")
-		} else if err := c.install(dir); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.installFile(options.Binary, "sandbox"); err != nil {
-		return nil, err
-	}
-	settings := image.Options{
-		RecipesDir: options.RecipesDir, CacheDir: filepath.Join(options.CacheDir, "images"), Progress: c.Say,
-	}
-	server, err := image.FromBinary(ctx, settings, image.Binary{Name: "coredns", Tag: coredns.Version, File: dns})
-	if err != nil {
-		return nil, err
-	}
-	all, err := image.Build(ctx, settings)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, server), nil
-}
-
-// lasting leaves out the image that changes with each build of the product: a seed would be made anew each time.
-func lasting(images []image.Built) []image.Built {
-	return slices.DeleteFunc(slices.Clone(images), func(built image.Built) bool { return built.Name == "meridian" })
 }
 
 // install puts the programs of a built part into the sandbox's own folder: the cache may be cleared, or be at a place
@@ -301,34 +262,4 @@ func (c *Cluster) nodesOn(config Config) []int {
 		}
 	}
 	return on
-}
-
-// task announces something that may take long and returns what to call at its end. It repeats itself while it lasts,
-// so that nobody has to wonder whether it hangs.
-func (c *Cluster) task(what string, cached bool) func(error) {
-	if cached {
-		c.sayf("%s: in the cache", what)
-		return func(error) {}
-	}
-	start := time.Now()
-	c.sayf("%s: building, once", what)
-	ticker := time.NewTicker(30 * time.Second)
-	stop := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-ticker.C:
-				c.sayf("%s: still building, %s so far", what, time.Since(start).Round(time.Second))
-			case <-stop:
-				return
-			}
-		}
-	}()
-	return func(err error) {
-		ticker.Stop()
-		close(stop)
-		if err == nil {
-			c.sayf("%s: built in %s", what, time.Since(start).Round(time.Second))
-		}
-	}
 }

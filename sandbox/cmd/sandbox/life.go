@@ -47,6 +47,8 @@ func upCommand() *cobra.Command {
 	flags.BoolVar(&options.Fast, "fast", false, "notice lost nodes in about 11 s instead of 50 s, for quick tests")
 	flags.StringVar(&kubeconfig, "kubeconfig", ".sandbox/kubeconfig", "where to put a copy of the kubeconfig")
 	flags.StringVar(&options.RecipesDir, "images", "images", "folder with the recipes of the images that the nodes get")
+	flags.StringSliceVar(&options.Only, "only", nil,
+		"build only these images; what the cache has comes along (default all, as a later 'sandbox up' will)")
 	return cmd
 }
 
