@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"meridian.dev/meridian/internal/plugin/cluster"
 	"meridian.dev/meridian/internal/plugin/view"
 )
@@ -37,6 +40,8 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// Without one, the client prints a stack trace instead once the program is half a minute old.
+	log.SetLogger(logr.Discard())
 	d := &demo{out: os.Stdout, screen: newScreen(os.Stdout), begun: time.Now()}
 	run := d.up
 	if len(os.Args) > 1 && os.Args[1] == "down" {
