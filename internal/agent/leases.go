@@ -123,6 +123,7 @@ func viewOf(seen lease.Lease) tenure.View {
 	view := tenure.View{
 		UID: seen.UID, Version: seen.Version, Holder: wire.ParseMember(seen.Holder), Term: seen.Transitions,
 		Duration: seen.Duration, Succeeds: seen.Annotations[wire.AnnotationSucceeds],
+		Before:  wire.ParseLost(seen.Annotations[wire.AnnotationLostBefore]),
 		GivenUp: wire.ParseMembers(seen.Annotations[wire.AnnotationGivenUp]),
 	}
 	if seen.Document == "" {

@@ -120,6 +120,8 @@ type Action struct {
 	Lease string `json:"lease,omitempty"`
 	// Succeeds is the lost lease in whose place a new one is made.
 	Succeeds string `json:"succeeds,omitempty"`
+	// Before are those that were lost before that one.
+	Before []string `json:"before,omitempty"`
 	// Token is the word by which the server of the Target is started anew, or that of a rotation.
 	Token string `json:"token,omitempty"`
 	// Number is that of the credentials that MoveLogin puts in place.
@@ -186,6 +188,8 @@ type Design struct {
 	Installation string
 	// LeaseUID is the lease by which the agents agree, empty while there is none.
 	LeaseUID string
+	// LostBefore are the leases that were lost before that one, as far as they are known, the oldest first.
+	LostBefore []string
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.

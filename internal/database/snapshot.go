@@ -103,6 +103,8 @@ type Settings struct {
 	Instances []string `json:"instances,omitempty"`
 	// Restarts are the servers that were asked to start anew, sorted by instance.
 	Restarts []Restart `json:"restarts,omitempty"`
+	// LostBefore are the leases before the one that they name, the oldest first.
+	LostBefore []string `json:"lostBefore,omitempty"`
 }
 
 // Child is one object that the spec asks for.

@@ -170,6 +170,9 @@ func (a Store) Verb() string {
 	if a.Stored.Promise != nil {
 		text += fmt.Sprintf(" promise to %d until %s", a.Stored.Promise.Term, a.Stored.Promise.Until)
 	}
+	if a.Stored.Anew != nil {
+		text += fmt.Sprintf(" anew %v at term %d", a.Stored.Anew.Leases, a.Stored.Anew.Term)
+	}
 	return text
 }
 
@@ -178,8 +181,12 @@ func (ReadLease) Verb() string { return "ReadLease" }
 
 // Verb implements Action.
 func (a WriteLease) Verb() string {
-	return fmt.Sprintf("WriteLease %s at %s: holder %s term %d w %d of %v", a.Kind, a.Version, a.Holder, a.Record.Term,
+	text := fmt.Sprintf("WriteLease %s at %s: holder %s term %d w %d of %v", a.Kind, a.Version, a.Holder, a.Record.Term,
 		a.Record.W, a.Record.Members)
+	if len(a.Record.Succeeds) > 0 {
+		text += fmt.Sprintf(" in the place of %v", a.Record.Succeeds)
+	}
+	return text
 }
 
 // Verb implements Action.

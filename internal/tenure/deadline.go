@@ -60,8 +60,9 @@ func (s *Snapshot) Deadline() (term int64, until Instant) {
 
 func (s *Snapshot) promisedUntil(term int64) Instant {
 	records := s.Records()
-	// The own promise counts only if nothing speaks against it: no election was answered, no later term was seen.
-	if len(records) == 0 || s.Stored.Fence != nil || s.Stored.MaxTerm > term {
+	// The own promise counts only if nothing speaks against it: no election was answered, no later term was seen, no
+	// lease was taken over and lost meanwhile.
+	if len(records) == 0 || s.Stored.Fence != nil || s.Stored.MaxTerm > term || s.LeasesMissed() > 0 {
 		return 0
 	}
 	until := s.Now.Add(s.Policy.Duration - s.Policy.Margin)

@@ -81,8 +81,10 @@ type View struct {
 	// Duration is how long the lease lasts.
 	Duration time.Duration
 	Problem  string
-	// Succeeds is the lease whose place this one was made for, and GivenUp are copies that a user has given up.
+	// Succeeds is the lease whose place this one was made for, Before are those that were lost before that one, and
+	// GivenUp are copies that a user has given up.
 	Succeeds string
+	Before   []string
 	GivenUp  []wire.Member
 }
 
@@ -248,7 +250,7 @@ func (m *Memory) replace(view View, now Instant) {
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,
 		Record: view.Record, Duration: view.Duration, Problem: view.Problem, Changed: now,
-		Succeeds: view.Succeeds, GivenUp: view.GivenUp, Failing: before.Failing, Stale: before.Stale,
+		Succeeds: view.Succeeds, Before: view.Before, GivenUp: view.GivenUp, Failing: before.Failing, Stale: before.Stale,
 	}
 }
 

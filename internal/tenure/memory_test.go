@@ -183,6 +183,18 @@ func TestPromises(t *testing.T) {
 			func(s *tenure.Snapshot) { s.Stored.Fence = &tenure.Fence{} }, 18 * second,
 		},
 		"a later term was seen": {func(s *tenure.Snapshot) { s.Stored.MaxTerm = 4 }, 18 * second},
+		"another lease was taken over and lost since": {
+			func(s *tenure.Snapshot) {
+				s.Stored.LeaseUID = "l1"
+				s.Lease = tenure.Lease{Known: true, Exists: true, UID: "l3", Succeeds: "l2", Before: []string{"l1"}}
+			}, 18 * second,
+		},
+		"the lease that was lost since is one that was written here": {
+			func(s *tenure.Snapshot) {
+				s.Stored.LeaseUID, s.Stored.Anew = "l1", &tenure.Anew{Leases: []string{"l2"}, Version: "7", Term: 4}
+				s.Lease = tenure.Lease{Known: true, Exists: true, UID: "l3", Succeeds: "l2", Before: []string{"l1"}}
+			}, 28 * second,
+		},
 		"one copy is promised: all must promise, because one answer may do": {
 			func(s *tenure.Snapshot) { s.Stored.LastRecord.W = 1 }, 18 * second,
 		},

@@ -70,11 +70,45 @@ func (s *Snapshot) Vacant() bool {
 		return false
 	}
 	if lease.UID != s.Stored.LeaseUID {
-		// The operator may not have noticed yet that this volume obeys the successor of the lease that it knows.
-		made := lease.Succeeds == s.Stored.LeaseUID || slices.Contains(last.Succeeds, lease.Succeeds)
+		made := s.knows(lease.Succeeds) || s.LeasesMissed() > 0
 		return made && lease.Record == nil && lease.Term == 0 && lease.Holder == (wire.Member{})
 	}
 	return lease.Term < s.Stored.MaxTerm || s.goneBack()
+}
+
+// knows says that a lease is the one that this volume has obeyed, one of those whose place that one has taken (the
+// operator may not have noticed yet that it has), or one that this instance has begun to write as the holder.
+func (s *Snapshot) knows(lease string) bool {
+	last, anew := s.Stored.LastRecord, s.Stored.Anew
+	return lease != "" && (lease == s.Stored.LeaseUID || last != nil && slices.Contains(last.Succeeds, lease) ||
+		anew != nil && slices.Contains(anew.Leases, lease))
+}
+
+// LeasesMissed is how many leases have come and gone since the one that this volume has obeyed, as the operator tells
+// by the lease that is there now. What was agreed on by them is not known here: so this instance is as good as any
+// other member to ask and to be asked (O2), and whatever it held before is worth nothing (O1).
+func (s *Snapshot) LeasesMissed() int {
+	index := slices.Index(s.Lease.Before, s.Stored.LeaseUID)
+	if !s.Lease.Exists || s.Lease.UID == s.Stored.LeaseUID || index < 0 || s.knows(s.Lease.Succeeds) {
+		return 0
+	}
+	return len(s.Lease.Before) - index
+}
+
+// Testimony are the records that others must know of when the lease is lost: those that may be in force, also as a
+// holder may have written them anew without having heard of it.
+func (s *Snapshot) Testimony() []wire.LeaseRecord {
+	records := s.Records()
+	if s.Stored.Anew == nil {
+		return records
+	}
+	for _, record := range slices.Clone(records) {
+		if record.Term < s.Stored.Anew.Term {
+			record.Term = s.Stored.Anew.Term
+			records = append(records, record)
+		}
+	}
+	return records
 }
 
 // HeldElsewhere says that another instance has a term that was held here: it was given once more, after the lease was

@@ -1,6 +1,7 @@
 package tenure_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,5 +98,24 @@ func TestALeaseThatWasPutBack(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// What a holder has begun to write into a lost lease is told to the others, whether it was done or not: a term of it
+// must not be given out again. A record that is later than that is told as it is.
+func TestTestimony(t *testing.T) {
+	last, next := record(3), record(6)
+	snapshot := tenure.Snapshot{Stored: tenure.Stored{
+		LastRecord: &last, NextRecord: &next, Anew: &tenure.Anew{Leases: []string{"l2"}, Version: "7", Term: 5},
+	}}
+	var terms []int64
+	for _, told := range snapshot.Testimony() {
+		terms = append(terms, told.Term)
+	}
+	if want := []int64{3, 6, 5}; !slices.Equal(terms, want) {
+		t.Errorf("records of the terms %v are told, want %v", terms, want)
+	}
+	if len(snapshot.Records()) != 2 {
+		t.Errorf("it counts as a record in force: %v", snapshot.Records())
 	}
 }

@@ -146,8 +146,10 @@ type Lease struct {
 	Record *wire.LeaseRecord `json:"record,omitempty"`
 	// Problem says why the record cannot be understood.
 	Problem string `json:"problem,omitempty"`
-	// Succeeds is the lease whose place this one was made for, and GivenUp are copies that a user has given up.
+	// Succeeds is the lease whose place this one was made for, Before are those that were lost before that one, and
+	// GivenUp are copies that a user has given up.
 	Succeeds string        `json:"succeeds,omitempty"`
+	Before   []string      `json:"before,omitempty"`
 	GivenUp  []wire.Member `json:"givenUp,omitempty"`
 	// Duration is how long the lease lasts without a renewal, as its holder has written.
 	Duration time.Duration `json:"duration,omitempty"`

@@ -34,10 +34,21 @@ type Stored struct {
 	// NextVersion is the version of the lease that this write demands: as long as the lease has it, the write may still
 	// be done, whatever has become of the agent that began it (E5).
 	NextVersion string `json:"nextVersion,omitempty"`
+	// Anew is how far this instance has come as a holder that writes its lost lease anew (O1), and has not heard of yet:
+	// others may have seen it done.
+	Anew *Anew `json:"anew,omitempty"`
 	// Fence says that this copy takes nothing from a primary until the lease has another version than this.
 	Fence *Fence `json:"fence,omitempty"`
 	// Promise is a promise to the holder not to answer and not to stand.
 	Promise *Promise `json:"promise,omitempty"`
+}
+
+// Anew are the leases that the holder of a lost one has begun to write, each in the place of the one before, the last
+// of them at this version and for this term. Their terms have grown.
+type Anew struct {
+	Leases  []string `json:"leases"`
+	Version string   `json:"version"`
+	Term    int64    `json:"term"`
 }
 
 // Fence is the version of the lease that an election is about.

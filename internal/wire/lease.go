@@ -19,12 +19,42 @@ const (
 )
 
 // AnnotationSucceeds is on a lease that the operator has made in the place of one that is gone: the UID of that one.
-// AnnotationGivenUp is a user's word on such a lease: copies that will never answer, as instance/incarnation, separated
-// by commas.
+// AnnotationLostBefore is on it too, and on the settings: the UIDs of the leases that were lost before that one, as far
+// as the operator knows, the oldest first, separated by commas. AnnotationGivenUp is a user's word on such a lease:
+// copies that will never answer, as instance/incarnation, separated by commas.
 const (
-	AnnotationSucceeds = "meridian.dev/succeeds"
-	AnnotationGivenUp  = "meridian.dev/given-up"
+	AnnotationSucceeds   = "meridian.dev/succeeds"
+	AnnotationLostBefore = "meridian.dev/lost-before"
+	AnnotationGivenUp    = "meridian.dev/given-up"
 )
+
+// leasesRemembered is how many lost leases the operator names. A volume that has missed more of them waits for a user.
+const leasesRemembered = 32
+
+// LostBefore are the leases of the lists, each once, without the present one: the last of them, if they are many.
+func LostBefore(present string, lists ...[]string) []string {
+	var lost []string
+	for _, uid := range slices.Concat(lists...) {
+		if uid != "" && uid != present && !slices.Contains(lost, uid) {
+			lost = append(lost, uid)
+		}
+	}
+	return lost[max(0, len(lost)-leasesRemembered):]
+}
+
+// FormatLost writes AnnotationLostBefore.
+func FormatLost(lost []string) string { return strings.Join(lost, ",") }
+
+// ParseLost reads what FormatLost wrote.
+func ParseLost(text string) []string {
+	var lost []string
+	for part := range strings.SplitSeq(text, ",") {
+		if uid := strings.TrimSpace(part); uid != "" {
+			lost = append(lost, uid)
+		}
+	}
+	return lost
+}
 
 // ParseMembers reads a list of members that are separated by commas.
 func ParseMembers(text string) []Member {

@@ -397,8 +397,9 @@ func (w *World) operateTheLease() {
 		w.operateTheCachesLease()
 	case lease.UID == "":
 		w.note(-1, "the operator makes a lease in the place of %s", w.policy.LeaseUID)
-		w.api.create(w.policy.LeaseUID)
+		w.api.create(w.policy.LeaseUID, w.lostBefore)
 	case lease.UID != w.policy.LeaseUID && lease.Record != nil && lease.Record.Initialised:
+		w.lostBefore = wire.LostBefore(lease.UID, w.lostBefore, lease.Record.Succeeds)
 		w.policy.LeaseUID = lease.UID
 		w.publishPolicy()
 	case w.calm && w.truth.vacant() && lease.GivenUp == nil:

@@ -251,8 +251,8 @@ func (s *apiServer) apply(n *node, write tenure.Write) bool {
 }
 
 // create is what the operator does once, and again in the place of a lease that is lost.
-func (s *apiServer) create(succeeds string) {
-	s.lease = tenure.View{UID: s.w.identity("lease-"), Succeeds: succeeds}
+func (s *apiServer) create(succeeds string, before []string) {
+	s.lease = tenure.View{UID: s.w.identity("lease-"), Succeeds: succeeds, Before: before}
 	s.bump()
 }
 

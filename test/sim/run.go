@@ -120,7 +120,7 @@ func newWorld(c Case, tell bool) *World {
 		n.bootUp()
 		w.nodes = append(w.nodes, n)
 	}
-	w.api.create("")
+	w.api.create("", nil)
 	w.policy = tenure.Policy{
 		Known: true, LeaseUID: w.api.lease.UID, Durability: c.Durability, MaxFailoverLag: 1 << 20,
 	}

@@ -215,7 +215,7 @@ func (w *World) operateTheCachesLease() {
 		}
 	case lease.UID == "":
 		w.note(-1, "the operator makes another lease: no instance has obeyed the one before")
-		w.api.create("")
+		w.api.create("", nil)
 		w.truth.record, w.truth.highest = nil, 0
 		w.caches.BeginAnew()
 	default:

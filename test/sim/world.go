@@ -34,6 +34,8 @@ type World struct {
 
 	policy       tenure.Policy
 	operatorAway time.Duration
+	// lostBefore are the leases that the operator knows of besides the one in the policy.
+	lostBefore []string
 	// caches is the cache that this world is about, nil if it is about a database, and toldUser until when somebody was
 	// told that its lease is lost.
 	caches   *caches.Group

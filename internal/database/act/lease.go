@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // createLease makes the lease of a database that has never had one. Its finalizer is taken off by us alone, so it is
@@ -20,7 +22,28 @@ func (p *pass) createLease(ctx context.Context, action database.Action) (databas
 	if err := p.requireGuard(ctx, action); err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, render.Lease(p.design, action.Succeeds), nil)
+	if err := p.requireSuccession(ctx, action); err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, render.Lease(p.design, action.Succeeds, action.Before), nil)
+}
+
+// requireSuccession reads the settings live: which leases a new one succeeds cannot be said later, and another operator
+// may have seen the agents take one over since.
+func (p *pass) requireSuccession(ctx context.Context, action database.Action) error {
+	if action.Succeeds == "" {
+		return nil
+	}
+	var live corev1.ConfigMap
+	if err := p.live(ctx, database.SettingsName(p.object.Name), &live); err != nil {
+		return err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	before := wire.ParseLost(live.Annotations[wire.AnnotationLostBefore])
+	if err != nil || settings.LeaseUID != action.Succeeds || !slices.Equal(before, action.Before) {
+		return moved(action, "the settings name another lease by now")
+	}
+	return nil
 }
 
 // requireGuard reads the database live: what only its finalizer cleans up is not made without it.

@@ -69,7 +69,10 @@ func (p *pass) adoptLease(ctx context.Context, action database.Action) (database
 		return database.Result{}, moved(action, "the agents have not taken the lease over")
 	}
 	settings.LeaseUID = action.Lease
-	wanted, err := render.StoredSettings(p.design, settings)
+	design := p.design
+	noted := wire.ParseLost(live.Annotations[wire.AnnotationLostBefore])
+	design.LostBefore = wire.LostBefore(action.Lease, noted, record.Succeeds)
+	wanted, err := render.StoredSettings(design, settings)
 	if err != nil {
 		return database.Result{}, err
 	}

@@ -191,6 +191,7 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 	}
 	facts.Copy = database.Record{Initialised: stored.Initialised, SystemIdentifier: stored.SystemIdentifier}
 	facts.Hash, facts.LeaseUID, facts.Instances = stored.Hash(), stored.LeaseUID, stored.Instances
+	facts.LostBefore = wire.ParseLost(settings.Annotations[wire.AnnotationLostBefore])
 	for _, restart := range stored.Restarts {
 		facts.Restarts = append(facts.Restarts, database.Restart(restart))
 	}

@@ -126,7 +126,8 @@ func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action
 		return true
 	}
 	if action.Succeeds != "" {
-		return s.Lease.UID == "" && action.Succeeds == s.Settings.LeaseUID
+		return s.Lease.UID == "" && action.Succeeds == s.Settings.LeaseUID &&
+			slices.Equal(action.Before, s.Settings.LostBefore)
 	}
 	return s.Lease.UID == "" && s.Settings.LeaseUID == "" && !s.Lease.Copy.Initialised && !s.Settings.Copy.Initialised &&
 		!slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {

@@ -47,7 +47,8 @@ func replaceLease(d *draft) {
 		d.hold(database.Stalled, soon, "LeaseLost", "the Lease "+name+" is gone, and a new one is made for the agents")
 		d.do(database.Action{
 			Verb: database.CreateLease, Kind: database.KindLease, Name: name, Succeeds: lost,
-			Why: "the one by which the agents agree is gone, and they need a new one",
+			Before: d.Settings.LostBefore,
+			Why:    "the one by which the agents agree is gone, and they need a new one",
 		})
 	case adopted && d.Settings.UID != "" && !d.Settings.Deleting &&
 		!d.writes(database.KindSettings, database.SettingsName(d.Name)):

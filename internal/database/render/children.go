@@ -125,10 +125,15 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 	if err != nil {
 		return nil, err
 	}
-	return &corev1.ConfigMap{
+	stored := &corev1.ConfigMap{
 		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
 		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
-	}, nil
+	}
+	if len(design.LostBefore) > 0 {
+		// It is no word to the agents: those of before would refuse settings that they do not fully know.
+		stored.Annotations = map[string]string{wire.AnnotationLostBefore: wire.FormatLost(design.LostBefore)}
+	}
+	return stored, nil
 }
 
 // Claim renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts

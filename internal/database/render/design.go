@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // DesignOf says what the children should be rendered from, given what the world has already fixed. Which instances
@@ -24,7 +25,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 	design := database.Design{
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
-		Restarts: slices.Clone(snapshot.Settings.Restarts),
+		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
 	}
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
@@ -73,6 +74,16 @@ func leaseOf(snapshot database.Snapshot) string {
 		return ""
 	}
 	return snapshot.Lease.UID
+}
+
+// lostBefore are the leases before the one that the settings name: as they say, and as the agents say by its record.
+// What an operator did not live to note, or did not know to note, comes from them.
+func lostBefore(snapshot database.Snapshot) []string {
+	named, lease := leaseOf(snapshot), snapshot.Lease
+	if lease.UID != named || lease.Foreign != "" || lease.Problem != "" {
+		return snapshot.Settings.LostBefore
+	}
+	return wire.LostBefore(named, snapshot.Settings.LostBefore, lease.Before)
 }
 
 // rosterOf are the instances that shall have a copy: as the settings say; or, if there are none, those that have had

@@ -67,11 +67,14 @@ func slice(design database.Design) *discoveryv1.EndpointSlice {
 
 // Lease renders the lease as it is made, once, or in the place of one that is lost. From then on it belongs to the
 // agents: they alone decide what is written into it.
-func Lease(design database.Design, succeeds string) *coordinationv1.Lease {
+func Lease(design database.Design, succeeds string, before []string) *coordinationv1.Lease {
 	made := &coordinationv1.Lease{ObjectMeta: meta(design, database.LeaseName(design.Name), "lease")}
 	made.Finalizers = []string{database.LeaseFinalizer}
 	if succeeds != "" {
 		made.Annotations = map[string]string{wire.AnnotationSucceeds: succeeds}
+		if len(before) > 0 {
+			made.Annotations[wire.AnnotationLostBefore] = wire.FormatLost(before)
+		}
 	}
 	return made
 }

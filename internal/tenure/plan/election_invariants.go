@@ -22,10 +22,10 @@ func (m moment) unowned(write tenure.WriteLease) string {
 		return "no consistent read has shown this version"
 	case m.Lease.UID != m.stored.LeaseUID && used:
 		return "the other lease is in use"
-	case m.Lease.UID != m.stored.LeaseUID && m.Lease.Succeeds != m.stored.LeaseUID &&
-		!slices.Contains(succeeds, m.Lease.Succeeds):
+	case m.Lease.UID != m.stored.LeaseUID && !m.madeForThis():
 		return "the other lease was not made for the place of the one that is lost"
-	case m.Lease.UID != m.stored.LeaseUID && !slices.Contains(succeeds, m.stored.LeaseUID):
+	case m.Lease.UID != m.stored.LeaseUID &&
+		(!slices.Contains(succeeds, m.stored.LeaseUID) || !slices.Contains(succeeds, m.Lease.Succeeds)):
 		return "the record does not say which lease was lost"
 	case m.Lost() == "":
 		return "the lease is not lost"
@@ -33,6 +33,20 @@ func (m moment) unowned(write tenure.WriteLease) string {
 		return "the record is not that of this database"
 	}
 	return ""
+}
+
+// madeForThis says that the operator has made the lease in the place of one that this volume has obeyed, or of a later
+// one.
+func (m moment) madeForThis() bool {
+	was := []string{m.stored.LeaseUID}
+	if m.stored.LastRecord != nil {
+		was = append(was, m.stored.LastRecord.Succeeds...)
+	}
+	if m.stored.Anew != nil {
+		was = append(was, m.stored.Anew.Leases...)
+	}
+	return m.Lease.Succeeds != "" && slices.Contains(was, m.Lease.Succeeds) ||
+		slices.Contains(m.Lease.Before, m.stored.LeaseUID)
 }
 
 func writeAnewOnlyWithPromises(m moment, action tenure.Action) string {
@@ -47,8 +61,13 @@ func writeAnewOnlyWithPromises(m moment, action tenure.Action) string {
 		return why
 	case m.Now >= until || term != m.stored.HeldTerm || m.stored.Fence != nil:
 		return "too few members have promised"
-	case write.Record.Term != m.stored.MaxTerm+1:
-		return "the term is not the next one"
+	case write.Record.Term <= m.stored.MaxTerm:
+		return "the term is not a later one"
+	case m.stored.Anew == nil || m.stored.Anew.Term != write.Record.Term || m.stored.Anew.Version != write.Version ||
+		!slices.Contains(m.stored.Anew.Leases, m.Lease.UID):
+		return "what is written is not on the volume before"
+	case m.LeasesMissed() > 0:
+		return "another lease was taken over since"
 	case last == nil || last.W != write.Record.W || !slices.Equal(last.Canonical().Members, write.Record.Members) ||
 		last.Timeline != write.Record.Timeline || last.SystemIdentifier != write.Record.SystemIdentifier:
 		return "the record changes together with the lease"
@@ -68,7 +87,8 @@ func restoreOnlyWithAll(m moment, action tenure.Action) string {
 		return "the answers are about another version of the lease"
 	}
 	// The record itself is on the volume by now.
-	known := slices.DeleteFunc(m.Records(), func(record wire.LeaseRecord) bool { return sameRecord(record, write.Record) })
+	written := func(record wire.LeaseRecord) bool { return sameRecord(record, write.Record) }
+	known := slices.DeleteFunc(m.Testimony(), written)
 	var own tenure.Position
 	for _, answer := range m.Ballot.Answers {
 		known = append(known, answer.Records...)
@@ -84,6 +104,26 @@ func restoreOnlyWithAll(m moment, action tenure.Action) string {
 		}
 	}
 	return m.unanswered(known, highest, own)
+}
+
+// forgetNoLeaseWrittenAnew: as long as it is not sure which lease counts, it is not forgotten which ones this instance
+// has begun to write, and none of their terms is given out twice.
+func forgetNoLeaseWrittenAnew(m moment, action tenure.Action) string {
+	store, ok := action.(tenure.Store)
+	if !ok || m.stored.Anew == nil || store.Stored.Anew == m.stored.Anew {
+		return ""
+	}
+	was, next := m.stored.Anew, store.Stored.Anew
+	switch {
+	case next == nil && (m.Lost() != "" || len(m.Doubts) > 0 || m.Write != nil):
+		return "a lease that was written anew would be forgotten"
+	case next == nil:
+	case slices.ContainsFunc(was.Leases, func(uid string) bool { return !slices.Contains(next.Leases, uid) }):
+		return "a lease that was written anew before would be forgotten"
+	case next.Version != was.Version && next.Term <= was.Term:
+		return "a term would be given out twice"
+	}
+	return ""
 }
 
 // unanswered looks for a member of the last records that has not answered, or has more.

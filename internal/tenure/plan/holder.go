@@ -44,7 +44,9 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 		record.Revision = d.revision() + 1
 	}
 	// Whoever writes a lost lease anew changes neither holder nor members nor quorum.
-	if changes && kind != tenure.WriteSucceed {
+	if kind == tenure.WriteSucceed {
+		d.rememberAnew(record.Term)
+	} else if changes {
 		d.store("both records count until the lease shows which", func(stored *tenure.Stored) {
 			stored.NextRecord, stored.NextVersion = &record, d.Lease.Version
 			if stored.LastRecord == nil {

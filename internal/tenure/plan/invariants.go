@@ -26,6 +26,7 @@ var invariants = []struct {
 	{"E3", fenceOnlyWithTheWilling},
 	{"E4", takeOnlyWithAnswers},
 	{"E5", forgetNoWriteInDoubt},
+	{"E5", forgetNoLeaseWrittenAnew},
 	{"F1", answerOnlyFenced},
 	{"F2", liftOnlyByAConsistentRead},
 	{"F3", followNobodyBehindAFence},

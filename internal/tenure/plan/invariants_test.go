@@ -277,20 +277,51 @@ func TestInvariantsBite(t *testing.T) {
 			writing(tenure.WriteJoin, a, joined), "V7",
 		},
 		"a lost lease is written anew without promises": {
-			"holder", func(s *tenure.Snapshot) { orphan(s); s.Promises = nil }, writing(tenure.WriteSucceed, a, heir), "O1",
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Promises = nil }, writing(tenure.WriteSucceed, a, heir), "O1",
 		},
 		"a lost lease is written anew behind a fence": {
-			"holder", func(s *tenure.Snapshot) { orphan(s); s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "690"} },
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "690"} },
 			writing(tenure.WriteSucceed, a, heir), "O1",
 		},
 		"a lost lease is written anew at the same term": {
-			"holder", orphan, writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Term = 3 }), "O1",
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Stored.Anew.Term = 3 },
+			writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Term = 3 }), "O1",
 		},
 		"a lease that was made for another is written": {
-			"holder", func(s *tenure.Snapshot) { orphan(s); s.Lease.Succeeds = "l0" },
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Lease.Succeeds = "l0" },
 			writing(tenure.WriteSucceed, a, heir), "O1",
 		},
-		"a lost lease is written anew": {"holder", orphan, writing(tenure.WriteSucceed, a, heir), ""},
+		"a lost lease is written anew and not on the volume before": {
+			"holder", orphan, writing(tenure.WriteSucceed, a, heir), "O1",
+		},
+		"a lost lease is written anew at another version than the volume says": {
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Stored.Anew.Version = "690" },
+			writing(tenure.WriteSucceed, a, heir), "O1",
+		},
+		"a lost lease is written anew, and another was taken over since": {
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Lease.Succeeds, s.Lease.Before = "l9", []string{"l0", "l1"} },
+			writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Succeeds = append(r.Succeeds, "l9") }), "O1",
+		},
+		"a lost lease is written anew without the name of the one that it was made for": {
+			"holder", func(s *tenure.Snapshot) {
+				begun(s)
+				s.Lease.Succeeds, s.Stored.Anew.Leases = "l9", []string{"l9", s.Lease.UID}
+			}, writing(tenure.WriteSucceed, a, heir), "O1",
+		},
+		"a lost lease is written anew": {"holder", begun, writing(tenure.WriteSucceed, a, heir), ""},
+		"what was written anew is forgotten": {
+			"holder", begun, tenure.Store{Stored: tenure.Stored{LeaseUID: "l1", MaxTerm: 3, HeldTerm: 3}}, "E5",
+		},
+		"one of the leases that were written anew is forgotten": {
+			"holder", begun, tenure.Store{Stored: tenure.Stored{
+				LeaseUID: "l1", MaxTerm: 3, Anew: &tenure.Anew{Leases: []string{"l3"}, Version: "900", Term: 5},
+			}}, "E5",
+		},
+		"a term of a lease that was written anew is given out again": {
+			"holder", begun, tenure.Store{Stored: tenure.Stored{
+				LeaseUID: "l1", MaxTerm: 3, Anew: &tenure.Anew{Leases: []string{"l2", "l3"}, Version: "900", Term: 4},
+			}}, "E5",
+		},
 		"an election without a lease and with two of three": {
 			"replica", func(s *tenure.Snapshot) { orphan(s); s.Ballot.Answers = s.Ballot.Answers[:2] },
 			writing(tenure.WriteRestore, a, restored), "O2",
@@ -449,6 +480,12 @@ func orphan(s *tenure.Snapshot) {
 			Records: []wire.LeaseRecord{*s.Stored.LastRecord},
 		})
 	}
+}
+
+// begun is a holder that is about to write its lost lease anew.
+func begun(s *tenure.Snapshot) {
+	orphan(s)
+	s.Stored.Anew = &tenure.Anew{Leases: []string{s.Lease.UID}, Version: s.Lease.Version, Term: 4}
 }
 
 // heir is the record of a holder that goes on, restored that of a new one.

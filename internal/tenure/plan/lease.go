@@ -41,6 +41,8 @@ func stopLeadingInTime(d *draft) bool {
 	switch {
 	case !d.Guard.Alive && d.Engine.Processes:
 		why = "C2: the watchdog is gone, and nothing would end the server in time"
+	case !may && d.LeasesMissed() > 0:
+		why = "C3: another lease was taken over since this instance has obeyed one, and is lost too"
 	case !may && d.Yielding != nil && d.concerned() && d.Lease.Holder != d.Self():
 		why = "C3: the place was given away"
 	case !may:
@@ -151,6 +153,9 @@ func learnFromTheLease(d *draft) bool {
 	}
 	if want.NextRecord != nil && d.nothingInDoubt() {
 		want.NextRecord, want.NextVersion = nil, ""
+	}
+	if want.Anew != nil && d.seenForSure() && d.Write == nil && len(d.Doubts) == 0 {
+		want.Anew = nil
 	}
 	if want.Promise != nil && !d.promised() {
 		want.Promise = nil

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ import (
 //
 //   - O1: the living holder goes on by promises, as if the API server were away. When there is a lease to write to, it
 //     writes its record there, at the next term, while W members have promised: no election can have been won without
-//     one of them, and none can be won now.
+//     one of them, and none can be won now. Which lease it writes, at which term, is on its volume before: it may not
+//     hear of it, and that lease be lost as well.
 //   - O2: without a living holder, all members of the last record must answer, those excepted that a user has given up.
 //     Each record was stored by its writer, a member of the one before, ahead of being written: so if all members of
 //     the highest record that anybody knows of have answered, there is no later one.
@@ -138,7 +140,7 @@ func (d *draft) answerFenceWithoutALease(request tenure.Request) {
 
 // testimony is what this volume knows of the lease that is lost.
 func (d *draft) testimony() wire.PeerReply {
-	return wire.PeerReply{PeerHeader: d.header(), Yes: true, Records: d.Records(), Held: d.Stored.HeldTerm}
+	return wire.PeerReply{PeerHeader: d.header(), Yes: true, Records: d.Testimony(), Held: d.Stored.HeldTerm}
 }
 
 // succeed writes the lease anew as the living holder (O1).
@@ -150,14 +152,53 @@ func (d *draft) succeed() {
 		return
 	}
 	d.write(tenure.WriteSucceed, "O1: the holder writes its lost lease anew, and W members have promised to let it",
-		d.Self(), d.heir(*record, term+1, record.Timeline))
+		d.Self(), d.heir(*record, d.termAnew(), record.Timeline))
 }
 
-// heir is the record that goes into the new lease.
+// termAnew is the next term that this instance has certainly not written before. The same write again has the same one:
+// only one of the two can be done.
+func (d *draft) termAnew() int64 {
+	next, anew := d.Stored.MaxTerm+1, d.Stored.Anew
+	switch {
+	case anew == nil:
+		return next
+	case anew.Version == d.Lease.Version && anew.Leases[len(anew.Leases)-1] == d.Lease.UID:
+		return max(next, anew.Term)
+	}
+	return max(next, anew.Term+1)
+}
+
+// rememberAnew puts on the volume which lease is written anew, and for which term.
+func (d *draft) rememberAnew(term int64) {
+	var leases []string
+	before := d.Stored.Anew
+	if before != nil {
+		leases = slices.DeleteFunc(slices.Clone(before.Leases), func(uid string) bool { return uid == d.Lease.UID })
+	}
+	next := tenure.Anew{Leases: append(leases, d.Lease.UID), Version: d.Lease.Version, Term: term}
+	if before == nil || !reflect.DeepEqual(*before, next) {
+		d.store("O1: this instance may not hear of what it writes, and others may see it", func(stored *tenure.Stored) {
+			stored.Anew = &next
+		})
+	}
+}
+
+// heir is the record that goes into the new lease. It names every lost lease that is known of, here or to the operator:
+// whoever has obeyed one of them and no later one shall obey this.
 func (d *draft) heir(record wire.LeaseRecord, term int64, timeline int) wire.LeaseRecord {
 	record.Term, record.Timeline, record.Switchover = term, timeline, nil
-	if d.Lease.UID != d.Stored.LeaseUID {
-		record.Succeeds = append(slices.Clone(record.Succeeds), d.Stored.LeaseUID)
+	if d.Lease.UID == d.Stored.LeaseUID {
+		return record
+	}
+	lost := [][]string{record.Succeeds, d.Lease.Before, {d.Stored.LeaseUID}, nil, {d.Lease.Succeeds}}
+	if d.Stored.Anew != nil {
+		lost[3] = d.Stored.Anew.Leases
+	}
+	record.Succeeds = nil
+	for _, uid := range slices.Concat(lost...) {
+		if uid != "" && uid != d.Lease.UID && !slices.Contains(record.Succeeds, uid) {
+			record.Succeeds = append(record.Succeeds, uid)
+		}
 	}
 	return record
 }
@@ -206,7 +247,7 @@ func (d *draft) everybody() []wire.Member {
 // testimonies are the records of the highest term of all that this volume and the answers tell of, those first that its
 // holder tells of; the highest term, and the highest timeline of any record or answer.
 func testimonies(s tenure.Snapshot) (records []wire.LeaseRecord, term int64, timeline int) {
-	told := []tenure.Answer{{Records: s.Records(), Held: s.Stored.HeldTerm, Term: s.Stored.MaxTerm}}
+	told := []tenure.Answer{{Records: s.Testimony(), Held: s.Stored.HeldTerm, Term: s.Stored.MaxTerm}}
 	if s.Ballot != nil {
 		told = append(told, s.Ballot.Answers...)
 	}
@@ -343,7 +384,8 @@ func later(record, than wire.LeaseRecord) bool {
 }
 
 // What a copy that is given up has seen nobody knows: it may have led after all that the others know of, and whoever
-// is no member may have heard of that. So terms and timelines go on well above.
+// is no member may have heard of that. So terms and timelines go on well above, and the more so for each lease that was
+// missed, by which a copy may have been given up as well.
 const (
 	termsGivenUp     = 100
 	timelinesGivenUp = 10
@@ -353,9 +395,11 @@ const (
 func (d *draft) restore() {
 	records, term, timeline := testimonies(d.Snapshot)
 	record := records[0]
+	unknown := 2 * d.LeasesMissed()
 	if len(d.Lease.GivenUp) > 0 {
-		term, timeline = term+termsGivenUp, timeline+timelinesGivenUp
+		unknown++
 	}
+	term, timeline = term+int64(unknown)*termsGivenUp, timeline+unknown*timelinesGivenUp
 	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(member wire.Member) bool {
 		return slices.Contains(d.Lease.GivenUp, member)
 	})
