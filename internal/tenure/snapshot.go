@@ -286,11 +286,13 @@ type Answer struct {
 	CannotLead bool `json:"cannotLead,omitempty"`
 	// Address is where its server is reached.
 	Address string `json:"address,omitempty"`
-	// Records are those that the member knows, Held the last term that it held, Term the highest that it has seen. They
-	// are told where the lease is lost.
+	// Records are those that the member knows, Held the last term that it held, Term the highest that it has seen, and
+	// LeaseUID the lease that it has obeyed. They are told where the lease is lost.
 	Records []wire.LeaseRecord `json:"records,omitempty"`
 	Held    int64              `json:"held,omitempty"`
 	Term    int64              `json:"term,omitempty"`
+
+	LeaseUID string `json:"leaseUID,omitempty"`
 }
 
 // AnswerOf is the answer that a reply gives.
@@ -298,6 +300,7 @@ func AnswerOf(reply wire.PeerReply) Answer {
 	return Answer{
 		Member: reply.From, Position: Position{Timeline: reply.Timeline, LSN: reply.LSN}, CannotLead: reply.CannotLead,
 		Address: reply.Address, Records: reply.Records, Held: reply.Held, Term: reply.Term,
+		LeaseUID: reply.LeaseUID,
 	}
 }
 

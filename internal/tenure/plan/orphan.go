@@ -183,19 +183,24 @@ func (d *draft) rememberAnew(term int64) {
 	}
 }
 
-// heir is the record that goes into the new lease. It names every lost lease that is known of, here or to the operator:
-// whoever has obeyed one of them and no later one shall obey this.
+// heir is the record that goes into the new lease. It names every lost lease that is known of, here, to the operator,
+// and to those who have answered: whoever has obeyed one of them and no later one shall obey this.
 func (d *draft) heir(record wire.LeaseRecord, term int64, timeline int) wire.LeaseRecord {
 	record.Term, record.Timeline, record.Switchover = term, timeline, nil
 	if d.Lease.UID == d.Stored.LeaseUID {
 		return record
 	}
-	lost := [][]string{record.Succeeds, d.Lease.Before, {d.Stored.LeaseUID}, nil, {d.Lease.Succeeds}}
+	lost := slices.Concat(record.Succeeds, d.Lease.Before, []string{d.Stored.LeaseUID})
 	if d.Stored.Anew != nil {
-		lost[3] = d.Stored.Anew.Leases
+		lost = append(lost, d.Stored.Anew.Leases...)
+	}
+	if d.Ballot != nil {
+		for _, answer := range d.Ballot.Answers {
+			lost = append(lost, answer.LeaseUID)
+		}
 	}
 	record.Succeeds = nil
-	for _, uid := range slices.Concat(lost...) {
+	for _, uid := range append(lost, d.Lease.Succeeds) {
 		if uid != "" && uid != d.Lease.UID && !slices.Contains(record.Succeeds, uid) {
 			record.Succeeds = append(record.Succeeds, uid)
 		}
