@@ -5,6 +5,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -100,8 +101,10 @@ func (o *Observer) settings() redis.Settings {
 		return redis.Settings{Wanted: o.wanted, Hash: o.hash, Problem: fmt.Sprintf(
 			"they are of the cache %q, and this pod belongs to %q", settings.Cache, o.Cache)}
 	}
-	o.wanted, o.hash = &settings, settings.Hash()
-	return redis.Settings{Wanted: &settings, Hash: o.hash}
+	if o.wanted == nil || !reflect.DeepEqual(*o.wanted, settings) {
+		o.wanted, o.hash = &settings, settings.Hash()
+	}
+	return redis.Settings{Wanted: o.wanted, Hash: o.hash}
 }
 
 // certificate goes without an answer when the handshake fails: the server may be busy, and nothing follows from that.
