@@ -82,6 +82,9 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 		c.Whole, c.Offset = false, 0
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
+	case server.Offset > nothing:
+		// All of the data has come and the link has broken, between two looks: it goes on from there, however old it is.
+		c.Offset = server.Offset
 	}
 	if server.Replica && !server.Up {
 		c.Apart, c.Back = true, time.Time{}
@@ -106,6 +109,9 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	}
 	return c
 }
+
+// nothing is the offset of a replica that has no data to go on from.
+const nothing = 1
 
 // catchUp is how long after a link has come up a word of the primary must have come until a copy has what it lacked: a
 // primary sends all of that first, it is never more than a few megabytes, and there is a word each second.
