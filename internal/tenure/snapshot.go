@@ -225,7 +225,8 @@ type Route struct {
 // Begin notes that a read or write of it begins.
 func (r *Route) Begin(now Instant) { r.Writing, r.Tried, r.Touched = true, now, false }
 
-// Ushered is where a pod that ends leads those on who still come to it, and since when it does; To is empty if it does not.
+// Ushered is where a pod that ends leads those on who still come to it, and since when it does; To is empty if it does
+// not.
 type Ushered struct {
 	To    string  `json:"to,omitempty"`
 	Since Instant `json:"since,omitempty"`

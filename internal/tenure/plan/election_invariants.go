@@ -355,8 +355,8 @@ func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
 	return m.joinsTooEarly(*before)
 }
 
-// over is how long a holder must have been silent, by the own clock, whose lease lasts so long. The server of a cache has
-// ended after three quarters of that, and a tenth is for clocks that differ.
+// over is how long a holder must have been silent, by the own clock, whose lease lasts so long. The server of a cache
+// has ended after three quarters of that, and a tenth is for clocks that differ.
 func (m moment) over(duration time.Duration) time.Duration {
 	if m.Policy.Volatile {
 		return duration * 17 / 20

@@ -134,8 +134,8 @@ func (d *draft) expired() bool {
 // lasts is how long a holder must be silent until the lease has ended for the others.
 func (d *draft) lasts() time.Duration { return d.duration() - d.Policy.Head(d.duration()) }
 
-// duration is how long the lease and promises last: as the holder has written, or as the own settings say, if that is longer.
-// Settings reach the instances one after the other.
+// duration is how long the lease and promises last: as the holder has written, or as the own settings say, if that is
+// longer. Settings reach the instances one after the other.
 func (d *draft) duration() time.Duration { return max(d.Policy.Duration, d.Lease.Duration) }
 
 func (d *draft) header() wire.PeerHeader {
