@@ -49,7 +49,7 @@ func connect(
 	go own.learn(life)
 	w.tenancy, err = newTenancy(life, seat{
 		Options: options, owner: options.Database, route: child(options.Database, "rw"), supervisor: supervisor,
-		port: wire.PortPostgres,
+		port:     wire.PortPostgres,
 		material: w.real.Mounts.Material, wishes: &wishes{read: w.real.Mounts.Settings}, body: w.instance,
 		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
 	}, log)

@@ -79,8 +79,8 @@ func (d *draft) leavesTheAddress(since tenure.Instant) bool {
 
 // leavesThoseWhoCome says that a pod which ends need not stay for those who come by what the write address was a moment
 // ago. Those of a cache are led on to the next primary: its clients have a primary at once then, whatever else the
-// nodes are busy with. A session of a database is worth more than that second, and this one would end with the pod: it is
-// refused, and comes again.
+// nodes are busy with. A session of a database is worth more than that second, and this one would end with the pod: it
+// is refused, and comes again.
 func (d *draft) leavesThoseWhoCome(since tenure.Instant) bool {
 	next := d.Route.Address
 	if !d.Policy.Volatile || !d.Route.Known || next == "" || next == d.Address || d.Engine.Processes || since == 0 ||
