@@ -120,8 +120,9 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	last, highest := t.record, t.highest
 	t.cacheWritten(n, write, before)
 	t.held(write)
-	astray := t.astray(n)
-	if astray && write.Kind != tenure.WriteRenew && write.Kind != tenure.WriteRecord {
+	astray, stays := t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
+	// An old holder that renews it is not let in, because nobody follows it; unless it needs nobody.
+	if alone := record.W == 1 && t.w.caches == nil; astray && (!stays || alone) {
 		t.w.astray = true
 		t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: nothing is promised from here on")
 		return
@@ -140,7 +141,6 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	moved := write.Holder != before.Holder && write.Holder != wire.Member{}
 	// The first term of a cache is above that of the write address.
 	first := t.w.caches != nil && before.Record == nil
-	stays := write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
 	if moved && record.Term != before.Term+1 && !stays && !first {
 		t.w.wrong("L2", "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
 	}
