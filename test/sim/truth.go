@@ -121,8 +121,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 	t.cacheWritten(n, write, before)
 	t.held(write)
 	astray, stays := t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
-	// An old holder that renews it is not let in, because nobody follows it; unless it needs nobody.
-	if alone := record.W == 1 && t.w.caches == nil; astray && (!stays || alone) {
+	if astray && t.leads(record, stays) {
 		t.w.astray = true
 		t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: nothing is promised from here on")
 		return
@@ -148,6 +147,12 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
 		t.w.wrong("T1", "%s changes the timeline within term %d", n.name, record.Term)
 	}
 	t.moved(n, write, before)
+}
+
+// leads says that whoever writes this record is let in. An old holder that stays is not, because nobody follows it;
+// unless it needs nobody.
+func (t *truth) leads(record wire.LeaseRecord, stays bool) bool {
+	return !stays || record.W == 1 && t.w.caches == nil
 }
 
 // held notes who has had a term.

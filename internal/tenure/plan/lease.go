@@ -36,20 +36,8 @@ func stopLeadingInTime(d *draft) bool {
 		}
 		return false
 	}
-	term, may := d.MayLead()
-	var why tenure.Why
-	switch {
-	case !d.Guard.Alive && d.Engine.Processes:
-		why = "C2: the watchdog is gone, and nothing would end the server in time"
-	case !may && d.LeasesMissed() > 0:
-		why = "C3: another lease was taken over since this instance has obeyed one, and is lost too"
-	case !may && d.Yielding != nil && d.concerned() && d.Lease.Holder != d.Self():
-		why = "C3: the place was given away"
-	case !may:
-		why = "C1: the deadline of the lease has passed without a renewal"
-	case d.concerned() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
-		why = "C3: the lease names another holder"
-	default:
+	why := d.mustNotLead()
+	if why == "" {
 		_, until := d.Deadline()
 		d.again(until.Since(d.Now))
 		return false
@@ -72,6 +60,24 @@ func stopLeadingInTime(d *draft) bool {
 		d.Yielding, d.Yielded = nil, d.Now
 	}
 	return false
+}
+
+// mustNotLead is why whoever leads here must end, empty if it may go on.
+func (d *draft) mustNotLead() tenure.Why {
+	term, may := d.MayLead()
+	switch {
+	case !d.Guard.Alive && d.Engine.Processes:
+		return "C2: the watchdog is gone, and nothing would end the server in time"
+	case !may && d.LeasesMissed() > 0:
+		return "C3: another lease was taken over since this instance has obeyed one, and is lost too"
+	case !may && d.Yielding != nil && d.concerned() && d.Lease.Holder != d.Self():
+		return "C3: the place was given away"
+	case !may:
+		return "C1: the deadline of the lease has passed without a renewal"
+	case d.concerned() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
+		return "C3: the lease names another holder"
+	}
+	return ""
 }
 
 // concerned says that the lease is about whoever leads here: it is the one that this volume obeys, or says that it has
@@ -151,18 +157,7 @@ func learnFromTheLease(d *draft) bool {
 		(last == nil || !reflect.DeepEqual(*last, *lease.Record)) {
 		want.LastRecord = lease.Record
 	}
-	if want.NextRecord != nil && d.nothingInDoubt() {
-		want.NextRecord, want.NextVersion = nil, ""
-	}
-	if want.Anew != nil && d.seenForSure() && d.Write == nil && len(d.Doubts) == 0 {
-		want.Anew = nil
-	}
-	if want.Promise != nil && !d.promised() {
-		want.Promise = nil
-	}
-	if fence := want.Fence; fence != nil && d.passed(*fence) {
-		want.Fence = nil
-	}
+	d.forgetWhatIsOver(&want)
 	if term, _ := d.MayLead(); term == lease.Term && d.holder() {
 		want.HeldTerm = max(want.HeldTerm, term)
 	}
@@ -177,6 +172,22 @@ func learnFromTheLease(d *draft) bool {
 		})
 	}
 	return false
+}
+
+// forgetWhatIsOver drops what nothing can come of any more: writes in doubt, promises, a fence.
+func (d *draft) forgetWhatIsOver(want *tenure.Stored) {
+	if want.NextRecord != nil && d.nothingInDoubt() {
+		want.NextRecord, want.NextVersion = nil, ""
+	}
+	if want.Anew != nil && d.seenForSure() && d.Write == nil && len(d.Doubts) == 0 {
+		want.Anew = nil
+	}
+	if want.Promise != nil && !d.promised() {
+		want.Promise = nil
+	}
+	if fence := want.Fence; fence != nil && d.passed(*fence) {
+		want.Fence = nil
+	}
 }
 
 // nothingInDoubt says that no write of this agent, nor of one that lived here before, can still be done: the lease has
