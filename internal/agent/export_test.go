@@ -107,12 +107,6 @@ func (p Peers) Listen(t *testing.T, address string) (at string, stop func()) {
 	return listener.Addr().String(), func() { _ = shown.active[0].Close() }
 }
 
-// NewDoor is the port of a server that has ended.
-func NewDoor(t *testing.T, address string, port int) tenure.Door {
-	t.Helper()
-	return &door{life: t.Context(), address: address, port: port, log: logr.Discard()}
-}
-
 // NewSurroundings are those of the pod cities-1-0 in the namespace here.
 func NewSurroundings(
 	t *testing.T, options APIOptions, may func(int64) bool, events chan<- tenure.Event,

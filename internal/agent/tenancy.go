@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/door"
 	"meridian.dev/meridian/internal/tenure"
 	tenures "meridian.dev/meridian/internal/tenure/controller"
 	"meridian.dev/meridian/internal/wire"
@@ -122,7 +123,7 @@ func (w *tenancy) ports(life context.Context, at seat, log logr.Logger) (tenure.
 	}
 	return tenure.Ports{
 		Clock: w.clock, Leases: w.leases, Peers: w.peers, Volume: volume{at.Volume}, Watchdog: w.guard,
-		Surroundings: w.surroundings, Door: &door{life: life, address: at.Listen, port: at.port, log: log},
+		Surroundings: w.surroundings, Door: &door.Door{Life: life, Address: at.Listen, Port: at.port, Log: log},
 		Wishes: at.wishes, Server: dated{at.body, at.looked, w.clock},
 	}, nil
 }

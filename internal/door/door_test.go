@@ -1,4 +1,4 @@
-package agent_test
+package door_test
 
 import (
 	"bufio"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"meridian.dev/meridian/internal/agent"
+	"github.com/go-logr/logr"
+
+	"meridian.dev/meridian/internal/door"
 )
 
 // greet answers each line that comes to the address with a name and that line, and says goodbye at the end.
@@ -47,7 +49,7 @@ func TestDoor(t *testing.T) {
 	at := func(host string) string { return net.JoinHostPort(host, fmt.Sprint(port)) }
 	greet(t, at("127.0.0.3"), "second")
 	greet(t, at("127.0.0.4"), "third")
-	door := agent.NewDoor(t, "127.0.0.2", port)
+	ended := &door.Door{Life: t.Context(), Address: "127.0.0.2", Port: port, Log: logr.Discard()}
 
 	talk := func(word, want string) {
 		t.Helper()
@@ -65,11 +67,11 @@ func TestDoor(t *testing.T) {
 	if _, err := net.DialTimeout("tcp", at("127.0.0.2"), time.Second); err == nil {
 		t.Fatal("somebody listens before anybody is to be led on")
 	}
-	door.Usher("127.0.0.3")
+	ended.Usher("127.0.0.3")
 	talk("hello", "second: hello\ngoodbye\n")
-	door.Usher("127.0.0.4")
+	ended.Usher("127.0.0.4")
 	talk("hello", "third: hello\ngoodbye\n")
-	door.Usher("127.0.0.5") // Nobody is there: the caller is not kept waiting.
+	ended.Usher("127.0.0.5") // Nobody is there: the caller is not kept waiting.
 	caller, err := net.DialTimeout("tcp", at("127.0.0.2"), 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +89,9 @@ func TestDoorOccupied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	agent.NewDoor(t, "127.0.0.2", server.Addr().(*net.TCPAddr).Port).Usher("127.0.0.3")
+	port := server.Addr().(*net.TCPAddr).Port
+	ended := &door.Door{Life: t.Context(), Address: "127.0.0.2", Port: port, Log: logr.Discard()}
+	ended.Usher("127.0.0.3")
 	caller, err := net.DialTimeout("tcp", server.Addr().String(), time.Second)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package agent
+// Package door keeps the port of a server that has ended, and leads whoever still comes there on to another one. Start
+// reading at Door.Usher.
+package door
 
 import (
 	"context"
@@ -18,14 +20,14 @@ const (
 	mostLed = 1000
 )
 
-// door is the port of the server when that has ended. It implements tenure.Door.
-type door struct {
-	life   context.Context
-	listen net.ListenConfig
-	// address is where the server listened, port the same on other machines.
-	address string
-	port    int
-	log     logr.Logger
+// Door is the port of the server when that has ended. It implements tenure.Door.
+type Door struct {
+	// Life ends it, and with it whoever was led on.
+	Life context.Context
+	// Address is where the server listened, empty for everywhere, and Port where; it is the same on other machines.
+	Address string
+	Port    int
+	Log     logr.Logger
 
 	mutex sync.Mutex
 	to    string
@@ -33,25 +35,25 @@ type door struct {
 }
 
 // Usher implements tenure.Door.
-func (d *door) Usher(to string) {
+func (d *Door) Usher(to string) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.to = net.JoinHostPort(to, strconv.Itoa(d.port))
+	d.to = net.JoinHostPort(to, strconv.Itoa(d.Port))
 	if d.open {
 		return
 	}
-	listener, err := d.listen.Listen(d.life, "tcp", net.JoinHostPort(d.address, strconv.Itoa(d.port)))
+	listener, err := new(net.ListenConfig).Listen(d.Life, "tcp", net.JoinHostPort(d.Address, strconv.Itoa(d.Port)))
 	if err != nil {
 		// Nobody is led on then, which costs those who come a second.
-		d.log.Info("cannot lead anybody on", "problem", err.Error())
+		d.Log.Info("cannot lead anybody on", "problem", err.Error())
 		return
 	}
 	d.open = true
-	context.AfterFunc(d.life, func() { _ = listener.Close() })
+	context.AfterFunc(d.Life, func() { _ = listener.Close() })
 	go d.accept(listener)
 }
 
-func (d *door) accept(listener net.Listener) {
+func (d *Door) accept(listener net.Listener) {
 	places := make(chan struct{}, mostLed)
 	for {
 		caller, err := listener.Accept()
@@ -71,19 +73,19 @@ func (d *door) accept(listener net.Listener) {
 }
 
 // lead passes on what either side says, as it is: who is who, they find out between themselves.
-func (d *door) lead(caller net.Conn) {
+func (d *Door) lead(caller net.Conn) {
 	defer func() { _ = caller.Close() }()
 	d.mutex.Lock()
 	to := d.to
 	d.mutex.Unlock()
-	ctx, cancel := context.WithTimeout(d.life, ledPatience)
+	ctx, cancel := context.WithTimeout(d.Life, ledPatience)
 	defer cancel()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", to)
 	if err != nil {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	defer context.AfterFunc(d.life, func() { _, _ = caller.Close(), server.Close() })()
+	defer context.AfterFunc(d.Life, func() { _, _ = caller.Close(), server.Close() })()
 	ended := make(chan struct{}, 2)
 	pass := func(from, into net.Conn) {
 		_, _ = io.Copy(into, from)
