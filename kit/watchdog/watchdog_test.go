@@ -86,7 +86,9 @@ type program struct {
 	command *exec.Cmd
 	orders  io.Writer
 	lines   chan string
-	dog     int
+	// early is what a process has said before the program could say that it runs.
+	early []string
+	dog   int
 }
 
 func begin(t *testing.T) *program {
@@ -126,7 +128,12 @@ func begin(t *testing.T) *program {
 // line waits for a line with this beginning and returns the rest of it.
 func (p *program) line(start string) string {
 	p.t.Helper()
-	for timeout := time.After(10 * time.Second); ; {
+	if start == "said " && len(p.early) > 0 {
+		rest := p.early[0]
+		p.early = p.early[1:]
+		return rest
+	}
+	for timeout := time.After(time.Minute); ; {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {
@@ -134,6 +141,9 @@ func (p *program) line(start string) string {
 			}
 			if rest, found := strings.CutPrefix(line, start); found {
 				return rest
+			}
+			if rest, found := strings.CutPrefix(line, "said "); found && start == "running " {
+				p.early = append(p.early, rest)
 			}
 		case <-timeout:
 			p.t.Fatalf("waited in vain for %q", start)
