@@ -45,4 +45,7 @@ func (t ticks) share(since ticks) (idle, stolen int) {
 	return int(100 * (t.idle - since.idle) / all), int(100 * (t.stolen - since.stolen) / all)
 }
 
+// starved is from which share that is taken away, in percent, a lease may end although nothing has failed.
+const starved = 25
+
 func percent(part int) string { return fmt.Sprintf("%d %%", part) }
