@@ -163,8 +163,8 @@ func (t *Traffic) run(ctx context.Context, name string, client func(context.Cont
 
 const (
 	pause = 10 * time.Millisecond
-	// between is before another fresh connection. A handshake takes as much of the processors, which all nodes share with
-	// the clients, as a hundred writes.
+	// between is before another fresh connection. A handshake and a process of the server for it take far more of the
+	// processors, which all nodes share with the clients, than a write.
 	between = 100 * time.Millisecond
 	// refused is before another attempt to connect. Clients share the processors with all nodes: without it, what they
 	// spend on handshakes is what a new primary lacks.
