@@ -63,7 +63,7 @@ type failover struct {
 	inner   *inner
 }
 
-func newFailover(t *testing.T) *failover {
+func newFailover(t *testing.T, adjust ...func(*v1alpha1.GeoDatabase)) *failover {
 	t.Helper()
 	c := connect(t)
 	f := &failover{t: t, c: c}
@@ -81,6 +81,9 @@ func newFailover(t *testing.T) *failover {
 	database.Spec.Storage.Size.Set(1 << 30)
 	database.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
 	database.Spec.Extensions = []string{"postgis", "postgis_raster", "pgrouting"}
+	for _, one := range adjust {
+		one(database)
+	}
 	start := time.Now()
 	if err := c.Create(t.Context(), database); err != nil {
 		t.Fatal(err)

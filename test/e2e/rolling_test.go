@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -23,54 +22,6 @@ import (
 	"meridian.dev/meridian/test/e2e/checks"
 	"meridian.dev/meridian/test/e2e/traffic"
 )
-
-var rollingChanges = flag.String("changes", "short", "short, all, or names of changes with semicolons between")
-
-// alteration is a change of the spec under traffic, and what it may cost.
-type alteration struct {
-	name, patch string
-	// short says that it is in the list of every run.
-	short bool
-	// undo takes back what did harm; until then the condition Stalled has the reason.
-	undo, reason string
-	// gap is how long writes may be unavailable, 0 if nobody may notice.
-	gap time.Duration
-	// births is how often each pod is made anew, starts how often each server starts in its pod, moves how often the
-	// primary changes.
-	births, starts, moves int
-	// touched is how many pods a change that does harm reaches.
-	touched int
-}
-
-// alterations are done one after the other to one database of three instances.
-var alterations = []alteration{
-	{name: "parameter, reload", short: true, patch: `{"spec":{"parameters":{"work_mem":"9MB"}}}`},
-	{name: "labels", patch: `{"spec":{"podTemplate":{"metadata":{"labels":{"team":"maps"}}}}}`},
-	{name: "volume", patch: `{"spec":{"storage":{"size":"1536Mi"}}}`},
-	{name: "cpu", patch: `{"spec":{"resources":{"cpu":"300m"}}}`},
-	{
-		name: "parameter, restart", short: true, patch: `{"spec":{"parameters":{"work_mem":"9MB","max_connections":"110"}}}`,
-		gap: 2 * time.Second, starts: 1, moves: 1,
-	},
-	{name: "restart on request", patch: `{"spec":{"restart":"first"}}`, gap: 2 * time.Second, births: 1, moves: 1},
-	{
-		name: "template and parameter", gap: 2 * time.Second, births: 1, moves: 1,
-		patch: `{"spec":{"parameters":{"max_connections":"120"},
-			"podTemplate":{"spec":{"terminationGracePeriodSeconds":50}}}}`,
-	},
-	{
-		name: "image that is not there", short: true, patch: `{"spec":{"image":"localhost/meridian/nothing:17"}}`,
-		undo: `{"spec":{"image":null}}`, reason: "RollStopped", touched: 1,
-	},
-	{
-		name: "template that no node takes", patch: `{"spec":{"podTemplate":{"spec":{"nodeSelector":{"disk":"none"}}}}}`,
-		undo: `{"spec":{"podTemplate":{"spec":{"nodeSelector":null}}}}`, reason: "RollStopped", touched: 1,
-	},
-	{
-		name: "template that is refused", patch: `{"spec":{"podTemplate":{"spec":{"priorityClassName":"precious"}}}}`,
-		undo: `{"spec":{"podTemplate":{"spec":{"priorityClassName":null}}}}`, reason: "TemplateRefused",
-	},
-}
 
 // altered is a line of the table.
 type altered struct {
@@ -115,11 +66,18 @@ func (f *failover) alter(one alteration) altered {
 	f.t.Helper()
 	f.awaitWell()
 	term, pods, servers := f.term, f.podUIDs(), f.serverStarts()
+	if one.prepare != nil {
+		one.prepare(f)
+	}
 	f.steer()
 	f.startTraffic()
 	time.Sleep(2 * time.Second)
 	at, begun := f.traffic.Now(), time.Now()
 	f.patch(one.patch)
+	if one.then != "" {
+		f.awaitChanged(pods)
+		f.patch(one.then)
+	}
 	if one.undo != "" {
 		f.awaitStalled(one)
 		f.patch(one.undo)
@@ -151,13 +109,10 @@ func (f *failover) judge(row altered) {
 	if problem := row.verdict.Bad() + row.verdict.Invalid(); problem != "" {
 		f.t.Errorf("%s: %s", row.name, problem)
 	}
-	born := row.births * 3
-	if row.touched > 0 {
-		born = row.touched
-	}
-	if row.born != born || row.started != row.starts*3 || row.moved != int64(row.moves) {
+	born, started := row.births*3+row.touched, row.starts*3+row.tried
+	if row.born != born || row.started != started || row.moved != int64(row.moves) {
 		f.t.Errorf("%s: %d pods anew, %d starts, %d moves; want %d, %d, %d", row.name, row.born, row.started, row.moved,
-			born, row.starts*3, row.moves)
+			born, started, row.moves)
 	}
 	limit := max(row.gap, time.Second)
 	if row.verdict.Gap > limit {
@@ -195,6 +150,24 @@ func (f *failover) patch(document string) {
 	if err := f.c.Patch(f.t.Context(), database, client.RawPatch(types.MergePatchType, []byte(document))); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// awaitChanged waits until the first pod is another.
+func (f *failover) awaitChanged(before map[string]types.UID) {
+	f.t.Helper()
+	f.c.until("the change has reached a pod", 2*time.Minute, func(ctx context.Context) (bool, string) {
+		var pods corev1.PodList
+		if err := f.c.List(ctx, &pods, client.InNamespace(failoverSpace)); err != nil {
+			return false, err.Error()
+		}
+		for _, pod := range pods.Items {
+			instance := strings.TrimSuffix(pod.Name, "-0")
+			if uid, known := before[instance]; known && uid != pod.UID {
+				return true, ""
+			}
+		}
+		return false, "all pods are those of before"
+	})
 }
 
 // awaitStalled waits until a change has stopped for its reason, and a little more, in case it goes on.

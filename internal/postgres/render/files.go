@@ -204,7 +204,7 @@ var defaults = []wire.Parameter{
 	{Name: "max_standby_streaming_delay", Value: "10s"},
 	{Name: "max_wal_senders", Value: "16"},
 	{Name: "max_replication_slots", Value: "16"},
-	// A slot of an absent member must not fill the disk.
+	// A slot of an absent member must not fill the disk. The profile of a database has figures for its volumes.
 	{Name: "max_slot_wal_keep_size", Value: "2GB"},
 	{Name: "wal_keep_size", Value: "256MB"},
 	// Whoever is not there any more is noticed, however the network went away.
