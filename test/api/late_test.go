@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"path"
@@ -29,6 +28,7 @@ import (
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
+	"meridian.dev/meridian/test/apiserver"
 )
 
 // process is one life of an operator on the real API server, with caches, memory and connections of its own. What its
@@ -40,17 +40,17 @@ type process struct {
 	tracker *expect.Tracker
 	// survives is how many creates it lives to see, 0 for all.
 	survives atomic.Int64
-	lag      *lag
+	lag      *apiserver.Lag
 	made     atomic.Int64
 }
 
 // startProcess starts the caches of a process and fills them; from then on they are late by the given time.
 func startProcess(t *testing.T, namespace string, late time.Duration, tracked bool, sent *creates) *process {
 	t.Helper()
-	started := &process{lag: &lag{}}
+	started := &process{lag: &apiserver.Lag{}}
 	config := rest.CopyConfig(server.Config)
 	config.Wrap(sent.wrap)
-	config.Wrap(started.lag.wrap)
+	config.Wrap(started.lag.Wrap)
 	config.Wrap(started.die)
 	part, err := controllercluster.New(config, func(options *controllercluster.Options) {
 		options.Scheme = cluster.Scheme()
@@ -83,7 +83,7 @@ func startProcess(t *testing.T, namespace string, late time.Duration, tracked bo
 	if !part.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the caches were not filled")
 	}
-	started.lag.set(late)
+	started.lag.Set(late)
 	return started
 }
 
@@ -123,95 +123,6 @@ func (p *process) die(next http.RoundTripper) http.RoundTripper {
 }
 
 func (p *process) dead() bool { return p.survives.Load() > 0 && p.made.Load() >= p.survives.Load() }
-
-// lag holds back what arrives on watches.
-type lag struct {
-	mutex sync.Mutex
-	late  time.Duration
-}
-
-func (l *lag) set(late time.Duration) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.late = late
-}
-
-func (l *lag) now() time.Duration {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.late
-}
-
-// wrap delays the watches of children. Those of the owners are on time: a process that does not know of an owner does
-// nothing, and would show nothing.
-func (l *lag) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		response, err := next.RoundTrip(request)
-		owners := path.Base(request.URL.Path) == "geodatabases"
-		if err != nil || request.URL.Query().Get("watch") != "true" || owners {
-			return response, err
-		}
-		response.Body = l.hold(response.Body)
-		return response, nil
-	})
-}
-
-// piece is what was read from a connection at once, and when it may be seen.
-type piece struct {
-	content []byte
-	err     error
-	due     time.Time
-}
-
-// heldBody hands on a stream, each piece when it is due.
-type heldBody struct {
-	from   io.ReadCloser
-	pieces chan piece
-	rest   piece
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *lag) hold(body io.ReadCloser) io.ReadCloser {
-	held := &heldBody{from: body, pieces: make(chan piece, 1<<16), closed: make(chan struct{})}
-	go func() {
-		for {
-			buffer := make([]byte, 4096)
-			count, err := body.Read(buffer)
-			held.pieces <- piece{buffer[:count], err, time.Now().Add(l.now())}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return held
-}
-
-func (h *heldBody) Read(into []byte) (int, error) {
-	for len(h.rest.content) == 0 {
-		if h.rest.err != nil {
-			return 0, h.rest.err
-		}
-		select {
-		case h.rest = <-h.pieces:
-		case <-h.closed:
-			return 0, io.ErrClosedPipe
-		}
-		select {
-		case <-time.After(time.Until(h.rest.due)):
-		case <-h.closed:
-			return 0, io.ErrClosedPipe
-		}
-	}
-	count := copy(into, h.rest.content)
-	h.rest.content = h.rest.content[count:]
-	return count, nil
-}
-
-func (h *heldBody) Close() error {
-	h.once.Do(func() { close(h.closed) })
-	return h.from.Close()
-}
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

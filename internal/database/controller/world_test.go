@@ -65,8 +65,12 @@ type world struct {
 	// another starts a second loop with caches and memory of its own, as a second process has.
 	another func() *controller.Loop
 	rights  rbac.Recorder
-	lock    sync.Mutex
-	writes  atomic.Int64
+	// lag makes the caches late.
+	lag apiserver.Lag
+	// reader is the cache of the loop that was started last.
+	reader client.Reader
+	lock   sync.Mutex
+	writes atomic.Int64
 	// fail is asked about every write: what it returns is done to it.
 	fail func() verdict
 	// reports are what the agents say, by the address of their pod; told is what the holder was asked to hand over for.
@@ -150,6 +154,7 @@ func (w *world) restricted(config *rest.Config) *rest.Config {
 	limited := rest.CopyConfig(config)
 	limited.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + home + ":" + account}
 	limited.Wrap(w.rights.Wrap)
+	limited.Wrap(w.lag.Wrap)
 	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			if request.Method == http.MethodGet {
@@ -241,6 +246,7 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 	if !part.GetCache().WaitForCacheSync(w.t.Context()) {
 		w.t.Fatal("the caches were not filled")
 	}
+	w.reader = part.GetCache()
 	return made
 }
 
