@@ -28,9 +28,9 @@ const (
 		from generate_series(1, 16)`
 )
 
-// TestLogVolume has a database whose log has a volume of its own: the volumes grow under traffic; a primary that was cut
-// off is rewound, through the link to its log; a replica that never comes does not fill the log; and volumes that are
-// full all the same are mended by spec.storage.walSize alone.
+// TestLogVolume has a database whose log has a volume of its own: the volumes grow under traffic; a primary that was
+// cut off is rewound, through the link to its log; a replica that never comes does not fill the log; and volumes that
+// are full all the same are mended by spec.storage.walSize alone.
 func TestLogVolume(t *testing.T) {
 	if *rollingChanges != "all" {
 		t.Skip("it takes minutes; -changes=all does it")

@@ -37,7 +37,8 @@ func profile(spec v1alpha1.GeoDatabaseSpec) map[string]string {
 
 // logRoom is what the write-ahead log may take: a volume of its own, or two fifths of the one that it shares with the
 // data. A slot is only cut at the end of a checkpoint, so the log of an absent replica comes to max_slot_wal_keep_size
-// and max_wal_size together: three quarters of this. Beyond it the replica is copied anew; it must not stop the primary.
+// and max_wal_size together: three quarters of this. Beyond it the replica is copied anew; the primary must not stop
+// for it.
 func logRoom(storage v1alpha1.Storage) int64 {
 	if storage.WALSize != nil {
 		return storage.WALSize.Value()

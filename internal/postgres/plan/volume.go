@@ -27,6 +27,11 @@ func waitForAReadableVolume(s postgres.Snapshot, plan *draft) bool {
 	if s.Volume.Problem == "" {
 		return false
 	}
+	if s.Programs.Problem != "" && !s.Process.Running {
+		// It is PostgreSQL's own programs that read a copy: the volume is not to blame, and nothing comes by waiting.
+		plan.wait(postgres.Hold{Reason: wire.ReasonProgramsMissing, Stalled: true, Detail: s.Programs.Problem})
+		return true
+	}
 	plan.wait(postgres.Hold{Reason: wire.ReasonVolumeUnreadable, Detail: s.Volume.Problem})
 	return true
 }
