@@ -72,8 +72,9 @@ var alterations = []alteration{
 		undo: `{"spec":{"image":null}}`, reason: "RollStopped", touched: 1,
 	},
 	{
-		name: "parameter that no server starts with", patch: `{"spec":{"parameters":{"shared_buffers":"900GB"}}}`,
-		undo: `{"spec":{"parameters":{"shared_buffers":null}}}`, reason: "RollStopped", tried: 1,
+		name:  "parameter that no server starts with",
+		patch: `{"spec":{"parameters":{"max_locks_per_transaction":"100000000"}}}`,
+		undo:  `{"spec":{"parameters":{"max_locks_per_transaction":null}}}`, reason: "RollStopped", tried: 1,
 	},
 	{
 		name: "template that no node takes", patch: `{"spec":{"podTemplate":{"spec":{"nodeSelector":{"disk":"none"}}}}}`,
