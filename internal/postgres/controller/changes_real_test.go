@@ -96,6 +96,29 @@ func TestParametersAreVerified(t *testing.T) {
 	})
 }
 
+// A change that is taken back before a start waits for nothing any more, although PostgreSQL goes on saying so.
+func TestAChangeIsTakenBack(t *testing.T) {
+	r := newRig(t)
+	one := r.add(1)
+	r.found(one)
+	const locks = "max_locks_per_transaction"
+	before := r.settings.Parameters
+	r.set(append([]wire.Parameter{parameter(locks, "100000000")}, before...), one)
+	one.says("a pending restart", func(report wire.Report) bool {
+		return report.Verified && stateOf(report, locks).State == wire.ParameterPending &&
+			slices.Contains(report.PendingRestart, locks)
+	})
+	r.set(before, one)
+	one.says("no pending restart", func(report wire.Report) bool {
+		return report.Verified && report.SettingsHash == r.settings.Hash() && stateOf(report, locks).State == "" &&
+			len(report.PendingRestart) == 0
+	})
+	said := one.super("select pending_restart::text from pg_settings where name = '" + locks + "'")
+	if said != "true" {
+		t.Errorf("PostgreSQL itself says %q: this has shown nothing", said)
+	}
+}
+
 // A primary that gets more connections before its replica does not lose it: the replica takes at least as many.
 func TestAReplicaHasAtLeastWhatItsPrimaryHas(t *testing.T) {
 	r, one, two := pair(t)

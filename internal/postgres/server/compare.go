@@ -34,12 +34,15 @@ const (
 // compareQuery lists what the file says and what is not in force by it. What is in force has the place in the file that
 // the server has read it from; values cannot be compared, because each has many forms. What a session sets for itself
 // says nothing about the others.
+//
+// PostgreSQL remembers that a parameter waits for a restart even after its line is gone from the file. It waits for
+// nothing then, unless the value in force was in the file too: a restart would bring what there is.
 const compareQuery = `
 with file as (select distinct on (lower(name)) lower(name) as name, setting, sourcefile, sourceline
               from pg_file_settings where name is not null order by lower(name), seqno desc)
 select s.name::text, current_setting(s.name), coalesce(f.setting, s.boot_val, ''), s.pending_restart
 from pg_settings s left join file f on f.name = lower(s.name)
-where s.pending_restart
+where s.pending_restart and (f.name is not null or s.source = 'configuration file')
    or f.name is not null and s.source not in ('client', 'session', 'interactive', 'test', 'database', 'user',
                                               'database user')
       and (s.sourcefile, s.sourceline) is distinct from (f.sourcefile, f.sourceline)

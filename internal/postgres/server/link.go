@@ -123,7 +123,10 @@ select pg_is_in_recovery(),
        case when pg_is_in_recovery() then '' else pg_walfile_name(pg_current_wal_flush_lsn()) end,
        coalesce(current_setting('` + render.MarkParameter + `', true), ''),
        coalesce(current_setting('` + render.SettingsParameter + `', true), ''),
-       array(select name from pg_settings where pending_restart order by name),
+       array(select s.name from pg_settings s
+             where s.pending_restart and (s.source = 'configuration file' or exists (
+               select from pg_file_settings f where lower(f.name) = lower(s.name)))
+             order by s.name), -- As in compareQuery.
        array(select coalesce(name, '') from pg_file_settings f
              where error is not null and (name is not null or sourcefile is not null)
                and not exists (select from pg_settings s where s.name = lower(f.name) and s.pending_restart)
