@@ -129,6 +129,7 @@ func TestFailover(t *testing.T) {
 		f.checkDurability()
 	}
 	f.checkCopies()
+	f.checkSegments()
 	printRows(t, f, rows)
 }
 

@@ -355,6 +355,27 @@ func (f *failover) checkCopies() {
 	f.t.Logf("all copies are equal: %v", sums)
 }
 
+// mostSegments is how many segments of the log an instance may have: many times what is to be kept, and less than would
+// be left if each of the primaries in a long run left one.
+const mostSegments = 32
+
+// checkSegments finds logs of earlier primaries that are never removed.
+func (f *failover) checkSegments() {
+	f.t.Helper()
+	for _, instance := range f.instances() {
+		count := 0
+		for _, name := range strings.Fields(f.within(instance, "ls", dataFolder+"/pg_wal")) {
+			if len(name) == 24 {
+				count++
+			}
+		}
+		f.t.Logf("%s has %d segments of the log after term %d", instance, count, f.term)
+		if count == 0 || count > mostSegments {
+			f.t.Errorf("%s has %d segments of the log", instance, count)
+		}
+	}
+}
+
 func (f *failover) instances() []string {
 	f.t.Helper()
 	var pods corev1.PodList

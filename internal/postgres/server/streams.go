@@ -258,7 +258,20 @@ func (l *Link) EndSenders(ctx context.Context, numbers []int) error {
 		where pid in (`+strings.Join(words, ", ")+`)`)
 }
 
+// leaveSegment begins another segment of the log if the present one is there for an earlier timeline too.
+const leaveSegment = `
+select pg_switch_wal()
+from (select pg_walfile_name(pg_current_wal_lsn()) as name where not pg_is_in_recovery()) as present
+where exists (select from pg_ls_waldir() as file where file.name ~ '^[0-9A-F]{24}$'
+                and substr(file.name, 9) = substr(present.name, 9) and file.name <> present.name)`
+
 // Checkpoint implements postgres.SQL, over a session of its own, because it takes long.
+//
+// Each primary leaves a segment of its timeline behind, and a checkpoint removes segments by their number alone: where
+// little is written, all of them have the same, and one handover after the other would fill the volume.
 func (l *Link) Checkpoint(ctx context.Context) error {
+	if err := l.inDatabase(ctx, "postgres", leaveSegment); err != nil {
+		return err
+	}
 	return l.inDatabase(ctx, "postgres", "checkpoint")
 }

@@ -22,6 +22,9 @@ const (
 	closePatience = time.Second
 	// usherLasts is how long nodes are given to take over where the write address leads: they do so once in a second.
 	usherLasts = 1500 * time.Millisecond
+	// refuseLasts is how long a pod that ends refuses those who come after its place was given away: the next primary
+	// writes the address within half a second or so, and then nodes take that over.
+	refuseLasts = 2 * time.Second
 )
 
 // routeWrites makes the write address lead here, and again when somebody has changed, emptied or replaced it. It does
@@ -83,8 +86,12 @@ func (d *draft) leavesTheAddress(since tenure.Instant) bool {
 // is refused, and comes again.
 func (d *draft) leavesThoseWhoCome(since tenure.Instant) bool {
 	next := d.Route.Address
-	if !d.Policy.Volatile || !d.Route.Known || next == "" || next == d.Address || d.Engine.Processes || since == 0 ||
-		d.Now.Since(since) >= nextPatience+usherLasts {
+	switch {
+	case !d.Route.Known || next == "" || next == d.Address || d.Engine.Processes || since == 0:
+		return true
+	case !d.Policy.Volatile:
+		return d.hasRefused(since)
+	case d.Now.Since(since) >= nextPatience+usherLasts:
 		return true
 	}
 	if d.Ushered.To != next {
@@ -94,6 +101,19 @@ func (d *draft) leavesThoseWhoCome(since tenure.Instant) bool {
 		return true
 	}
 	d.wait(wire.ReasonSwitchover, "whoever still comes here is led on to the next primary for a moment")
+	d.again(placeEvery)
+	return false
+}
+
+// hasRefused says that a pod which ends has refused for long enough those whom nodes still lead here. An address that
+// is no more answers nothing: whoever is led there in that second hangs, and would have been served elsewhere long
+// before it gives up. Where the others need this copy for their quorum it does not stay: it has to come back soon.
+func (d *draft) hasRefused(since tenure.Instant) bool {
+	record := d.Lease.Record
+	if record == nil || record.W >= len(record.Members) || d.Lease.Failing != nil || d.Now.Since(since) >= refuseLasts {
+		return true
+	}
+	d.wait(wire.ReasonSwitchover, "whoever still comes here is refused until nodes know where the write address leads")
 	d.again(placeEvery)
 	return false
 }
