@@ -54,10 +54,11 @@ func TestRolling(t *testing.T) {
 	}
 	f.checkCopies()
 	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CHANGE\tGAP\tFAILED, FRESH\tPODS ANEW\tSTARTS IN PODS\tPRIMARY MOVED\tLOST\tTOOK\tIDLE\tSTOLEN")
+	_, _ = fmt.Fprintln(table, "CHANGE\tGAP\tFAILED, FRESH\tPODS ANEW\tSTARTS IN PODS\tPRIMARY MOVED\tLOST\tTOOK\tIDLE\t"+
+		"STOLEN")
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", row.name, ms(row.verdict.Gap), row.fresh, row.born,
-			row.started, row.moved, len(row.verdict.Lost), row.took.Round(100*time.Millisecond), percent(row.idle),
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", row.name, ms(row.verdict.Gap), row.fresh,
+			row.born, row.started, row.moved, len(row.verdict.Lost), row.took.Round(100*time.Millisecond), percent(row.idle),
 			percent(row.stolen))
 	}
 	_ = table.Flush()
