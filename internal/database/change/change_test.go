@@ -68,8 +68,9 @@ func TestPreview(t *testing.T) {
 		"a smaller volume":     {`{"storage":{"size":"1Gi"}}`, "refused", nil},
 		"a larger volume": {
 			`{"storage":{"size":"20Gi"},"parameters":{"max_wal_size":"1GB"}}`, "live, reload", []string{
-				"c-1 its volume grows to 20Gi", "c-1 its server reloads max_wal_size", "c-2 its volume grows to 20Gi",
-				"c-2 its server reloads max_wal_size", "c-3 its volume grows to 20Gi", "c-3 its server reloads max_wal_size",
+				"c-1 its volume grows to 20Gi", "c-1 its server reloads max_slot_wal_keep_size, max_wal_size",
+				"c-2 its volume grows to 20Gi", "c-2 its server reloads max_slot_wal_keep_size, max_wal_size",
+				"c-3 its volume grows to 20Gi", "c-3 its server reloads max_slot_wal_keep_size, max_wal_size",
 			},
 		},
 		"an image and a parameter": {
