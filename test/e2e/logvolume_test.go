@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/test/e2e/checks"
 )
 
@@ -189,12 +188,5 @@ func (f *failover) fillLogs() {
 	}
 	if anew, now := changed(pods, f.podUIDs()), f.leaseTerm(f.t.Context()); anew > 0 || now != term {
 		f.t.Errorf("%d pods were made anew; term %d, and %d before", anew, now, term)
-	}
-	database, err := f.get(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if left := condition.Find(database.Status.Conditions, v1alpha1.ConditionFilling); left != nil {
-		f.t.Logf("still said: %s", fmt.Sprintf("%s %s", left.Reason, left.Message))
 	}
 }
