@@ -152,6 +152,7 @@ func (c *Cluster) applyManifests(ctx context.Context) error {
 		}
 		dns := image.Repository + "coredns:" + parts.CoreDNS().Version
 		cmd := exec.CommandContext(ctx, c.Kubectl(), "--kubeconfig", c.Kubeconfig(), "apply", "--server-side", "-f", "-")
+		endsWithUs(cmd)
 		fill := strings.NewReplacer("COREDNS_IMAGE", dns, "DNS_ADDRESS", network.DNSService)
 		cmd.Stdin = strings.NewReader(fill.Replace(string(content)))
 		if output, err := cmd.CombinedOutput(); err != nil {

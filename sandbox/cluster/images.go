@@ -159,12 +159,17 @@ func ownedByContainerd(root, path string) bool {
 	return err == nil && strings.Count(relative, "/") <= 1
 }
 
-// copyTree copies a folder by hard links or, onto another file system, for real. The copying process ends with this
-// one, so that a command which was killed is not still writing when the next one clears up.
+// endsWithUs makes a process end with this one, so that nothing of a command which was killed is still at work when the
+// next one clears up.
+func endsWithUs(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// copyTree copies a folder by hard links or, onto another file system, for real.
 func copyTree(ctx context.Context, source, target string) error {
 	copyWith := func(flags string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "cp", flags, source, target)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		endsWithUs(cmd)
 		return cmd
 	}
 	if copyWith("-al").Run() == nil {

@@ -69,7 +69,9 @@ func Containerd() Part {
 			"containerd-shim-runc-v2": root + "containerd-shim-runc-v2",
 			"ctr":                     root + "ctr",
 		},
-		tags: "no_btrfs,no_devmapper,no_zfs",
+		// Without what a node of a sandbox has switched off, or cannot have: some file systems, shares of the caches of the
+		// processor, traces.
+		tags: "no_btrfs,no_devmapper,no_zfs,no_rdt,no_tracing",
 	}
 }
 
