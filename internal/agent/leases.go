@@ -113,7 +113,8 @@ func (l *leases) base(ctx context.Context, version string) (lease.Lease, error) 
 func (l *leases) keep(seen lease.Lease) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.seen.UID != seen.UID || tenure.Newer(seen.Version, l.seen.Version) {
+	// The same version may come with another text, where versions were counted anew.
+	if l.seen.UID != seen.UID || !tenure.Newer(l.seen.Version, seen.Version) {
 		l.seen = seen
 	}
 }

@@ -126,7 +126,7 @@ func (l *look) ask(ctx context.Context, agent children.Agent) (wire.Report, erro
 func (l *look) supposed(instance string) wire.Report {
 	primary := l.object.Status.Primary == instance
 	report := wire.Report{
-		DatabaseUID: string(l.object.UID), Instance: instance, State: wire.StateRunning, Role: wire.RoleReplica,
+		DatabaseUID: l.settings.DatabaseUID, Instance: instance, State: wire.StateRunning, Role: wire.RoleReplica,
 		SystemIdentifier: l.settings.SystemIdentifier, ServerVersion: l.object.Status.Version,
 		SettingsHash: l.settings.Hash(), Restart: l.settings.RestartOf(instance),
 		Term: l.object.Status.Term, Holder: l.object.Status.Primary, Serving: true, Streams: !primary,

@@ -48,12 +48,23 @@ type Followed struct {
 	Dataset  string      `json:"dataset"`
 }
 
-// Start identifies this copy as the primary of its term.
+// Start identifies this copy as the primary of its timeline.
 func (c Copy) Start() string {
 	if c.Term == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s-%d", c.Incarnation, c.Term)
+	return fmt.Sprintf("%s-%d", c.Incarnation, c.Timeline)
+}
+
+// GoesOn is the copy under a standing that may be of another term. Every primary has a timeline of its own: the same
+// one under a later term is the holder that has written its lost lease anew (O1), and goes on with what it has.
+func (c Copy) GoesOn(standing tenure.Standing) Copy {
+	leads := standing.Role == tenure.RoleLead || standing.Role == tenure.RoleYield
+	if leads && c.Term > 0 && standing.Term > c.Term && standing.Timeline == c.Timeline &&
+		standing.SystemIdentifier == c.Dataset {
+		c.Term = standing.Term
+	}
+	return c
 }
 
 // Position is how far a whole copy has come.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -167,5 +168,33 @@ func TestWhoMayLead(t *testing.T) {
 		if got := test.copied.MayLead(test.dataset); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
+	}
+}
+
+func TestAPrimaryGoesOn(t *testing.T) {
+	primary := whole()
+	primary.Term, primary.Timeline = 3, 3
+	lead := tenure.Standing{Role: tenure.RoleLead, Term: 4, Timeline: 3, SystemIdentifier: "i1"}
+	for name, test := range map[string]struct {
+		from   redis.Copy
+		change func(*tenure.Standing)
+		want   int64
+	}{
+		"O1: the lease was written anew":       {primary, func(*tenure.Standing) {}, 4},
+		"while it yields":                      {primary, func(s *tenure.Standing) { s.Role = tenure.RoleYield }, 4},
+		"another primary had led in between":   {primary, func(s *tenure.Standing) { s.Timeline = 5 }, 3},
+		"of another dataset":                   {primary, func(s *tenure.Standing) { s.SystemIdentifier = "i9" }, 3},
+		"an older term":                        {primary, func(s *tenure.Standing) { s.Term = 2 }, 3},
+		"it follows":                           {primary, func(s *tenure.Standing) { s.Role = tenure.RoleFollow }, 3},
+		"a replica that is told to lead waits": {whole(), func(*tenure.Standing) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			standing := lead
+			test.change(&standing)
+			next := test.from.GoesOn(standing)
+			if next.Term != test.want || next.Start() != test.from.Start() {
+				t.Errorf("leads term %d as %q, want %d as %q", next.Term, next.Start(), test.want, test.from.Start())
+			}
+		})
 	}
 }

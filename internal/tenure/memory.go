@@ -1,6 +1,7 @@
 package tenure
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,8 @@ type Memory struct {
 	Preparing *Instant `json:"preparing,omitempty"`
 	Yielding  *Instant `json:"yielding,omitempty"`
 	Yielded   Instant  `json:"yielded,omitempty"`
+	// Fenced is when the present fence was put on the volume, 0 if that was in another life of the agent.
+	Fenced Instant `json:"fenced,omitempty"`
 	// Rest is until when this instance does not stand, after a promotion that failed.
 	Rest Instant `json:"rest,omitempty"`
 	// Lacking is since when the holder has too few replicas for its quorum, nil if it has enough, and LackVersion the
@@ -141,15 +144,25 @@ func (m *Memory) ReadDone(view View, began, now Instant) {
 	if m.Lease.Stale <= began {
 		m.Lease.Stale = 0
 	}
-	if m.Lease.Known && m.Lease.Exists && m.Lease.UID == view.UID && Newer(m.Lease.Version, view.Version) &&
-		began > m.Lease.Changed {
-		// This version was there after the one that is known: the lease was put back to what it had been.
+	if m.putBack(view) && began > m.Lease.Changed {
 		m.replace(view, now)
+		m.Ballot = nil // Its answers are about a version that may come once more, and mean another lease then.
 	}
 	m.see(view, now)
 	if m.Lease.UID == view.UID && (view.UID == "" || m.Lease.Version == view.Version) {
 		m.Lease.Read = max(m.Lease.Read, began)
 	}
+}
+
+// putBack says that the lease, if it was like this after what is known of it, was put back to what it had been: its
+// version is an older one, or the same one with another content, because versions are counted anew from there.
+func (m *Memory) putBack(view View) bool {
+	known := m.Lease
+	if !known.Known || !known.Exists || known.UID != view.UID {
+		return false
+	}
+	another := view.Term != known.Term || view.Holder != known.Holder || !reflect.DeepEqual(view.Record, known.Record)
+	return Newer(known.Version, view.Version) || known.Version == view.Version && another
 }
 
 // ReadFailed is the end of a read without an answer.
@@ -203,6 +216,9 @@ func (m *Memory) Settle(self wire.Member) {
 		}
 	}
 	m.Doubts = open
+	if m.Write != nil && m.Write.Version != m.Lease.Version {
+		over = append(over, *m.Write) // A read, or a watch, may be faster than the answer to a write.
+	}
 	m.settle(self, over)
 }
 

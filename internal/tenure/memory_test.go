@@ -222,3 +222,54 @@ func TestPromises(t *testing.T) {
 		})
 	}
 }
+
+func TestAReadOfALeaseThatWasPutBack(t *testing.T) {
+	now := view("700", a, 3)
+	for name, test := range map[string]struct {
+		read  tenure.View
+		began tenure.Instant
+		term  int64
+	}{
+		"to an older version":             {view("690", b, 2), 6 * second, 2},
+		"counted anew to the version":     {view("700", b, 2), 6 * second, 2},
+		"the same version, the same text": {view("700", a, 3), 6 * second, 3},
+		"a read from before":              {view("700", b, 2), 4 * second, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var memory tenure.Memory
+			memory.Watched(now, 5*second)
+			memory.ReadDone(test.read, test.began, 7*second)
+			if memory.Lease.Term != test.term {
+				t.Errorf("the lease is at term %d, want %d", memory.Lease.Term, test.term)
+			}
+		})
+	}
+}
+
+// TestAWriteUnderWayIsSeen: a read or a watch may be faster than the answer to a write, and whoever leads by it is not
+// ended for that. The right counts from its begin all the same, and a renewal is shown by its own answer alone (C1).
+func TestAWriteUnderWayIsSeen(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind tenure.WriteKind
+		seen tenure.View
+		want tenure.Instant
+	}{
+		"a take-over":         {tenure.WriteTake, view("701", a, 3), 2 * second},
+		"that of another one": {tenure.WriteTake, view("701", b, 3), 0},
+		"not yet":             {tenure.WriteTake, view("700", b, 2), 0},
+		"a renewal":           {tenure.WriteRenew, view("701", a, 3), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var memory tenure.Memory
+			memory.ReadDone(view("700", b, 2), 1*second, 1*second)
+			write := renewal("700", 2*second)
+			write.Kind = test.kind
+			memory.WriteBegun(write)
+			memory.ReadDone(test.seen, 3*second, 3*second)
+			memory.Settle(a)
+			if memory.Right.Renewed != test.want || memory.Write == nil {
+				t.Errorf("the right counts from %s, want %s; under way %t", memory.Right.Renewed, test.want, memory.Write != nil)
+			}
+		})
+	}
+}

@@ -193,7 +193,9 @@ func (l *Loop) show(snapshot redis.Snapshot, decided redis.Plan, outcome redis.O
 	if before := l.engine.Load(); before != nil && engine.Leading != nil && before.Leading != nil &&
 		before.Leading.Start == engine.Leading.Start && !snapshot.Server.Reachable {
 		// A primary that does not answer for a moment is what it was.
-		engine.Leading = before.Leading
+		leading := *before.Leading
+		leading.Term = engine.Leading.Term // It may go on under a later one.
+		engine.Leading = &leading
 	}
 	l.engine.Store(&engine)
 	select {

@@ -59,6 +59,7 @@ func (t *Track) look(snapshot *redis.Snapshot) {
 	if standing.Role != tenure.RoleYield {
 		t.copied.Yielded, t.copied.Final = time.Time{}, 0
 	}
+	t.copied = t.copied.GoesOn(standing)
 	t.bound = snapshot.Bound()
 	if snapshot.Server.Reachable {
 		t.copied = t.copied.See(snapshot.Server.Replication, snapshot.Now, t.bound)

@@ -124,6 +124,9 @@ func (a *Actor) store(stored tenure.Stored, state *tenure.State) error {
 		state.Loaded = false
 		return err
 	}
+	if fence := stored.Fence; fence != nil && (state.Stored.Fence == nil || *state.Stored.Fence != *fence) {
+		state.Memory.Fenced = a.Ports.Clock.Now()
+	}
 	state.Stored = stored
 	return nil
 }

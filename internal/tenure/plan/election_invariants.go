@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -90,8 +91,9 @@ func restoreOnlyWithAll(m moment, action tenure.Action) string {
 	written := func(record wire.LeaseRecord) bool { return sameRecord(record, write.Record) }
 	known := slices.DeleteFunc(m.Testimony(), written)
 	var own tenure.Position
+	seen := m.stored.MaxTerm
 	for _, answer := range m.Ballot.Answers {
-		known = append(known, answer.Records...)
+		known, seen = append(known, answer.Records...), max(seen, answer.Term)
 		if answer.Member == m.Self() {
 			own = answer.Position
 		}
@@ -103,7 +105,8 @@ func restoreOnlyWithAll(m moment, action tenure.Action) string {
 			return "term and timeline are not above all that were given out"
 		}
 	}
-	return m.unanswered(known, highest, own)
+	// What is later than anything that was seen in a lease may never have been written.
+	return m.unanswered(known, min(seen, highest), own)
 }
 
 // forgetNoLeaseWrittenAnew: as long as it is not sure which lease counts, it is not forgotten which ones this instance
@@ -127,10 +130,10 @@ func forgetNoLeaseWrittenAnew(m moment, action tenure.Action) string {
 }
 
 // unanswered looks for a member of the last records that has not answered, or has more.
-func (m moment) unanswered(known []wire.LeaseRecord, highest int64, own tenure.Position) string {
+func (m moment) unanswered(known []wire.LeaseRecord, from int64, own tenure.Position) string {
 	for _, record := range known {
 		for _, member := range record.Members {
-			if record.Term != highest || slices.Contains(m.Lease.GivenUp, member) {
+			if record.Term < from || slices.Contains(m.Lease.GivenUp, member) {
 				continue
 			}
 			index := slices.IndexFunc(m.Ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
@@ -145,6 +148,14 @@ func (m moment) unanswered(known []wire.LeaseRecord, highest int64, own tenure.P
 	return ""
 }
 
+// writtenAndHeard says that a lease is the one which this instance has written anew last, and that this is known to be
+// done: only such a write gives the right to its term.
+func writtenAndHeard(m moment, stored tenure.Stored) bool {
+	was := m.stored.Anew
+	return was != nil && stored.LeaseUID == was.Leases[len(was.Leases)-1] && m.Right.Term == was.Term &&
+		stored.HeldTerm == was.Term && stored.MaxTerm >= was.Term
+}
+
 func obeyOnlyASuccessor(m moment, action tenure.Action) string {
 	store, ok := action.(tenure.Store)
 	if !ok || m.stored.LeaseUID == "" || store.Stored.LeaseUID == m.stored.LeaseUID {
@@ -153,6 +164,7 @@ func obeyOnlyASuccessor(m moment, action tenure.Action) string {
 	record := m.Lease.Record
 	own := m.Right.Term > 0 && m.Right.Term == m.Lease.Term && m.Lease.Holder == m.Self()
 	switch {
+	case writtenAndHeard(m, store.Stored):
 	case store.Stored.LeaseUID != m.Lease.UID:
 		return "it is not the lease that was seen"
 	case m.Lease.Read == 0 && !own:
@@ -387,6 +399,19 @@ func (m moment) joinsTooEarly(before wire.LeaseRecord) string {
 		if before.Has(place.Member) && !place.CannotLead && m.Now.Since(place.At) < placeLasts {
 			return place.Member.Name + " has a copy"
 		}
+	}
+	return ""
+}
+
+// shortenInSteps keeps the lease from ending for the others before the watchdog ends the server, which goes by the last
+// renewal that is known until it hears of this one.
+func shortenInSteps(m moment, action tenure.Action) string {
+	write, ok := action.(tenure.WriteLease)
+	if !ok || m.Right.Term == 0 || write.Holder != m.Self() {
+		return ""
+	}
+	if left := m.Right.Renewed.Add(m.Right.Duration).Since(m.Now); write.Duration < left {
+		return fmt.Sprintf("the lease shall last for %s, and the right of before lasts for %s", write.Duration, left)
 	}
 	return ""
 }

@@ -32,14 +32,28 @@ func renewTheLease(d *draft) bool {
 	if d.Lease.Stale > 0 && d.Reading != nil || d.Lease.Failing != nil && d.recently(d.Tried, d.Policy.Renew/4) {
 		return false
 	}
+	if d.outlived() {
+		why := tenure.Why("O3: others may have seen the record that did not stay, and obey none before it")
+		d.write(tenure.WriteRecord, why, d.Self(), *d.Lease.Record)
+		return false
+	}
 	d.write(tenure.WriteRenew, "the holder stays", d.Self(), *d.Lease.Record)
 	return false
+}
+
+// outlived says that a record which this holder has begun to write did not stay: it was never written, or the lease was
+// put back to before it. Whoever has seen it takes the one that is there for an old one, so it is written once more, as
+// a later one.
+func (d *draft) outlived() bool {
+	next, there := d.Stored.NextRecord, d.Lease.Record
+	return next != nil && there != nil && d.Lease.Holder.Name == d.Name && next.Term == d.Lease.Term &&
+		next.Revision > there.Revision && d.Lost() == "" && d.nothingInDoubt()
 }
 
 // write begins a conditional write of the version that was seen last.
 func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member, record wire.LeaseRecord) {
 	record = record.Canonical()
-	changes := d.Lease.Record == nil || !sameRecord(record, *d.Lease.Record)
+	changes := d.Lease.Record == nil || !sameRecord(record, *d.Lease.Record) || d.outlived()
 	if changes {
 		record.Revision = d.revision() + 1
 	}
@@ -55,12 +69,23 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 		})
 	}
 	action := tenure.WriteLease{
-		Why: why, Kind: kind, Version: d.Lease.Version, Holder: holder, Record: record, Duration: d.Policy.Duration,
+		Why: why, Kind: kind, Version: d.Lease.Version, Holder: holder, Record: record, Duration: d.offered(),
 	}
 	d.do(action)
 	d.Write = &tenure.Write{
 		Kind: kind, Version: action.Version, Holder: holder, Record: record, Duration: action.Duration, Started: d.Now,
 	}
+}
+
+// offered is how long the lease shall last. A shorter one comes in steps (C1): the others go by it as soon as they see
+// it, and the watchdog by the last renewal that is known to have arrived until it hears of this one, however long the
+// agent stands still in between. Whole seconds are what a lease can say.
+func (d *draft) offered() time.Duration {
+	if d.Right.Term == 0 {
+		return d.Policy.Duration
+	}
+	left := d.Right.Renewed.Add(d.Right.Duration).Since(d.Now)
+	return max(d.Policy.Duration, (left + time.Second - 1).Truncate(time.Second))
 }
 
 // revision is the highest of any record that is known.
@@ -287,8 +312,8 @@ func (d *draft) arm() bool {
 // killPatience is how long a server may take to die. One that hangs in the kernel dies when that lets go of it.
 const killPatience = 2 * time.Second
 
-// giveBack ends the server and releases the lease. The others elect. Without a quorum it is released only when no
-// process is left.
+// giveBack ends the server and releases the lease, if the others can elect. Without a quorum it is released only when
+// no process is left. What is not released ends by itself, and is not renewed for as long.
 func (d *draft) giveBack(why tenure.Why) {
 	if d.Now >= d.Rest {
 		d.Rest = d.Now.Add(d.Policy.Duration)
@@ -306,8 +331,14 @@ func (d *draft) giveBack(why tenure.Why) {
 		d.do(tenure.Kill{Why: why})
 		d.again(killPatience / 4)
 	}
-	if (gone || stuck) && d.Write == nil && d.holder() {
+	d.askForPlaces()
+	switch {
+	case !(gone || stuck) || d.Write != nil || !d.holder():
+	case d.othersElectSince(begun):
 		d.write(tenure.WriteRelease, why, wire.Member{}, *d.Lease.Record)
+	default:
+		d.wait(wire.ReasonQuorumMissing, "too few other members are there to elect without this copy: the lease is not "+
+			"given back, and ends by itself")
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -66,11 +67,18 @@ func (d *draft) misled(request tenure.Request) string {
 		return "this is the instance " + d.Name
 	case request.To.Incarnation != "" && request.To != d.Self():
 		return "I1: this instance has another copy than is meant"
+	case request.Kind == wire.PeerPromise && d.lostToo(request.LeaseUID):
 	case request.LeaseUID != "" && known != "" && request.LeaseUID != known &&
 		!(d.Vacant() && request.LeaseUID == d.Lease.UID):
 		return "this instance obeys another lease"
 	}
 	return ""
+}
+
+// lostToo says that a lease is one of those in whose place the present one was made: its holder may have obeyed it, and
+// this instance never saw it.
+func (d *draft) lostToo(uid string) bool {
+	return uid != "" && d.Lease.Exists && (uid == d.Lease.Succeeds || slices.Contains(d.Lease.Before, uid))
 }
 
 // unwilling says why this instance does not answer a ballot, empty if it would (E3).
@@ -105,6 +113,11 @@ func (d *draft) unwilling(version string) string {
 
 func (d *draft) answerAsk(request tenure.Request) {
 	why := d.unwilling(request.LeaseVersion)
+	// Whoever asks has read it. A watch does not show that the lease was put back.
+	older := d.Lease.Exists && tenure.Newer(d.Lease.Version, request.LeaseVersion)
+	if older && d.Reading == nil && d.Write == nil && !d.recently(max(d.Lease.Read, d.Tried), d.lasts()) {
+		d.read("another member asks about an older version: the lease may have been put back")
+	}
 	d.do(tenure.Reply{
 		Why: "E3: asking has no effect", ID: request.ID,
 		Reply: wire.PeerReply{PeerHeader: d.header(), Yes: why == "", Why: why},
@@ -168,7 +181,8 @@ func (d *draft) promisesNot(request tenure.Request) string {
 	switch {
 	case d.Stored.Fence != nil:
 		return "F1: an election was answered here"
-	case request.LeaseUID != "" && d.Stored.LeaseUID != "" && request.LeaseUID != d.Stored.LeaseUID:
+	case request.LeaseUID != "" && d.Stored.LeaseUID != "" && request.LeaseUID != d.Stored.LeaseUID &&
+		!d.lostToo(request.LeaseUID):
 		// The term would be known here before the lease that it is of, and that lease be taken for an old one for ever.
 		return "O3: a lease in the place of the lost one is read before anything is promised by it"
 	case d.Stored.MaxTerm > request.Term || d.concerned() && d.Lease.Term > request.Term:

@@ -20,6 +20,7 @@ var invariants = []struct {
 	{"Q3", addBeforeTakingOut},
 	{"I1", countOnlyTheOwnCopy},
 	{"C1", armNoLaterThanTheDeadline},
+	{"C1", shortenInSteps},
 	{"C3", leadOnlyByRight},
 	{"E1", takeOnlyTheVersionOfTheBallot},
 	{"E2", electOnlyAfterTheEnd},
@@ -123,6 +124,10 @@ func keepTheQuorum(m moment, action tenure.Action) string {
 			settings = append(settings, *leading.Setting)
 		}
 		if m.Engine.Leading == nil {
+			return ""
+		}
+		before := m.Lease.Record.Canonical()
+		if action.Record.W == before.W && slices.Equal(action.Record.Members, before.Members) {
 			return ""
 		}
 		narrower := action.Record.W > m.Lease.Record.W || !contains(action.Record.Members, m.Lease.Record.Members)
@@ -315,10 +320,11 @@ func liftOnlyByAConsistentRead(m moment, action tenure.Action) string {
 	if m.replaces(store.Stored) {
 		return ""
 	}
+	putBack := tenure.Newer(m.stored.Fence.Version, m.Lease.Version) && m.Lease.Read > m.Fenced
 	switch {
 	case !m.Lease.Exists || m.Lease.UID != m.stored.Fence.LeaseUID:
 		return "the lease is another one"
-	case !tenure.Newer(m.Lease.Version, m.stored.Fence.Version):
+	case !putBack && !tenure.Newer(m.Lease.Version, m.stored.Fence.Version):
 		return "the lease has not changed since"
 	case m.Lease.Read == 0 && !own && !m.vouched():
 		return "only a watch has shown the new version"

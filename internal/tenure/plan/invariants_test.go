@@ -24,7 +24,7 @@ func TestInvariantsBite(t *testing.T) {
 		record := *snapshot.Lease.Record
 		record.Members = slices.Clone(record.Members)
 		change(&record)
-		return tenure.WriteLease{Kind: kind, Version: "700", Holder: holder, Record: record}
+		return tenure.WriteLease{Kind: kind, Version: "700", Holder: holder, Record: record, Duration: 10 * time.Second}
 	}
 	keep := func(*wire.LeaseRecord) {}
 	next := func(record *wire.LeaseRecord) { record.Term, record.Timeline = 4, 6 }
@@ -38,6 +38,10 @@ func TestInvariantsBite(t *testing.T) {
 		action tenure.Action
 		want   string
 	}{
+		"the lease ends for the others before the watchdog knows of a shorter one": {
+			"holder", func(s *tenure.Snapshot) { s.Right.Duration, s.Right.Renewed = 10*time.Second, s.Now.Add(-time.Second) },
+			tenure.WriteLease{Kind: tenure.WriteRenew, Holder: a, Duration: 4 * time.Second}, "C1",
+		},
 		"the server waits for fewer than the record promises": {
 			"holder", nil, leading(func(s *tenure.Standing) { s.Setting.K = 0 }), "Q1",
 		},

@@ -74,10 +74,17 @@ func (d *draft) mustNotLead() tenure.Why {
 		return "C3: the place was given away"
 	case !may:
 		return "C1: the deadline of the lease has passed without a renewal"
-	case d.concerned() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
+	case d.concerned() && !d.showsAnew() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
 		return "C3: the lease names another holder"
 	}
 	return ""
+}
+
+// showsAnew says that the lease shows what this instance has written anew as its holder, before it has heard of that.
+func (d *draft) showsAnew() bool {
+	anew := d.Stored.Anew
+	return anew != nil && d.Lease.Term == anew.Term && d.Lease.Holder == d.Self() &&
+		slices.Contains(anew.Leases, d.Lease.UID)
 }
 
 // concerned says that the lease is about whoever leads here: it is the one that this volume obeys, or says that it has
@@ -176,7 +183,7 @@ func learnFromTheLease(d *draft) bool {
 
 // forgetWhatIsOver drops what nothing can come of any more: writes in doubt, promises, a fence.
 func (d *draft) forgetWhatIsOver(want *tenure.Stored) {
-	if want.NextRecord != nil && d.nothingInDoubt() {
+	if want.NextRecord != nil && d.nothingInDoubt() && !d.outlived() {
 		want.NextRecord, want.NextVersion = nil, ""
 	}
 	if want.Anew != nil && d.seenForSure() && d.Write == nil && len(d.Doubts) == 0 {
@@ -203,8 +210,12 @@ func (d *draft) nothingInDoubt() bool {
 // passed says that nothing can come any more of the ballot that a fence is about: its lease has had a newer version.
 // A consistent read shows that, or an own write, or the word of the holder that wrote it (see State.told): a member
 // that does not reach the API server would stay fenced otherwise, and the new primary closed for want of it. A lease
-// that has taken the place of another shows that nothing will ever be written to that one.
+// that has taken the place of another shows that nothing will ever be written to that one. An older version, by a read
+// that began behind the fence, tells that the store of the cluster was put back: the one that was answered for is gone.
 func (d *draft) passed(fence tenure.Fence) bool {
+	if fence.LeaseUID == d.Lease.UID && d.Lease.Read > d.Fenced && tenure.Newer(fence.Version, d.Lease.Version) {
+		return true
+	}
 	if fence.LeaseUID != d.Lease.UID || d.Lease.Read > 0 && d.Lease.Term > d.Stored.MaxTerm {
 		return d.seenForSure() && fence.Version != d.Lease.Version
 	}
@@ -239,6 +250,9 @@ func readTheLease(d *draft) bool {
 		why = "F2: a fence is lifted by a consistent read alone"
 	case d.Lease.Failing != nil && !d.holder():
 		why = "the API server did not answer"
+	case d.Stored.Fence != nil && !d.recently(max(d.Lease.Read, d.Tried), d.lasts()):
+		// A watch does not show that the lease was put back, and whoever conducts the election may be gone.
+		why = "F2: an election takes long that was answered, and the lease may be another one by now"
 	default:
 		return false
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -30,6 +31,7 @@ import (
 
 // mendALostLease lets a holder go on by promises, and writes the lease anew where that is safe.
 func mendALostLease(d *draft) bool {
+	d.learnWhatWasWritten()
 	detail := d.Lost()
 	if detail == "" {
 		return false
@@ -62,6 +64,24 @@ func mendALostLease(d *draft) bool {
 	}
 	d.stopAnyway()
 	return true
+}
+
+// learnWhatWasWritten puts on the volume that this instance has held a lease which it has written anew, if that one is
+// lost as well, or was put back, before it was seen.
+func (d *draft) learnWhatWasWritten() {
+	anew, last := d.Stored.Anew, d.Stored.LastRecord
+	if anew == nil || last == nil || d.Right.Term != anew.Term || d.Stored.HeldTerm >= anew.Term || d.Lost() == "" {
+		return
+	}
+	record := d.heir(*last, anew.Term, last.Timeline)
+	lease := anew.Leases[len(anew.Leases)-1]
+	record.Revision = d.revision() + 1
+	record.Succeeds = slices.DeleteFunc(slices.Clone(record.Succeeds), func(uid string) bool { return uid == lease })
+	record = record.Canonical()
+	d.store("O1: what was written anew was held, although it is lost again", func(stored *tenure.Stored) {
+		stored.LeaseUID, stored.LastRecord = lease, &record
+		stored.HeldTerm, stored.MaxTerm = anew.Term, max(stored.MaxTerm, anew.Term)
+	})
 }
 
 // readTheLostLease looks whether it has come back, or another one in its place: what a watch shows is not enough.
@@ -249,8 +269,10 @@ func (d *draft) everybody() []wire.Member {
 	return required(records, d.Lease.GivenUp)
 }
 
-// testimonies are the records of the highest term of all that this volume and the answers tell of, those first that its
-// holder tells of; the highest term, and the highest timeline of any record or answer.
+// testimonies are the records that may be the last one, of all that this volume and the answers tell of: those of the
+// highest term that anybody has seen in a lease, and those of later ones that were begun. Whether these were written
+// nobody knows, so they do not take the place of the others. The highest term comes first, and of that what its holder
+// tells. Also the highest term, and the highest timeline of any record or answer.
 func testimonies(s tenure.Snapshot) (records []wire.LeaseRecord, term int64, timeline int) {
 	told := []tenure.Answer{{Records: s.Testimony(), Held: s.Stored.HeldTerm, Term: s.Stored.MaxTerm}}
 	if s.Ballot != nil {
@@ -266,12 +288,13 @@ func testimonies(s tenure.Snapshot) (records []wire.LeaseRecord, term int64, tim
 	for _, held := range []bool{true, false} {
 		for _, answer := range told {
 			for _, record := range answer.Records {
-				if record.Term == highest && (answer.Held == highest) == held {
+				if record.Term >= min(term, highest) && (answer.Held == record.Term) == held {
 					records = append(records, record)
 				}
 			}
 		}
 	}
+	slices.SortStableFunc(records, func(a, b wire.LeaseRecord) int { return cmp.Compare(b.Term, a.Term) })
 	return records, max(term, highest), timeline
 }
 
@@ -381,6 +404,20 @@ func (d *draft) learnThatItWasPutBack() bool {
 	})
 	d.do(tenure.Conduct{Why: why})
 	d.Ballot = nil
+	return true
+}
+
+// heedALaterTerm is for a holder that was away when the lease was put back to its own term: for it the lease looks as
+// it should, it would renew it for ever, and nobody would follow. Whatever a member says tells of a later term; if a
+// consistent read since then does not, the lease is lost here too (O3).
+func heedALaterTerm(d *draft) bool {
+	term := d.ToldTerm()
+	if !d.Lease.Exists || term <= max(d.Lease.Term, d.Stored.MaxTerm) || d.Lease.Stale > 0 || !d.seenForSure() {
+		return false
+	}
+	d.store("O3: a member tells of a later term, so the lease was put back to what it had been",
+		func(stored *tenure.Stored) { stored.MaxTerm = term })
+	d.again(time.Millisecond)
 	return true
 }
 

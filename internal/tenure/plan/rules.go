@@ -24,6 +24,7 @@ var rules = []rule{
 	mendALostLease,        // O1, O2, O3: a lease that is gone, or another one, is not free.
 	learnFromTheLease,     // F2: terms only grow; a fence is lifted by a consistent read alone.
 	readTheLease,          // E5: what is in doubt is read until it is known.
+	heedALaterTerm,        // O3: a term that members know of and the lease does not show makes it a lost one.
 	surrenderALostCopy,    // V1: a holder whose copy is gone gives the lease back, so that one with a copy takes it.
 
 	// What others ask.

@@ -142,19 +142,12 @@ func (d *draft) mayBeginAnew() bool {
 }
 
 // hearsOfALaterTerm says that a peer knows of a later term of this lease than it has. If a consistent read since then
-// shows none, somebody has put the lease back to what it had been, and a new instance cannot know by itself: the lease
-// is lost here too, and no term is given out twice (O3).
+// shows none, the lease is lost here too (heedALaterTerm), and no term is given out twice (O3).
 func (d *draft) hearsOfALaterTerm() bool {
-	term := d.ToldTerm()
-	if term <= d.Lease.Term {
+	if d.ToldTerm() <= d.Lease.Term {
 		return false
 	}
-	if d.Lease.Stale > 0 || d.Lease.Read == 0 {
-		d.wait(wire.ReasonElection, "a peer tells of a later term of the lease, which is read again")
-	} else {
-		d.store("O3: a peer tells of a later term, so the lease was put back to what it had been",
-			func(stored *tenure.Stored) { stored.MaxTerm = max(stored.MaxTerm, term) })
-	}
+	d.wait(wire.ReasonElection, "a peer tells of a later term of the lease, which is read again")
 	return true
 }
 

@@ -82,6 +82,8 @@ func (d *draft) beginToYield() bool {
 			return true
 		}
 		d.giveBack("the pod ends before its server has led")
+		waited := d.Now.Since(d.Rest.Add(-d.Policy.Duration))
+		d.plan.Finished = waited >= closePatience && d.Write == nil && d.Engine.Leading == nil && !d.Engine.Processes
 		return true
 	}
 	if !d.Stopping {
@@ -192,11 +194,7 @@ func (d *draft) passOn() bool {
 		return d.finishYield()
 	}
 	d.wait(wire.ReasonSwitchover, "a member that has everything takes the lease")
-	for _, member := range d.Lease.Record.Members {
-		if member != d.Self() {
-			d.send("the target is chosen by where it is now", placeEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
-		}
-	}
+	d.askForPlaces()
 	if d.Write != nil {
 		return true
 	}
@@ -208,7 +206,7 @@ func (d *draft) passOn() bool {
 		record.Term, record.Timeline = record.Term+1, record.Timeline+1
 		d.write(tenure.WriteTransfer, "the target has everything that was acknowledged", target, record)
 	case d.Now.Since(d.Stopped) > transferPatience:
-		if d.Stopping && !d.othersCanElect() {
+		if d.Stopping && !d.othersElectSince(*d.Yielding) {
 			// The others alone cannot elect: this copy comes back as the holder, and must not need an election for that.
 			return d.finishYield()
 		}
@@ -219,6 +217,32 @@ func (d *draft) passOn() bool {
 		d.takeBack("no member had everything in time")
 	}
 	return true
+}
+
+// askForPlaces asks the other members how far they have come.
+func (d *draft) askForPlaces() {
+	for _, member := range d.Lease.Record.Members {
+		if member != d.Self() {
+			d.send("where is it now, and is it there at all?", placeEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
+		}
+	}
+}
+
+// othersElectSince says that so many of the others are there that they can elect without this copy: they have answered
+// since then, or say on their pods that they do not reach it. Those of which nothing is known may have made their
+// copies anew: as these they are no members, and as what they were they never come back. The copy of a cache that gives
+// its lease back does not come back either: there is nothing to wait for.
+func (d *draft) othersElectSince(since tenure.Instant) bool {
+	if d.Policy.Volatile {
+		return d.othersCanElect()
+	}
+	there := 0
+	for _, place := range d.Places {
+		if place.At >= since && place.Member != d.Self() && d.Lease.Record.Has(place.Member) {
+			there++
+		}
+	}
+	return max(there, d.cuts()) >= d.answersNeeded()
 }
 
 // finishYield ends the plan of an instance that has nobody to give its place to.

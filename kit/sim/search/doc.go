@@ -30,9 +30,11 @@
 // crashes; then swarms, which are many decisions at random, from one seed each. The first schedule that breaks a rule
 // is shrunk to the few decisions that it takes, and told as a story.
 //
-// Most faults leave nothing behind. Where a program can be copied ([Program].Fork), schedules share their beginning,
-// and where it tells what it remembers ([Program].Memory), a run ends in a state in which another one has been: it
-// would do the same from there on. That makes a search several times as fast and overlooks nothing:
+// A process that begins with a cache of the past looks before that cache moves on: nothing makes a real one wait.
+//
+// Most faults leave nothing behind. Where a program can be copied ([Program].Fork), schedules share their beginning and
+// their crash, and where it tells what it remembers ([Program].Memory), a run ends in a state in which another one has
+// been: it would do the same from there on. That makes a search several times as fast and overlooks nothing:
 // [Report].Histories is the same as with [Options].Alone.
 //
 // # What it may not do

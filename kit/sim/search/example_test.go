@@ -346,17 +346,22 @@ func Example() {
 	//   15   naive looks at sea/ship
 	//   16   the user: ship:2, please
 	//          → modified StatefulSet sea/ship
-	//   17 ! the cache of Pod in naive stands still for 5 turns
 	//   18   naive looks at sea/ship
 	//          call 2, naive 2: delete Pod sea/ship-0
 	//          → modified Pod sea/ship-0
 	//          → deleted Pod sea/ship-0
-	//   19   statefulset acts
-	//          → added Pod sea/ship-0
-	//   20   kubelet acts
-	//          → modified Pod sea/ship-0
 	//   21   naive looks at sea/ship
-	//          call 3, naive 3: delete Pod sea/ship-0
+	//   22   statefulset acts
+	//          → added Pod sea/ship-0
+	//   24   naive looks at sea/ship
+	//   25   kubelet acts
+	//          → modified Pod sea/ship-0
+	//   27   naive looks at sea/ship
+	//          call 3, naive 3: delete Pod sea/ship-1
+	//      !   the answer to this call is: crash before, and the next life begins with a cache that is 3 versions behind
+	//        naive'2 starts
+	//   28   naive'2 looks at sea/ship
+	//          call 4, naive'2 1: delete Pod sea/ship-0
 	//          → modified Pod sea/ship-0
 	//          → deleted Pod sea/ship-0
 	//        ✗ Always: ship-0 was restarted twice for one image

@@ -40,8 +40,9 @@ type Report struct {
 	Schedules int
 	Phases    []Phase
 	Worlds    int
-	// Joined is how many ended early, because the rest of them was as in another one.
-	Joined int
+	// Joined is how many ended early, because the rest of them was as in another one, and Fallen how many began where
+	// another one had crashed.
+	Joined, Fallen int
 	// Calls is how many the calm run had.
 	Calls   int
 	Elapsed time.Duration
@@ -88,7 +89,10 @@ type explorer struct {
 	traces   hash.Hash
 	wrote    hash.Hash // in all runs
 	calm     Result
+	pasts    []state          // before each call of the calm run
 	endings  map[state]ending // nil if runs do not join others
+	falls    map[fall]string  // the histories of runs with one crash
+	crash    *crash           // the last one
 	trunk    *run             // a calm run as far as schedules have been tried, nil if there is none
 }
 
@@ -98,16 +102,17 @@ func Explore(scenario Scenario, options Options) (Report, error) {
 	options.Pairs, options.Swarm = cmp.Or(options.Pairs, 300), cmp.Or(options.Swarm, 300)
 	e := &explorer{
 		scenario: scenario, options: options, begun: time.Now(), worlds: map[string]bool{}, traces: sha256.New(),
-		wrote: sha256.New(),
+		wrote: sha256.New(), falls: map[fall]string{},
 	}
 	if !options.Alone && scenario.canJoin() {
 		e.endings = map[state]ending{}
 	}
-	calm, err := e.alone(Schedule{})
+	calm, err := lived(&e.scenario, follow(Schedule{}), e.options.Turns, e.endings)
 	if err != nil {
 		return Report{}, err
 	}
-	e.calm, e.report.Calls, e.report.Complete = calm, calm.Calls, true
+	e.calm, e.pasts = calm.result(), calm.pasts
+	e.report.Calls, e.report.Complete = calm.calls, true
 	for _, phase := range []struct {
 		name string
 		try  func(e *explorer, try func(Schedule) bool)

@@ -15,19 +15,17 @@ func (e *explorer) fromTrunk(schedule Schedule) (Result, error) {
 	if turn <= 1 || slices.ContainsFunc(e.scenario.Programs, func(each Program) bool { return each.Fork == nil }) {
 		return e.alone(schedule)
 	}
-	if e.trunk == nil || e.trunk.turn > turn {
-		fresh, err := begun(&e.scenario, follow(Schedule{}), e.options.Turns)
-		if err != nil {
-			return Result{}, err
-		}
-		e.trunk = fresh
+	if err := e.growTrunk(turn); err != nil {
+		return Result{}, err
 	}
-	for e.trunk.turn < turn {
-		if !e.trunk.goesOn() {
-			return Result{}, fmt.Errorf("the calm run has ended in turn %d, before %d", e.trunk.turn, turn)
-		}
-		e.trunk.turn++
+	if single, ok := e.fallAt(schedule); ok {
+		return e.fromFall(single)
 	}
+	return e.fromBranch(schedule)
+}
+
+// fromBranch runs a schedule from where the calm run is now.
+func (e *explorer) fromBranch(schedule Schedule) (Result, error) {
 	branch, err := e.trunk.fork(follow(schedule))
 	if err != nil {
 		return Result{}, err
@@ -35,6 +33,24 @@ func (e *explorer) fromTrunk(schedule Schedule) (Result, error) {
 	branch.endings = e.endings
 	branch.live()
 	return branch.result(), nil
+}
+
+// growTrunk lets the calm run go on up to a turn.
+func (e *explorer) growTrunk(turn int) error {
+	if e.trunk == nil || e.trunk.turn > turn {
+		fresh, err := begun(&e.scenario, follow(Schedule{}), e.options.Turns)
+		if err != nil {
+			return err
+		}
+		e.trunk = fresh
+	}
+	for e.trunk.turn < turn {
+		if !e.trunk.goesOn() {
+			return fmt.Errorf("the calm run has ended in turn %d, before %d", e.trunk.turn, turn)
+		}
+		e.trunk.turn++
+	}
+	return nil
 }
 
 // alone runs a schedule from its beginning.
@@ -76,7 +92,7 @@ func (r *run) fork(chooser chooser) (*run, error) {
 	branch.cluster = cluster.Live()
 	branch.idle, branch.values = maps.Clone(r.idle), maps.Clone(r.values)
 	// What is appended to one is not in the other.
-	branch.verbs, branch.turns = slices.Clip(r.verbs), slices.Clip(r.turns)
+	branch.verbs, branch.turns, branch.pasts = slices.Clip(r.verbs), slices.Clip(r.turns), slices.Clip(r.pasts)
 	branch.events, branch.trace, branch.decisions = slices.Clip(r.events), slices.Clip(r.trace), slices.Clip(r.decisions)
 	branch.seats = nil
 	for _, taken := range r.seats {

@@ -20,7 +20,7 @@ func (r *run) hook(acting *life) sim.Hook {
 func (r *run) decide(acting *life, call sim.Call) sim.Verdict {
 	r.observe() // what the call before this one has done
 	r.calls++
-	r.verbs, r.turns = append(r.verbs, call.Verb), append(r.turns, r.turn)
+	r.verbs, r.turns, r.pasts = append(r.verbs, call.Verb), append(r.turns, r.turn), append(r.pasts, r.past)
 	decision, decided := r.chooser.atCall(r, call)
 	r.tell(Line{Text: fmt.Sprintf("  call %d, %s", r.calls, call), Detail: !call.Verb.Writes() && !decided})
 	if !decided || decision.Do != Answer && r.depth > 0 {

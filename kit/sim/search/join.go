@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -79,6 +80,7 @@ func (r *run) state() (state, bool) {
 		for _, watch := range seat.program.Watches {
 			text = strconv.AppendInt(append(text, ' '), int64(len(current.process.Cache().Behind(watch.Kind))), 10)
 		}
+		text = strconv.AppendBool(append(text, ' '), current.early)
 		for _, entry := range current.queue {
 			text = fmt.Appendf(text, "\n%s %d %d %v", entry.request, entry.due.UnixNano(), entry.failures, entry.err)
 		}
@@ -118,6 +120,31 @@ func (h *history) appendName(text []byte, value string) []byte {
 		h.values[value] = number
 	}
 	return strconv.AppendInt(append(text, '#'), int64(number), 10)
+}
+
+// appendOrdered writes the content of an object so that the same content is always the same text, and its texts as tell
+// does.
+func appendOrdered(text []byte, value any, tell func([]byte, string) []byte) []byte {
+	switch value := value.(type) {
+	case map[string]any:
+		text = append(text, '{')
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			text = appendOrdered(append(strconv.AppendQuote(text, name), ':'), value[name], tell)
+		}
+		return append(text, '}')
+	case []any:
+		text = append(text, '[')
+		for _, each := range value {
+			text = append(appendOrdered(text, each, tell), ',')
+		}
+		return append(text, ']')
+	case string:
+		return tell(text, value)
+	case int64:
+		return strconv.AppendInt(text, value, 10)
+	default:
+		return fmt.Append(text, value)
+	}
 }
 
 func (s state) String() string { return hex.EncodeToString(s[:]) }

@@ -44,6 +44,45 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestFall shows that runs which go on from where another one has crashed have the very traces that they have when each
+// of them is run from its beginning.
+func TestFall(t *testing.T) {
+	scenario := fleet("careful", startCareful, strict)
+	options := search.Options{Phases: []string{search.Answers}, Alone: true}
+	alone, err := search.Explore(scenario, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario.Programs[0].Fork = func(birth search.Birth, original reconcile.Reconciler) (reconcile.Reconciler, error) {
+		made, err := startCareful(birth)
+		twin := made.(careful)
+		twin.tracker = original.(careful).tracker.Fork(birth.Process.Cache(), birth.Now)
+		return twin, err
+	}
+	shared, err := search.Explore(scenario, options)
+	if err != nil || shared.Schedules != alone.Schedules || shared.Digest != alone.Digest || shared.Failure != nil {
+		t.Errorf("%s, with crashes shared; each from its beginning: %s, %v", shared, alone, err)
+	}
+	if alone.Fallen != 0 || shared.Fallen < 5 {
+		t.Errorf("%d of %d schedules have shared a crash, and %d alone", shared.Fallen, shared.Schedules, alone.Fallen)
+	}
+}
+
+// TestOldCache looks for a program that believes the cache that it begins with, with crashes at calls alone.
+func TestOldCache(t *testing.T) {
+	scenario := fleet("mutant", startMutant(mutant{trust: true, byName: true}), strict)
+	report, err := search.Explore(scenario, search.Options{Phases: []string{search.Answers}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Failure == nil {
+		t.Fatalf("not found: %s", report)
+	}
+	if found := report.Failure.Schedule; len(found.Decisions) != 1 || found.Decisions[0].Back == 0 {
+		t.Errorf("found without an old cache: %s", found)
+	}
+}
+
 // TestJoinBites looks for mistakes with runs that join others: each is found at the same place as without.
 func TestJoinBites(t *testing.T) {
 	for name, mistake := range map[string]mutant{

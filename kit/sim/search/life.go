@@ -41,6 +41,8 @@ type life struct {
 	queue      []entry // in the order of requests
 	held       map[string]int
 	back       int // where the cache of the next life begins, if a verdict ends this one
+	// early means that its passes come before its cache moves on: it began in the past, and nothing makes it wait.
+	early bool
 }
 
 // entry is a request that waits for its pass.
@@ -59,7 +61,7 @@ func (r *run) begin(at *seat, back int) {
 	if at.begun > 1 {
 		name = fmt.Sprintf("%s'%d", name, at.begun)
 	}
-	born := &life{seat: at, name: name, held: map[string]int{}}
+	born := &life{seat: at, name: name, held: map[string]int{}, early: back > 0}
 	at.current = born
 	version := r.server.Version()
 	process, err := r.server.Start(sim.Life{
@@ -146,6 +148,9 @@ func (l *life) hold(kind string, until int) { l.held[kind] = max(l.held[kind], u
 // look all the same.
 func (r *run) deliver(at *seat) bool {
 	current := at.current
+	if current.early && current.due(r) >= 0 {
+		return false
+	}
 	maps.DeleteFunc(current.held, func(_ string, until int) bool { return until <= r.turn })
 	if len(current.held) > 0 && r.turn%nagging == 0 {
 		current.askForAll(r)
@@ -184,10 +189,15 @@ func (r *run) isNews(watch Watch, event sim.Event) bool {
 	return err != nil || watch.News(before, event.Object)
 }
 
+// due is the place of the first request in the queue whose time has come, negative if there is none.
+func (l *life) due(r *run) int {
+	return slices.IndexFunc(l.queue, func(waiting entry) bool { return !waiting.due.After(r.clock.Now()) })
+}
+
 // passOf runs the first pass of a seat that is due.
 func (r *run) passOf(at *seat) bool {
 	acting := at.current
-	next := slices.IndexFunc(acting.queue, func(waiting entry) bool { return !waiting.due.After(r.clock.Now()) })
+	next := acting.due(r)
 	if next < 0 {
 		return false
 	}
@@ -204,9 +214,14 @@ func (r *run) passOf(at *seat) bool {
 		acting.process.Crash()
 	case !ended || acting.process.Crashed():
 		acting.process.Crash()
+		if r.falling {
+			r.fallen = at
+			return true
+		}
 		r.begin(at, acting.back)
 	default:
 		r.requeue(acting, job, result, err)
+		acting.early = acting.early && acting.due(r) >= 0
 	}
 	return true
 }

@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,31 +42,6 @@ type Result struct {
 	CallTurns []int
 }
 
-// appendOrdered writes the content of an object so that the same content is always the same text, and its texts as tell
-// does.
-func appendOrdered(text []byte, value any, tell func([]byte, string) []byte) []byte {
-	switch value := value.(type) {
-	case map[string]any:
-		text = append(text, '{')
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			text = appendOrdered(append(strconv.AppendQuote(text, name), ':'), value[name], tell)
-		}
-		return append(text, '}')
-	case []any:
-		text = append(text, '[')
-		for _, each := range value {
-			text = append(appendOrdered(text, each, tell), ',')
-		}
-		return append(text, ']')
-	case string:
-		return tell(text, value)
-	case int64:
-		return strconv.AppendInt(text, value, 10)
-	default:
-		return fmt.Append(text, value)
-	}
-}
-
 // Line is one line of a trace.
 type Line struct {
 	Turn int
@@ -93,9 +66,10 @@ type run struct {
 
 	turn, calls, depth int
 	verbs              []sim.Verb
-	turns              []int // of the calls
-	script             int   // steps done
-	calm               int   // passes since the last write, and since a cache has moved
+	turns              []int   // of the calls
+	pasts              []state // before the calls
+	script             int     // steps done
+	calm               int     // passes since the last write, and since a cache has moved
 	told               uint64
 	events             []sim.Event
 	decisions          []Decision
@@ -108,6 +82,9 @@ type run struct {
 	endings  map[state]ending
 	passages []passage
 	joined   *ending
+	// falling means that it stands still when a verdict has ended a process, before the next life begins: see fall.go.
+	falling bool
+	fallen  *seat
 }
 
 // moment is a state of the world that an actor has seen.

@@ -244,7 +244,7 @@ func TestReplay(t *testing.T) {
 	}
 	replayed, err := again(folder, "-sim.replay="+file)
 	if err == nil || !strings.Contains(replayed, "restarted twice") || strings.Contains(replayed, "another one") ||
-		!strings.Contains(replayed, "! the cache of Pod in naive stands still") {
+		!strings.Contains(replayed, "the next life begins with a cache that is 3 versions behind") {
 		t.Errorf("replayed: %v\n%s", err, replayed)
 	}
 }

@@ -54,11 +54,11 @@ func Load(path string) (Saved, error) {
 
 // Test searches, and fails with the story of what it found, the file that it was saved to, and the command that runs it
 // again. With -sim.replay it runs that file instead.
-func Test(t *testing.T, scenario Scenario, options Options) {
+func Test(t *testing.T, scenario Scenario, options Options) Report {
 	t.Helper()
 	if *replayed != "" {
 		replay(t, scenario, options.Turns)
-		return
+		return Report{}
 	}
 	report, err := Explore(scenario, options)
 	if err != nil {
@@ -66,7 +66,7 @@ func Test(t *testing.T, scenario Scenario, options Options) {
 	}
 	t.Log(report)
 	if report.Failure == nil {
-		return
+		return report
 	}
 	failed := report.Failure
 	name := strings.ReplaceAll(scenario.Name, " ", "_") + ".json"
@@ -81,6 +81,7 @@ func Test(t *testing.T, scenario Scenario, options Options) {
 	t.Fatalf("%s\nfound after %d schedules with %d decisions, shrunk to %d:\n%s\nthe story:\n%s\nagain with:\n%s",
 		failed.Violation, failed.After, len(failed.Found.Decisions), len(failed.Schedule.Decisions),
 		failed.Schedule, failed.Story(), again)
+	return report
 }
 
 func replay(t *testing.T, scenario Scenario, turns int) {
