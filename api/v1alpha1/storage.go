@@ -43,6 +43,14 @@ type Storage struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	Reclaim Reclaim `json:"reclaim,omitempty"`
+
+	// UID of an earlier GeoDatabase of the same name that was deleted and whose volumes were kept: this one takes them
+	// over and goes on with the data. The annotation `meridian.dev/owner` of its claims names it.
+	// It counts for a database that has no data yet. Changing or removing it later does nothing.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Adopt string `json:"adopt,omitempty"`
 }
 
 // AutoGrow has volumes grow by themselves.

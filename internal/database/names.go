@@ -43,6 +43,11 @@ const (
 	AnnotationMetadata = AnnotationPrefix + "/metadata"
 	// AnnotationSystemIdentifier keeps the identity of the data on the claim, which outlives every other child.
 	AnnotationSystemIdentifier = AnnotationPrefix + "/system-identifier"
+	// AnnotationOrigin tells, on a claim, by which UID the data on it knows its database, if that is not the owner: the
+	// database was deleted, and another one has taken its volumes over.
+	AnnotationOrigin = AnnotationPrefix + "/origin"
+	// AnnotationParting keeps, on the claims of a database that was deleted, what it takes to come back: see Parting.
+	AnnotationParting = AnnotationPrefix + "/parting"
 	// FieldManager is the author of all writes.
 	FieldManager = "meridian-operator"
 	// AnnotationSettings tells, on a pod, which settings are stored. Writing it makes the kubelet look at once.

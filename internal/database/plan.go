@@ -41,6 +41,13 @@ const (
 	RollStopped Roll = "Stopped"
 )
 
+// The reasons that tell of such a change in the status, also to the next process of the operator.
+const (
+	ReasonRolling     = "Rolling"
+	ReasonRollWaiting = "RollWaiting"
+	ReasonRollStopped = "RollStopped"
+)
+
 // Verb is what an action does.
 type Verb string
 
@@ -55,6 +62,10 @@ const (
 	Grow Verb = "Grow"
 	// StoreRecord writes the record where it is missing, and changes nothing else.
 	StoreRecord Verb = "StoreRecord"
+	// AdoptClaim gives this database a claim of an earlier one, NoteParting notes on a claim what it takes to come back.
+	// Neither changes anything else.
+	AdoptClaim  Verb = "AdoptClaim"
+	NoteParting Verb = "NoteParting"
 	// CreateBinding makes the Secret for applications, once.
 	CreateBinding Verb = "CreateBinding"
 	// BindCaches writes the addresses of the caches that there are into it, and changes nothing else.
@@ -109,6 +120,11 @@ type Action struct {
 	Why             string `json:"why"`
 	// Instances are those that SetInstances writes.
 	Instances []string `json:"instances,omitempty"`
+	// Owner is the database that AdoptClaim takes a claim from, Origin the one that its data knows.
+	Owner  string `json:"owner,omitempty"`
+	Origin string `json:"origin,omitempty"`
+	// Parting is what NoteParting notes.
+	Parting *Parting `json:"parting,omitempty"`
 	// Hash is that of the settings that TellPod tells of, Secrets names the certificates and credentials.
 	Hash    string `json:"hash,omitempty"`
 	Secrets string `json:"secrets,omitempty"`
@@ -190,6 +206,8 @@ type Design struct {
 	LeaseUID string
 	// LostBefore are the leases that were lost before that one, as far as they are known, the oldest first.
 	LostBefore []string
+	// Parting is what the claims keep of a database that was deleted, until there are settings again.
+	Parting *Parting
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.

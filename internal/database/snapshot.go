@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -49,6 +50,8 @@ type Snapshot struct {
 	Classes []StorageClass `json:"classes,omitempty"`
 	// LostAfter is how long a node may be away before its instances are replaced.
 	LostAfter time.Duration `json:"lostAfter,omitempty"`
+	// Kept are claims of earlier databases of the same name, by name.
+	Kept []Kept `json:"kept,omitempty"`
 	// Instances that exist in part or in whole, by serial number.
 	Instances []Instance `json:"instances,omitempty"`
 	// Children are the objects that the spec asks for, each compared with what is there, by kind and name.
@@ -71,7 +74,12 @@ type Identity struct {
 	Name       string `json:"name"`
 	UID        string `json:"uid"`
 	Generation int64  `json:"generation"`
+	// Origin is the UID by which data, settings and lease know it, if it goes on with the data of one that was deleted.
+	Origin string `json:"origin,omitempty"`
 }
+
+// DataUID is the UID by which data, settings and lease know the database.
+func (i Identity) DataUID() string { return cmp.Or(i.Origin, i.UID) }
 
 // Images are the images that instances are started with.
 type Images struct {
@@ -97,6 +105,8 @@ type Settings struct {
 	Problem string `json:"problem,omitempty"`
 	// Copy is the record as they have it.
 	Copy Record `json:"copy,omitzero"`
+	// DatabaseUID is the UID by which they know the database.
+	DatabaseUID string `json:"databaseUID,omitempty"`
 	// Hash identifies them, LeaseUID is the lease that they name, Instances are those that shall have a copy.
 	Hash      string   `json:"hash,omitempty"`
 	LeaseUID  string   `json:"leaseUID,omitempty"`
@@ -319,6 +329,8 @@ type Window struct {
 type Fleet struct {
 	// Held says why no restart may begin, empty if one may.
 	Held string `json:"held,omitempty"`
+	// Roll is what was last found of this database.
+	Roll Roll `json:"roll,omitempty"`
 }
 
 // Refusal is the word of an agent that it will not hand over, or of a node that it has no room.

@@ -1,6 +1,10 @@
 package database
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // Claim is the claim of an instance.
 type Claim struct {
@@ -13,12 +17,51 @@ type Claim struct {
 	Capacity        resource.Quantity `json:"capacity,omitzero"`
 	// Copy is the record as the claim has it.
 	Copy Record `json:"copy,omitzero"`
+	// Origin is the UID by which the data knows its database, if that is not the owner's.
+	Origin string `json:"origin,omitempty"`
+	// Parting is what was noted when the database was deleted, nil if nothing was or it cannot be read.
+	Parting *Parting `json:"parting,omitempty"`
 	// Expansion says whether its class can expand it.
 	Expansion Expansion `json:"expansion,omitempty"`
 	// Resize is how far a growth has come, empty if none is under way.
 	Resize Resize `json:"resize,omitempty"`
 	// Message is what the cluster says about a growth that failed.
 	Message string `json:"message,omitempty"`
+}
+
+// Parting is what a deleted database leaves on the claims that it keeps: whoever takes them over finds the agents where
+// they were, with a lease that is lost.
+type Parting struct {
+	// DatabaseUID is the UID by which the data knows the database.
+	DatabaseUID string `json:"databaseUID"`
+	// LeaseUID is the lease by which the agents agreed, LostBefore are those before it, the oldest first.
+	LeaseUID   string   `json:"leaseUID"`
+	LostBefore []string `json:"lostBefore,omitempty"`
+	// Instances are those that had a copy, or were to have one.
+	Instances []string `json:"instances"`
+}
+
+// Equal compares two of them, or none.
+func (p *Parting) Equal(other *Parting) bool {
+	if p == nil || other == nil {
+		return p == other
+	}
+	return p.DatabaseUID == other.DatabaseUID && p.LeaseUID == other.LeaseUID &&
+		slices.Equal(p.LostBefore, other.LostBefore) && slices.Equal(p.Instances, other.Instances)
+}
+
+// Kept is a claim under a name of this database that belongs to an earlier one.
+type Kept struct {
+	Name            string `json:"name"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+	Deleting        bool   `json:"deleting,omitempty"`
+	Class           string `json:"class,omitempty"`
+	// Owner is the UID of the earlier database, Origin that by which the data knows it.
+	Owner  string `json:"owner"`
+	Origin string `json:"origin"`
+	// Parting is what was noted when that database was deleted, nil if nothing was or it cannot be read.
+	Parting *Parting `json:"parting,omitempty"`
 }
 
 // ClaimOf is one of the claims of an instance under its name.

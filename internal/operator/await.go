@@ -16,7 +16,31 @@ const (
 	askEvery = time.Second
 	// askPatience bounds one question.
 	askPatience = 5 * time.Second
+	// rightsPatience is for how long rights that are missing are looked for again: an API server that has just started
+	// answers before it knows who may do what. Nobody answers the probes meanwhile, and they bear twice as long.
+	rightsPatience = 15 * time.Second
 )
+
+// awaitRights repeats a check of the rights until it passes, or has failed for long enough to be believed.
+func awaitRights(
+	ctx context.Context, log logr.Logger, patience time.Duration, check func(context.Context) error,
+) error {
+	deadline := time.Now().Add(patience)
+	problem := check(ctx)
+	if problem != nil {
+		log.Info("Rights are missing, and are looked for again: the API server may have just started",
+			"for", patience.String(), "problem", problem.Error())
+	}
+	for problem != nil && time.Now().Before(deadline) {
+		select {
+		case <-ctx.Done():
+			return problem
+		case <-time.After(askEvery):
+		}
+		problem = check(ctx)
+	}
+	return problem
+}
 
 // awaitServer waits until the API server answers, whatever it answers. A process that ended instead would be started
 // again later and later by the kubelet, and would be away long after the API server is back. While it waits it is alive

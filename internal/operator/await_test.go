@@ -2,10 +2,12 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -88,5 +90,34 @@ func awaitCode(t *testing.T, address string, want int) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s does not answer %d: %v", address, want, err)
 		}
+	}
+}
+
+// TestAwaitRights has an API server that has just started: it knows of no rights yet, and then of all.
+func TestAwaitRights(t *testing.T) {
+	missing := errors.New("not permitted")
+	for name, test := range map[string]struct {
+		fails int
+		want  error
+		after time.Duration
+	}{
+		"at once":     {0, nil, 0},
+		"a bit later": {3, nil, 3 * time.Second},
+		"never":       {1000, missing, rightsPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, asked := time.Now(), 0
+				err := awaitRights(t.Context(), logr.Discard(), rightsPatience, func(context.Context) error {
+					if asked++; asked > test.fails {
+						return nil
+					}
+					return missing
+				})
+				if took := time.Since(began); !errors.Is(err, test.want) || took != test.after {
+					t.Errorf("answered %v after %s, want %v after %s", err, took, test.want, test.after)
+				}
+			})
+		})
 	}
 }

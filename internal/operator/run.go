@@ -37,7 +37,9 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 		return err
 	}
 	logger.Info("Checking rights", "namespaces", options.Namespaces)
-	if err := preflight(ctx, config, Rights(options.Home, options.Webhook), options.installation()); err != nil {
+	if err := awaitRights(ctx, logger, rightsPatience, func(ctx context.Context) error {
+		return preflight(ctx, config, Rights(options.Home, options.Webhook), options.installation())
+	}); err != nil {
 		return err
 	}
 	options.CacheImages.Agent = options.Images.Agent

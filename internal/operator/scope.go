@@ -130,7 +130,7 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *childr
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
-		Fleet: s.fleet,
+		Fleet: s.fleet, Namespace: s.namespace,
 		Try: func(ctx context.Context, pod *corev1.Pod) error {
 			return part.GetClient().Create(ctx, pod, client.DryRunAll)
 		},

@@ -200,8 +200,9 @@ type SQL interface {
 	// EndSessions ends those of applications; EndSenders those with these numbers.
 	EndSessions(ctx context.Context) error
 	EndSenders(ctx context.Context, numbers []int) error
-	// Checkpoint also leaves a segment of the log that is there for an earlier timeline too, so that it can be removed.
 	Checkpoint(ctx context.Context) error
+	// LeaveSegment begins another segment of the log.
+	LeaveSegment(ctx context.Context) error
 	CreateExtension(ctx context.Context, database, name string) error
 	UpdateExtension(ctx context.Context, database, name, to string) error
 	// NoteLibraries notes the versions of libraries that a database is written with, in the database itself.

@@ -20,6 +20,9 @@ type Replication struct {
 	Age time.Duration `json:"age,omitempty"`
 	// Flushed is how far a primary has flushed its log.
 	Flushed uint64 `json:"flushed,omitempty"`
+	// Twin is since when the segment that a primary writes was seen to be there for an earlier timeline too; zero if it
+	// is not.
+	Twin time.Time `json:"twin,omitzero"`
 	// Recovered is where its recovery had ended, or a little later.
 	Recovered uint64 `json:"recovered,omitempty"`
 	// Senders are those that send the log.

@@ -99,6 +99,9 @@ type Checkpoint struct {
 	For string
 }
 
+// LeaveSegment begins another segment of the log.
+type LeaveSegment struct{ Why }
+
 // GiveUp ends a job.
 type GiveUp struct {
 	Why
@@ -155,6 +158,9 @@ func (EndSenders) Verb() string { return "EndSenders" }
 
 // Verb implements Action.
 func (Checkpoint) Verb() string { return "Checkpoint" }
+
+// Verb implements Action.
+func (LeaveSegment) Verb() string { return "LeaveSegment" }
 
 // Verb implements Action.
 func (a GiveUp) Verb() string { return "GiveUp " + string(a.Kind) }

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/kit/condition"
 )
 
 // TestChanges changes a running database of three instances. None of these changes may restart an instance, but for the
@@ -46,6 +49,9 @@ func TestChanges(t *testing.T) {
 			t.Errorf("the API server says %v", err)
 		}
 	})
+	t.Run("a class that cannot expand", func(*testing.T) { growInFixedClass(c) })
+	t.Run("paused", func(*testing.T) { pauseAndChange(c) })
+	t.Run("an extension is older than that of the image", func(*testing.T) { updateExtension(c) })
 	t.Run("another primary is asked for", func(*testing.T) { switchOver(c) })
 	t.Run("five instances and then two", func(*testing.T) { scaleUpAndDown(c) })
 	for name, pod := range podsOf(c) {
@@ -92,6 +98,81 @@ func growVolumes(c *cluster) {
 		return len(claims.Items) == 3 && len(small) == 0, fmt.Sprint(small)
 	})
 	c.t.Logf("the volumes have grown after %v", took.Round(time.Millisecond))
+	awaitReady(c)
+}
+
+// growInFixedClass asks for larger volumes in a storage class that cannot give them: the door is where that ends.
+func growInFixedClass(c *cluster) {
+	c.t.Helper()
+	fixed := &v1alpha1.GeoDatabase{}
+	fixed.Namespace, fixed.Name = space, "fixed"
+	fixed.Spec.Instances = 1
+	fixed.Spec.Storage = v1alpha1.Storage{
+		Size: resource.MustParse("1Gi"), Class: "xfs-fixed", Reclaim: v1alpha1.ReclaimDelete,
+	}
+	if err := c.Create(c.t.Context(), fixed); err != nil {
+		c.t.Fatal(err)
+	}
+	key := client.ObjectKeyFromObject(fixed)
+	c.until("the database in the fixed class serves", 2*time.Minute, func(ctx context.Context) (bool, string) {
+		if err := c.Get(ctx, key, fixed); err != nil {
+			return false, err.Error()
+		}
+		return condition.IsTrue(fixed.Status.Conditions, v1alpha1.ConditionServing), fmt.Sprintf("%+v", fixed.Status)
+	})
+	larger := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"storage":{"size":"2Gi"}}}`))
+	err := c.Patch(c.t.Context(), fixed, larger)
+	if err == nil || !strings.Contains(err.Error(), "spec.storage.size") || !strings.Contains(err.Error(), "xfs-fixed") {
+		c.t.Errorf("the API server says %v", err)
+	}
+	c.t.Logf("refused: %v", err)
+	c.kubectl("delete", "gdb", "fixed", "-n", space, "--timeout=60s")
+	c.until("its claim is gone", time.Minute, func(ctx context.Context) (bool, string) {
+		err := c.Get(ctx, client.ObjectKey{Namespace: space, Name: "fixed-1"}, &corev1.PersistentVolumeClaim{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}
+
+// pauseAndChange changes a parameter while the operator is told to change nothing: it waits, and says so.
+func pauseAndChange(c *cluster) {
+	c.t.Helper()
+	patch(c, `{"spec":{"paused":true,"parameters":{"work_mem":"55MB"}}}`)
+	c.until("the change is pending", time.Minute, func(ctx context.Context) (bool, string) {
+		status := get(ctx, c).Status
+		return len(status.PendingChanges) > 0, fmt.Sprintf("%+v", status)
+	})
+	time.Sleep(5 * time.Second)
+	if got := query(c, "show work_mem"); got != "77MB" {
+		c.t.Errorf("work_mem is %s while the database is paused", got)
+	}
+	c.t.Logf("pending: %v", get(c.t.Context(), c).Status.PendingChanges)
+	patch(c, `{"spec":{"paused":false}}`)
+	awaitReady(c)
+	if got := query(c, "show work_mem"); got != "55MB" {
+		c.t.Errorf("work_mem is %s, want 55MB", got)
+	}
+}
+
+// updateExtension puts an extension back to an older version, as if the image had been replaced by one with a newer:
+// the agent of the primary updates it.
+func updateExtension(c *cluster) {
+	c.t.Helper()
+	patch(c, `{"spec":{"extensions":["postgis","cube"]}}`)
+	version := func() string { return query(c, "select max(extversion) from pg_extension where extname = 'cube'") }
+	c.until("the extension is there", time.Minute, func(context.Context) (bool, string) { return version() != "", "" })
+	newest, database := version(), query(c, "select current_database()")
+	const older = "1.4"
+	c.kubectl("exec", "-n", space, get(c.t.Context(), c).Status.Primary+"-0", "-c", "database", "--", "psql",
+		"-h", "/run/meridian", "-d", database, "-v", "ON_ERROR_STOP=1", "-qc",
+		"begin; drop extension cube; create extension cube version '"+older+"'; commit")
+	if newest == older {
+		c.t.Fatalf("the image has %s as well: this shows nothing", older)
+	}
+	took := c.until("the extension is updated", 2*time.Minute, func(context.Context) (bool, string) {
+		now := version()
+		return now == newest, now
+	})
+	c.t.Logf("cube went from %s to %s within %v", older, newest, took.Round(time.Second))
 	awaitReady(c)
 }
 

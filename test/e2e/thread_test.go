@@ -55,7 +55,9 @@ func TestThread(t *testing.T) {
 	checkSpread(c)
 	checkColumns(c)
 	checkIdle(c, sample)
+	query(c, "create table kept as select 42 as answer")
 	checkDeletion(c)
+	checkReturn(c, sample)
 }
 
 // shared says that somebody else works on this cluster, and has installed the operator: it is neither built nor
@@ -323,6 +325,37 @@ func checkDeletion(c *cluster) {
 	time.Sleep(5 * time.Second)
 	if diff := cmp.Diff(before, claimsOf(c)); diff != "" {
 		c.t.Errorf("claims after the deletion (-before +after):\n%s", diff)
+	}
+}
+
+// checkReturn makes the database again: it takes nothing over by accident, says what the word is, and comes back with
+// its volumes and its data when it is said.
+func checkReturn(c *cluster, sample string) {
+	c.t.Helper()
+	before := claimsOf(c)
+	c.kubectl("apply", "-n", space, "-f", sample)
+	var said string
+	c.until("the new database asks what to do with the volumes", time.Minute, func(ctx context.Context) (bool, string) {
+		stalled := condition.Find(get(ctx, c).Status.Conditions, v1alpha1.ConditionStalled)
+		if stalled == nil || stalled.Reason != "ForeignClaim" {
+			return false, fmt.Sprintf("%+v", stalled)
+		}
+		_, said, _ = strings.Cut(stalled.Message, "set spec.storage.adopt to ")
+		said, _, _ = strings.Cut(said, ";")
+		return said != "", stalled.Message
+	})
+	begun := time.Now()
+	c.kubectl("patch", "gdb", name, "-n", space, "--type=merge", "-p", `{"spec":{"storage":{"adopt":"`+said+`"}}}`)
+	awaitReady(c)
+	c.t.Logf("Ready with the volumes of before %v after spec.storage.adopt", time.Since(begun).Round(time.Millisecond))
+	if got := query(c, "select answer from kept"); got != "42" {
+		c.t.Errorf("what was written before the deletion is %q", got)
+	}
+	if diff := cmp.Diff(before, claimsOf(c)); diff != "" {
+		c.t.Errorf("claims (-before +after the return):\n%s", diff)
+	}
+	if status := get(c.t.Context(), c).Status; len(status.Members) != 3 {
+		c.t.Errorf("writes are counted on %+v", status.Members)
 	}
 }
 

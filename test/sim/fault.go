@@ -55,10 +55,14 @@ const (
 	FaultAppliedCut FaultKind = "applied-then-cut"
 	// FaultForgotten is a write that is done late, of an agent that ends at once and is cut off after its first read.
 	FaultForgotten FaultKind = "late-and-restarted"
-	FaultLost      FaultKind = "lost"
-	FaultReplyLost FaultKind = "reply-lost"
-	FaultTwice     FaultKind = "twice"
-	FaultFails     FaultKind = "fails"
+	// FaultCrashBefore ends the agent right before a write is sent, FaultCrashAfter right after that: it is done, and
+	// nobody hears of it.
+	FaultCrashBefore FaultKind = "crash-before"
+	FaultCrashAfter  FaultKind = "crash-after"
+	FaultLost        FaultKind = "lost"
+	FaultReplyLost   FaultKind = "reply-lost"
+	FaultTwice       FaultKind = "twice"
+	FaultFails       FaultKind = "fails"
 )
 
 // What goes wrong with a machine, at a place or at a moment.
@@ -175,7 +179,9 @@ func (w *World) strike(n *node, fault *Fault) {
 	case FaultPause:
 		n.frozenPod = max(n.frozenPod, w.now+fault.For)
 		at := n.clock()
-		n.lostTime += fault.For
+		// A machine that is paused already loses only what this pause adds.
+		n.lostTime += max(0, w.now+fault.For-max(w.now, n.paused))
+		n.paused = max(n.paused, w.now+fault.For)
 		n.jumped = at + 1
 	case FaultPowerOff:
 		n.powerOff()

@@ -35,6 +35,8 @@ type apiServer struct {
 	backups []tenure.View
 	// putBack says that somebody has done so, lost that somebody has deleted it.
 	putBack, lost bool
+	// stores counts how often it was done by way of the store of the cluster.
+	stores int
 	// holder is who held the lease last.
 	holder string
 }
@@ -178,6 +180,7 @@ func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(te
 	if fault != nil {
 		kind = fault.Kind
 	}
+	astray := s.w.truth.astray(n) // What it learns while the write is on its way does not stop it.
 	unsure := func() {
 		s.w.after(s.w.between(10*time.Millisecond, callTimeout), func() { finish(tenure.WriteUnknown, tenure.View{}) })
 	}
@@ -189,22 +192,22 @@ func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(te
 		case kind == FaultNotApplied || !s.reaches(n):
 			unsure()
 		case kind == FaultLate:
-			s.w.after(fault.For, func() { s.apply(n, write) })
+			s.applyLate(n, write, astray, fault.For)
 			unsure()
 		case kind == FaultForgotten:
-			s.w.after(fault.For, func() { s.apply(n, write) })
+			s.applyLate(n, write, astray, fault.For)
 			s.cutNext[n.index] = fault.For
 			s.w.strike(n, &Fault{Kind: FaultCrash})
 		case kind == FaultAppliedCut:
-			s.apply(n, write)
+			s.apply(n, write, astray)
 			s.cutFrom[n.index] = true
 			s.w.after(fault.For, func() { s.cutFrom[n.index] = false })
 			unsure()
 		case kind == FaultApplied:
-			s.apply(n, write)
+			s.apply(n, write, astray)
 			unsure()
 		default:
-			done := s.apply(n, write)
+			done := s.apply(n, write, astray)
 			view := s.lease
 			s.w.after(s.travel(), func() {
 				switch {
@@ -219,7 +222,17 @@ func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(te
 	})
 }
 
-func (s *apiServer) apply(n *node, write tenure.Write) bool {
+// applyLate lets a write arrive late. None outlives a store that is put back: for that the API server is stopped.
+func (s *apiServer) applyLate(n *node, write tenure.Write, astray bool, after time.Duration) {
+	store := s.stores
+	s.w.after(after, func() {
+		if s.stores == store {
+			s.apply(n, write, astray)
+		}
+	})
+}
+
+func (s *apiServer) apply(n *node, write tenure.Write, astray bool) bool {
 	if s.lease.UID == "" || write.Version != s.lease.Version {
 		s.w.note(n.index, "API: %s at %s conflicts, the lease is at %s", write.Kind, write.Version, s.lease.Version)
 		return false
@@ -246,7 +259,7 @@ func (s *apiServer) apply(n *node, write tenure.Write) bool {
 		s.w.note(n.index, "API: %s done, version %s -> %s, holder %s term %d timeline %d w %d of %v", write.Kind,
 			write.Version, s.lease.Version, write.Holder, record.Term, record.Timeline, record.W, record.Members)
 	}
-	s.w.truth.leaseWritten(n, write, before)
+	s.w.truth.leaseWritten(n, write, before, astray)
 	return true
 }
 
@@ -277,11 +290,12 @@ func (s *apiServer) restore(which int, versions bool) {
 	s.lease, s.before, s.putBack = old, nil, true
 	s.w.note(-1, "the lease is at term %d again", old.Term)
 	if versions {
-		// The counter of the cluster goes back, and on from there; what others write moves it too.
-		s.version = s.version - 5 + s.w.random.IntN(3)
-		s.lease.Version = strconv.Itoa(s.version)
+		// The object has the version that it had then. The counter of the cluster goes on from there too, and what others
+		// write moves it: that it comes to the very version of a write that is still on its way is left out, because
+		// nothing could tell.
 		s.before = []tenure.View{s.lease}
 		s.version += 20
+		s.stores++
 		return
 	}
 	s.bump()
@@ -296,13 +310,17 @@ func (s *apiServer) giveUp() {
 	for _, view := range s.backups {
 		records = append(records, view.Record)
 	}
+	for _, n := range s.w.nodes { // What an agent has begun to write it waits for too, and says so.
+		records = append(records, n.volume.stored.LastRecord, n.volume.stored.NextRecord)
+	}
 	before := len(s.lease.GivenUp)
 	for _, record := range records {
 		if record == nil {
 			continue
 		}
 		for _, member := range record.Members {
-			gone := s.w.named(member.Name).volume.copy.incarnation != member.Incarnation
+			here := s.w.named(member.Name).volume.copy
+			gone := here.incarnation != member.Incarnation || here.data == tenure.DataChanging
 			if gone && !slices.Contains(s.lease.GivenUp, member) {
 				s.lease.GivenUp = append(slices.Clone(s.lease.GivenUp), member)
 			}

@@ -34,6 +34,7 @@ type node struct {
 
 	frozen      time.Duration // The agent does nothing until then.
 	frozenPod   time.Duration // Nor does anything else in the pod.
+	paused      time.Duration // Nor does the clock of the machine.
 	watchDead   time.Duration
 	watchBroken bool
 	policy      tenure.Policy
@@ -103,7 +104,7 @@ func (n *node) bootUp() {
 	w := n.w
 	w.truth.boots(n)
 	n.boot = w.identity("boot-")
-	n.bootAt, n.lostTime, n.jumped = w.now, 0, 0
+	n.bootAt, n.lostTime, n.jumped, n.paused = w.now, 0, 0, 0
 	n.bootBase = tenure.Instant(w.between(20*time.Second, 100*time.Second))
 	n.rate = 1 + (w.random.Float64()-0.5)*0.002
 	switch {

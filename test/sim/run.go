@@ -170,7 +170,7 @@ func (w *World) live() {
 
 func (w *World) undisturbed() bool {
 	for _, n := range w.nodes {
-		if n.wanted && n.agent == nil || w.now < n.watchDead || w.now < n.frozen || w.now < n.frozenPod || n.leaving {
+		if n.wanted && n.agent == nil || w.now < max(n.watchDead, n.frozen, n.frozenPod, n.hungUntil) || n.leaving {
 			return false
 		}
 	}

@@ -14,8 +14,6 @@ type Scenario struct {
 	Case
 	// Gap is how long writes may be unavailable in an undisturbed run, 0 if that is not promised.
 	Gap time.Duration
-	// Alone says that no further fault is promised to be borne: README.md tells what is known to fail.
-	Alone bool
 }
 
 func at(d time.Duration, kind FaultKind, node int, lasting time.Duration) Fault {
@@ -32,11 +30,6 @@ func of(name string, instances int, faults ...Fault) Scenario {
 
 func (s Scenario) within(gap time.Duration) Scenario {
 	s.Gap = gap
-	return s
-}
-
-func (s Scenario) alone() Scenario {
-	s.Alone = true
 	return s
 }
 
@@ -182,13 +175,13 @@ func lost() []Scenario {
 		of("lease put back after a switchover", 3, at(0, FaultSwitchover, 0, 0),
 			Fault{Kind: FaultLeaseBack, At: began + 12*s, Other: 1}),
 		of("lease put back to before an election", 3, at(0, FaultPowerOff, Holder, 40*s),
-			Fault{Kind: FaultLeaseBack, At: began + 25*s}).alone(),
+			Fault{Kind: FaultLeaseBack, At: began + 25*s}),
 		of("lease put back to before an election with its versions", 3, at(0, FaultPowerOff, Holder, 40*s),
-			Fault{Kind: FaultLeaseBack, At: began + 25*s, Wish: 1}).alone(),
+			Fault{Kind: FaultLeaseBack, At: began + 25*s, Wish: 1}),
 		of("lease put back to before an election, all restart", 3, at(0, FaultPowerOff, Holder, 40*s),
-			Fault{Kind: FaultLeaseBack, At: began + 25*s}, at(26*s, FaultAllCrash, 0, 0)).alone(),
+			Fault{Kind: FaultLeaseBack, At: began + 25*s}, at(26*s, FaultAllCrash, 0, 0)),
 		of("lease of five put back to before an election", 5, at(0, FaultPowerOff, Holder, 40*s),
-			at(24*s, FaultPowerOff, Holder, 60*s), Fault{Kind: FaultLeaseBack, At: began + 25*s}).lagging().alone(),
+			at(24*s, FaultPowerOff, Holder, 60*s), Fault{Kind: FaultLeaseBack, At: began + 25*s}).lagging(),
 		of("lease put back, holder powered off", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1},
 			at(100*time.Millisecond, FaultPowerOff, Holder, 40*s)),
 	}

@@ -43,16 +43,20 @@ var (
 // calls are the places where an agent asks something of the API server.
 var calls = []PointKind{PointRead, PointWrite, PointTake, PointTransfer, PointChange, PointLook, PointShow}
 
+// lastCalls are writes that are the last thing that a process does, or would have been. Among all places they are
+// boundaries of acts like others. A crash at a read is the one after the act before it.
+var lastCalls = map[PointKind][]Fault{
+	PointWrite: {{Kind: FaultCrashBefore}, {Kind: FaultCrashAfter}},
+	PointShow:  {{Kind: FaultCrashBefore}, {Kind: FaultCrashAfter}},
+}
+
 // Singles are the cases of a scenario with one more fault, at every place that an undisturbed run of it has.
-func Singles(s Scenario) []Case { return s.singlesAt(pointKinds) }
+func Singles(s Scenario) []Case { return s.singlesAt(pointKinds, nil) }
 
 // CallSingles are those at calls of the API server.
-func CallSingles(s Scenario) []Case { return s.singlesAt(calls) }
+func CallSingles(s Scenario) []Case { return s.singlesAt(calls, lastCalls) }
 
-func (s Scenario) singlesAt(kinds []PointKind) []Case {
-	if s.Alone {
-		return nil
-	}
+func (s Scenario) singlesAt(kinds []PointKind, more map[PointKind][]Fault) []Case {
 	s.Lag = true
 	undisturbed := Run(s.Case, false)
 	var cases []Case
@@ -65,7 +69,7 @@ func (s Scenario) singlesAt(kinds []PointKind) []Case {
 		for _, kind := range kinds {
 			key := pointKey{node, kind}
 			for ordinal := first[key]; ordinal < undisturbed.Points[key]; ordinal++ {
-				for _, fault := range singles[kind] {
+				for _, fault := range slices.Concat(singles[kind], more[kind]) {
 					if !s.bears(fault) {
 						continue
 					}

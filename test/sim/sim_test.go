@@ -21,7 +21,7 @@ var (
 	faultFlag = flag.Int("fault", 0, "exhaustive: only the schedule with this number")
 	everyFlag = flag.Int("every", 60, "exhaustive: run only every nth schedule; 1 for all")
 	callsFlag = flag.Int("calls", 1, "exhaustive, calls of the API server alone: run only every nth schedule; 1 for all")
-	cacheFlag = flag.Int("caches", 8, "exhaustive: of a cache, run only every nth of those schedules; 1 for all")
+	cacheFlag = flag.Int("caches", 8, "exhaustive, all places: of a cache, run only every nth of those; 1 for all")
 	shardFlag = flag.Int("shard", 0, "exhaustive: with which schedule to begin, below -every")
 	mostFlag  = flag.Int("most", 1, "stop after so many failures")
 )
@@ -101,15 +101,16 @@ func TestForgottenWrites(t *testing.T) {
 	t.Logf("%d schedules", runs)
 }
 
-// TestCallFaults gives every answer to every call of the API server that an agent makes, in every scenario.
-func TestCallFaults(t *testing.T) { singles(t, sim.CallSingles, *callsFlag) }
+// TestCallFaults gives every answer to every call of the API server that an agent makes, in every scenario, and lets
+// the agent end before and after every write.
+func TestCallFaults(t *testing.T) { singles(t, sim.CallSingles, *callsFlag, 1) }
 
 // TestSingleFaults has a fault at each place: messages, stores and boundaries of acts too.
-func TestSingleFaults(t *testing.T) { singles(t, sim.Singles, *everyFlag) }
+func TestSingleFaults(t *testing.T) { singles(t, sim.Singles, *everyFlag, *cacheFlag) }
 
-// singles runs each scenario with one more fault, a schedule for each. Schedules share nothing, so scenarios run beside
-// each other.
-func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every int) {
+// singles runs each scenario with one more fault, a schedule for each, or for one in so many; of caches one in so many
+// of those. Schedules share nothing, so scenarios run beside each other.
+func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCaches int) {
 	t.Helper()
 	began, ran, all := time.Now(), atomic.Int64{}, atomic.Int64{}
 	t.Run("of", func(t *testing.T) {
@@ -121,7 +122,7 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every int) {
 				cases := casesOf(s)
 				all.Add(int64(len(cases)))
 				if s.Volatile {
-					every *= *cacheFlag
+					every *= ofCaches
 				}
 				failures := 0
 				for index, c := range cases {
@@ -145,6 +146,9 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every int) {
 		float64(ran.Load())/took.Seconds())
 	if ran.Load() == 0 && *faultFlag == 0 {
 		t.Error("nothing was run")
+	}
+	if every*ofCaches == 1 && *faultFlag == 0 && !t.Failed() && ran.Load() != all.Load() {
+		t.Error("some were left out")
 	}
 }
 

@@ -115,12 +115,14 @@ func (t *truth) opened(s *server) {
 	}
 }
 
-func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View) {
+// leaseWritten looks at a write of the lease. Astray says that its writer could not know when it began that the lease
+// was put back.
+func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, astray bool) {
 	record := write.Record
 	last, highest := t.record, t.highest
 	t.cacheWritten(n, write, before)
 	t.held(write)
-	astray, stays := t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
+	astray, stays := astray || t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
 	if astray && t.leads(record, stays) {
 		t.w.astray = true
 		t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: nothing is promised from here on")
@@ -171,7 +173,9 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 	}
 	if write.Kind == tenure.WriteTransfer && t.strict() {
 		target := t.w.named(write.Holder.Name)
-		if id, some := t.lost(target.volume.copy); some {
+		// A copy that was lost while the write was on its way never leads by it.
+		there := target.volume.copy.incarnation == write.Holder.Incarnation
+		if id, some := t.lost(target.volume.copy); there && some {
 			t.w.wrong("S1", "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
 		}
 	}
@@ -413,6 +417,8 @@ func (t *truth) unsettled() string {
 		return holder.name + " holds the lease and does not lead"
 	case !s.open:
 		return "the gate of " + holder.name + " is closed"
+	case holder.agent.engine.standing.Prepare != 0:
+		return holder.name + " is about to give its place away"
 	case w.api.route.address != holder.address || w.api.route.term != lease.Term:
 		return fmt.Sprintf("the write address leads to %s of term %d", w.api.route.address, w.api.route.term)
 	case len(lease.Record.Members) != len(w.policy.Instances):

@@ -64,6 +64,20 @@ func (a *agent) boundary(effect func()) {
 	}
 }
 
+// crashBefore ends the process, if that is what goes wrong at a call that is not sent yet.
+func (f *Fault) crashBefore() {
+	if f != nil && f.Kind == FaultCrashBefore {
+		panic(crash{f})
+	}
+}
+
+// crashAfter ends the process, if that is what goes wrong at a call that is on its way.
+func (f *Fault) crashAfter() {
+	if f != nil && f.Kind == FaultCrashAfter {
+		panic(crash{f})
+	}
+}
+
 type clockPort struct{ n *node }
 
 func (p clockPort) Now() tenure.Instant    { return p.n.clock() }
@@ -84,6 +98,7 @@ func (p leasePort) Write(write tenure.Write) {
 			p.a.n.w.wrong("O3", "%s takes a lease that was put back, and an answer has told so", p.a.n.name)
 		}
 		fault := p.a.point(PointWrite)
+		fault.crashBefore()
 		special := map[tenure.WriteKind]PointKind{
 			tenure.WriteTake: PointTake, tenure.WriteTransfer: PointTransfer, tenure.WriteRecord: PointChange,
 		}
@@ -101,6 +116,7 @@ func (p leasePort) Write(write tenure.Write) {
 			}
 			p.a.take(tenure.LeaseWritten{Verdict: verdict, View: view})
 		})
+		fault.crashAfter()
 	})
 }
 
@@ -231,6 +247,7 @@ func (p routePort) ReadRoute() {
 func (p routePort) WriteRoute(address string, term int64) {
 	w, n := p.a.n.w, p.a.n
 	fault := p.a.point(PointShow)
+	fault.crashBefore()
 	failed := func() { p.a.take(tenure.RouteSeen{}) }
 	refused := fault != nil && fault.Kind == FaultRefused
 	way := w.api.travel()
@@ -264,6 +281,7 @@ func (p routePort) WriteRoute(address string, term int64) {
 			p.a.take(tenure.RouteSeen{Known: true, Address: address, Term: term})
 		})
 	})
+	fault.crashAfter()
 }
 
 // leads says whether the agent has the right to lead at a term. A loop with a flaw may do without it.
@@ -275,6 +293,7 @@ func (a *agent) leads(term int64) bool {
 func (p routePort) WriteLabels(role string, read bool, cut string, use int) {
 	w, n := p.a.n.w, p.a.n
 	fault := p.a.point(PointShow)
+	fault.crashBefore()
 	w.after(w.api.travel(), func() {
 		reached := w.api.reaches(n)
 		if reached && (fault == nil || fault.Kind != FaultRefused) {
@@ -282,6 +301,7 @@ func (p routePort) WriteLabels(role string, read bool, cut string, use int) {
 		}
 		p.a.take(tenure.Labelled{Done: reached && fault == nil, Role: role, Read: read, Cut: cut, Use: use})
 	})
+	fault.crashAfter()
 }
 
 func (p routePort) ReadCuts(instances []string) {

@@ -127,6 +127,16 @@ func waitForInstances(d *draft) {
 	}
 }
 
+// patience is when an instance that is not ready and gives no report is asked again: soon if it was there. Nodes that
+// could not reach the API server are not ready for a while either, and one answer that did not come in time would be
+// all that anybody is told meanwhile.
+func (d *draft) patience(instance string) time.Duration {
+	if slices.Contains(d.Lease.Members, instance) {
+		return soon
+	}
+	return later
+}
+
 func waitForInstance(d *draft, instance cache.Instance, hash string) {
 	pod, report := instance.Pod, instance.Report
 	switch {
@@ -142,7 +152,7 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 		d.hold(cache.Progressing, soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
 	case !pod.Ready:
-		d.hold(cache.Progressing, later, "InstanceStarting", instance.Name+" is not ready")
+		d.hold(cache.Progressing, d.patience(instance.Name), "InstanceStarting", instance.Name+" is not ready")
 	case !report.Reachable:
 		d.hold(cache.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))

@@ -97,6 +97,8 @@ var verbs = map[database.Verb]func(*pass, context.Context, database.Action) (dat
 	database.Remove:      (*pass).removeChild,
 	database.Grow:        (*pass).growClaim,
 	database.StoreRecord: (*pass).storeRecord,
+	database.AdoptClaim:  (*pass).adoptClaim,
+	database.NoteParting: (*pass).noteParting,
 	database.CreateBinding: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.createBinding(ctx)
 	},

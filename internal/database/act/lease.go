@@ -48,28 +48,61 @@ func (p *pass) requireSuccession(ctx context.Context, action database.Action) er
 
 // requireGuard reads the database live: what only its finalizer cleans up is not made without it.
 func (p *pass) requireGuard(ctx context.Context, action database.Action) error {
-	var now v1alpha1.GeoDatabase
-	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
-		return fmt.Errorf("read the database live: %w", err)
+	now, err := p.liveDatabase(ctx)
+	if err != nil {
+		return err
 	}
+	return p.guarded(action, now)
+}
+
+// guarded says that a database that was read live is the one of the pass, lives, and has the finalizer.
+func (p *pass) guarded(action database.Action, now *v1alpha1.GeoDatabase) error {
 	switch {
 	case now.UID != p.object.UID || now.DeletionTimestamp != nil:
 		return moved(action, "the database is being deleted")
-	case !controllerutil.ContainsFinalizer(&now, database.Finalizer):
+	case !controllerutil.ContainsFinalizer(now, database.Finalizer):
 		return moved(action, "the database is not guarded yet")
 	}
 	return nil
 }
 
+// requireDeletion reads live that the database of the pass is being deleted.
+func (p *pass) requireDeletion(ctx context.Context, action database.Action) error {
+	now, err := p.liveDatabase(ctx)
+	if err != nil {
+		return err
+	}
+	if now.UID != p.object.UID || now.DeletionTimestamp == nil {
+		return moved(action, "the database is not being deleted")
+	}
+	return nil
+}
+
+// liveDatabase is the database as the API server has it now.
+func (p *pass) liveDatabase(ctx context.Context) (*v1alpha1.GeoDatabase, error) {
+	var now v1alpha1.GeoDatabase
+	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
+		return nil, fmt.Errorf("read the database live: %w", err)
+	}
+	return &now, nil
+}
+
+// patch changes an object from exactly the version that it was read at.
+func (p *pass) patch(ctx context.Context, action database.Action, from, to client.Object) (database.Result, error) {
+	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
+	if err := p.Client.Patch(ctx, to, patch, client.FieldOwner(database.FieldManager)); err != nil {
+		p.doubt(action, err)
+		return database.Result{}, err
+	}
+	p.ledger.Wrote(to)
+	return database.Result{Done: true, Wrote: true}, nil
+}
+
 // freeLease takes the finalizer off the lease of a database that is being deleted. Its agents may renew it meanwhile:
 // then the next pass tries again.
 func (p *pass) freeLease(ctx context.Context, action database.Action) (database.Result, error) {
-	var now v1alpha1.GeoDatabase
-	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
-		return database.Result{}, fmt.Errorf("read the database live: %w", err)
-	}
-	if now.UID != p.object.UID || now.DeletionTimestamp == nil {
-		return database.Result{}, moved(action, "the database is not being deleted")
+	if err := p.requireDeletion(ctx, action); err != nil {
+		return database.Result{}, err
 	}
 	var lease coordinationv1.Lease
 	if err := p.live(ctx, action.Name, &lease); err != nil {
@@ -102,11 +135,5 @@ func (p *pass) tellPod(ctx context.Context, action database.Action) (database.Re
 	if action.Secrets != "" {
 		annotate(after, database.AnnotationSecrets, action.Secrets)
 	}
-	patch := client.MergeFromWithOptions(&pod, client.MergeFromWithOptimisticLock{})
-	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
-		p.doubt(action, err)
-		return database.Result{}, err
-	}
-	p.ledger.Wrote(after)
-	return database.Result{Done: true, Wrote: true}, nil
+	return p.patch(ctx, action, &pod, after)
 }

@@ -182,13 +182,7 @@ func (p *pass) labelPod(ctx context.Context, action database.Action) (database.R
 	after.Labels = exchange(pod.Labels, had.Labels, has.Labels, template.Labels)
 	after.Annotations = exchange(pod.Annotations, had.Annotations, has.Annotations, template.Annotations)
 	annotate(after, database.AnnotationMetadata, wanted)
-	patch := client.MergeFromWithOptions(&pod, client.MergeFromWithOptimisticLock{})
-	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
-		p.doubt(action, err)
-		return database.Result{}, err
-	}
-	p.ledger.Wrote(after)
-	return database.Result{Done: true, Wrote: true}, nil
+	return p.patch(ctx, action, &pod, after)
 }
 
 // given reads what a user has given to a pod. What cannot be read was not given.

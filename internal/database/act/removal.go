@@ -24,9 +24,9 @@ import (
 // deleteClaim asks the API server once more about the database itself: its spec may say Retain by now. The claim of a
 // living database goes only when nothing counts on its data any more.
 func (p *pass) deleteClaim(ctx context.Context, action database.Action) (database.Result, error) {
-	var now v1alpha1.GeoDatabase
-	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
-		return database.Result{}, fmt.Errorf("read the database live: %w", err)
+	now, err := p.liveDatabase(ctx)
+	if err != nil {
+		return database.Result{}, err
 	}
 	switch {
 	case now.UID != p.object.UID:
@@ -34,7 +34,7 @@ func (p *pass) deleteClaim(ctx context.Context, action database.Action) (databas
 	case now.Spec.Storage.Reclaim != v1alpha1.ReclaimDelete:
 		return database.Result{}, moved(action, "spec.storage.reclaim says Retain now")
 	}
-	if err := p.mayGo(ctx, action, &now); err != nil {
+	if err := p.mayGo(ctx, action, now); err != nil {
 		return database.Result{}, err
 	}
 	var claim corev1.PersistentVolumeClaim

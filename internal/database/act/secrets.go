@@ -120,13 +120,7 @@ func (p *pass) editBinding(
 	if equality.Semantic.DeepEqual(&live, after) {
 		return database.Result{Done: true}, nil
 	}
-	patch := client.MergeFromWithOptions(&live, client.MergeFromWithOptimisticLock{})
-	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
-		p.doubt(action, err)
-		return database.Result{}, err
-	}
-	p.ledger.Wrote(after)
-	return database.Result{Done: true, Wrote: true}, nil
+	return p.patch(ctx, action, &live, after)
 }
 
 // storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,

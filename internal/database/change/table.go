@@ -79,6 +79,10 @@ var Table = []Field{
 	{"spec.storage.class", []Class{Refused}, "A volume stays in its class."},
 	{"spec.storage.reclaim", []Class{Live}, "It counts when an instance or the database is removed the next time."},
 	{
+		"spec.storage.adopt", []Class{Live},
+		"A database without data takes over the volumes that an earlier one of its name has left. Later it does nothing.",
+	},
+	{
 		"spec.resources.cpu", []Class{Live, Replace},
 		"The running containers get it in place. Where a node can never give it, the pod is made anew " +
 			"elsewhere.",
@@ -98,7 +102,7 @@ var Table = []Field{
 	},
 	{"spec.profile", []Class{Restart, Reload}, "It is a change of the parameters that it sets."},
 	{"spec.durability", []Class{Live}, "The agents change the quorum, in the order that loses nothing."},
-	{"spec.leaseDuration", []Class{Live}, "It counts from the next renewal on."},
+	{"spec.leaseDuration", []Class{Live}, "It counts from the next renewal on; a shorter one comes in steps."},
 	{"spec.maxReadLag", []Class{Live}, "Replicas are taken out of the read address, or back in."},
 	{"spec.maxFailoverLag", []Class{Live}, "It counts at the next election."},
 	{"spec.podTemplate.metadata.labels", []Class{Live}, "The running pods get them in place."},

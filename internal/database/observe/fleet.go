@@ -1,19 +1,24 @@
 package observe
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/kit/condition"
 )
 
 // Fleet knows which databases of this process are being restarted instance by instance, and which of these have stopped
 // at harm: a mistake that is made for all databases at once must not reach all of them. It is safe for concurrent use.
-// A process that starts knows of none, and learns with its first passes.
+// A process that starts takes what the last one has written into the status of each, until it has looked itself.
 type Fleet struct {
 	// Most is how many may be restarted at once, Failures after how many that have stopped no other one begins. Zero
 	// means any number.
@@ -21,18 +26,67 @@ type Fleet struct {
 
 	lock  sync.Mutex
 	rolls map[types.NamespacedName]database.Roll
+	// recalled are the scopes whose databases have told what was there before this process.
+	recalled map[string]bool
 }
 
-// Held says why no restart may begin for a database, empty if one may. One that has begun goes on.
-func (f *Fleet) Held(key types.NamespacedName) string {
+// Recall comes before the first look at any database of a scope: of a hundred with the same mistake, a few have
+// stopped, and the first of the others that a new process looks at must not begin because nobody remembers.
+func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace string) error {
 	if f == nil {
-		return ""
+		return nil
 	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	return f.held(key)
+	if f.recalled[namespace] {
+		return nil
+	}
+	var list v1alpha1.GeoDatabaseList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list the databases: %w", err)
+	}
+	for index := range list.Items {
+		f.set(client.ObjectKeyFromObject(&list.Items[index]), rollBefore(list.Items[index].Status))
+	}
+	if f.recalled == nil {
+		f.recalled = map[string]bool{}
+	}
+	f.recalled[namespace] = true
+	return nil
 }
 
+// rollRecalled is one that may have begun before this process: it counts for others, and is not exempt itself.
+const rollRecalled database.Roll = "Recalled"
+
+// rollBefore is what a status tells of a roll. One that waits may have begun.
+func rollBefore(status v1alpha1.GeoDatabaseStatus) database.Roll {
+	stalled := condition.Find(status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == database.ReasonRollStopped {
+		return database.RollStopped
+	}
+	moving := condition.Find(status.Conditions, v1alpha1.ConditionProgressing)
+	if moving != nil && moving.Status == metav1.ConditionTrue &&
+		(moving.Reason == database.ReasonRolling || moving.Reason == database.ReasonRollWaiting) {
+		return rollRecalled
+	}
+	return ""
+}
+
+// Of is what a database learns of the others, and of itself. A restart that has begun goes on.
+func (f *Fleet) Of(key types.NamespacedName) database.Fleet {
+	if f == nil {
+		return database.Fleet{}
+	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	roll := f.rolls[key]
+	if roll == rollRecalled {
+		roll = database.RollRunning
+	}
+	return database.Fleet{Held: f.held(key), Roll: roll}
+}
+
+// held says why no restart may begin for a database, empty if one may.
 func (f *Fleet) held(key types.NamespacedName) string {
 	if f.rolls[key] == database.RollRunning {
 		return ""
@@ -42,7 +96,7 @@ func (f *Fleet) held(key types.NamespacedName) string {
 	for other, roll := range f.rolls {
 		switch {
 		case other == key:
-		case roll == database.RollRunning:
+		case roll == database.RollRunning || roll == rollRecalled:
 			running++
 		case roll == database.RollStopped:
 			stopped = append(stopped, other.String())
@@ -69,10 +123,14 @@ func (f *Fleet) Begin(key types.NamespacedName) string {
 	return ""
 }
 
-// Note takes note of what a pass has found.
+// Note takes note of what a pass has found. A plan to restart is not a restart: whether there was room for one is
+// decided by Begin alone, and a pass that was refused there must not be exempt the next time.
 func (f *Fleet) Note(key types.NamespacedName, roll database.Roll) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
+	if roll == database.RollRunning && (f.rolls[key] == "" || f.rolls[key] == database.RollHeld) {
+		roll = database.RollHeld
+	}
 	f.set(key, roll)
 }
 

@@ -1,11 +1,15 @@
 package observe_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/observe"
 )
@@ -21,19 +25,19 @@ func TestFleet(t *testing.T) {
 	if why := fleet.Begin(key("c")); !strings.Contains(why, "at most 2") {
 		t.Errorf("a third one begins: %q", why)
 	}
-	if why := fleet.Held(key("a")); why != "" {
+	if why := fleet.Of(key("a")).Held; why != "" {
 		t.Errorf("one that has begun is held: %s", why)
 	}
 	fleet.Note(key("a"), "")
-	if why := fleet.Held(key("c")); why != "" {
+	if why := fleet.Of(key("c")).Held; why != "" {
 		t.Errorf("there is room, and it is held: %s", why)
 	}
 	fleet.Note(key("a"), database.RollStopped)
-	if why := fleet.Held(key("c")); why != "" {
+	if why := fleet.Of(key("c")).Held; why != "" {
 		t.Errorf("held after one failure: %s", why)
 	}
 	fleet.Note(key("b"), database.RollStopped)
-	if why := fleet.Held(key("c")); !strings.Contains(why, "gis/a, gis/b") {
+	if why := fleet.Of(key("c")).Held; !strings.Contains(why, "gis/a, gis/b") {
 		t.Errorf("goes on after two failures: %q", why)
 	}
 	fleet.Forget(key("a"))
@@ -41,7 +45,99 @@ func TestFleet(t *testing.T) {
 		t.Errorf("held although one was mended: %s", why)
 	}
 	var none *observe.Fleet
-	if why := none.Held(key("a")); why != "" {
+	if why := none.Of(key("a")).Held; why != "" {
 		t.Errorf("held without a fleet: %s", why)
+	}
+}
+
+// TestAPlanIsNoRestart has two passes see the same room: one gets it, and the other one is held afterwards, whatever it
+// had planned.
+func TestAPlanIsNoRestart(t *testing.T) {
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "gis", Name: name} }
+	fleet := &observe.Fleet{Most: 1, Failures: 1}
+	if fleet.Of(key("a")).Held != "" || fleet.Of(key("b")).Held != "" {
+		t.Fatal("there is no room for either")
+	}
+	first, second := fleet.Begin(key("a")), fleet.Begin(key("b"))
+	fleet.Note(key("a"), database.RollRunning)
+	fleet.Note(key("b"), database.RollRunning)
+	if first != "" || second == "" {
+		t.Errorf("both begin: %q, %q", first, second)
+	}
+	if fleet.Of(key("b")).Held == "" || fleet.Begin(key("b")) == "" {
+		t.Error("a plan that was refused counts as a restart that has begun")
+	}
+	if why := fleet.Begin(key("a")); why != "" {
+		t.Errorf("one that has begun does not go on: %s", why)
+	}
+	fleet.Note(key("a"), database.RollStopped)
+	fleet.Note(key("b"), database.RollRunning)
+	if fleet.Begin(key("b")) == "" {
+		t.Error("it begins after harm was done to another one")
+	}
+	fleet.Note(key("a"), database.RollRunning)
+	if fleet.Of(key("a")).Roll != database.RollRunning {
+		t.Error("one that is mended is not under way")
+	}
+}
+
+// remembered lists databases with a status that the process before has written.
+type remembered struct {
+	client.Reader
+	databases []v1alpha1.GeoDatabase
+	listed    int
+}
+
+func (r *remembered) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	r.listed++
+	list.(*v1alpha1.GeoDatabaseList).Items = r.databases
+	return nil
+}
+
+func (r *remembered) add(name, typ, reason string) {
+	one := v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "gis", Name: name}}
+	one.Status.Conditions = []metav1.Condition{{Type: typ, Status: metav1.ConditionTrue, Reason: reason}}
+	r.databases = append(r.databases, one)
+}
+
+// TestANewProcessRemembersTheFleet starts an operator anew while changes have done harm to some databases: the first
+// database that it looks at is not one of them.
+func TestANewProcessRemembersTheFleet(t *testing.T) {
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "gis", Name: name} }
+	before := &remembered{}
+	before.add("a", v1alpha1.ConditionStalled, "RollStopped")
+	before.add("b", v1alpha1.ConditionStalled, "TemplateRefused")
+	before.add("c", v1alpha1.ConditionProgressing, "Rolling")
+	before.add("d", v1alpha1.ConditionProgressing, "RollWaiting")
+	before.add("e", v1alpha1.ConditionReady, "AsWished")
+	for _, one := range []struct {
+		most, failures int
+		why            string
+	}{{0, 1, "gis/a"}, {0, 2, ""}, {2, 0, "at most 2"}, {3, 0, ""}} {
+		fleet := &observe.Fleet{Most: one.most, Failures: one.failures}
+		for range 2 {
+			if err := fleet.Recall(t.Context(), before, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if why := fleet.Begin(key("e")); (why == "") != (one.why == "") || !strings.Contains(why, one.why) {
+			t.Errorf("at most %d at once, until %d have failed: held because %q", fleet.Most, fleet.Failures, why)
+		}
+	}
+	if before.listed != 4 {
+		t.Errorf("listed %d times for 4 processes", before.listed)
+	}
+	narrow, fleet := &observe.Fleet{Most: 1}, &observe.Fleet{Most: 2}
+	for _, one := range []*observe.Fleet{narrow, fleet} {
+		if err := one.Recall(t.Context(), before, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if narrow.Of(key("d")).Held == "" {
+		t.Error("one that may only have waited is exempt")
+	}
+	fleet.Note(key("d"), database.RollHeld)
+	if why := fleet.Begin(key("e")); why != "" {
+		t.Errorf("what this process has seen itself does not count: %s", why)
 	}
 }

@@ -110,12 +110,28 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 
 // readClaim is nil if there is none of ours.
 func (p *pass) readClaim(ctx context.Context, name string) (*database.Claim, error) {
-	var claim corev1.PersistentVolumeClaim
-	found, err := p.find(ctx, name, &claim)
-	if err != nil || !found || !p.ours(&claim) {
+	claim, err := p.claim(ctx, name)
+	if err != nil || claim == nil || !p.ours(claim) {
 		return nil, err
 	}
-	return claimFacts(&claim), nil
+	return claimFacts(claim), nil
+}
+
+// claim reads a claim once in a pass, nil if there is none.
+func (p *pass) claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
+	if known, read := p.claims[name]; read {
+		return known, nil
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	found, err := p.find(ctx, name, claim)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		claim = nil
+	}
+	p.claims[name] = claim
+	return claim, nil
 }
 
 // runs says that a pod is that of an instance of ours: made by its StatefulSet, or left behind by it.
@@ -152,6 +168,7 @@ func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
 	if identifier, found := claim.Annotations[database.AnnotationSystemIdentifier]; found {
 		facts.Copy = database.Record{Initialised: true, SystemIdentifier: identifier}
 	}
+	facts.Origin, facts.Parting = originOf(claim), partingOf(claim)
 	if claim.Spec.StorageClassName != nil {
 		facts.Class = *claim.Spec.StorageClassName
 	}

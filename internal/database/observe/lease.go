@@ -62,7 +62,7 @@ func (p *pass) leaseFacts(lease *coordinationv1.Lease) database.Lease {
 	case err != nil:
 		facts.Problem = err.Error()
 		return facts
-	case record.DatabaseUID != p.facts.UID:
+	case record.DatabaseUID != p.facts.DataUID():
 		facts.Problem = "its record is that of another database"
 		return facts
 	}

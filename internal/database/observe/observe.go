@@ -49,8 +49,9 @@ type Observer struct {
 	Pulse *children.Pulse
 	// Try asks the API server whether it would take a pod, and makes none. Without it nothing is tried.
 	Try func(ctx context.Context, pod *corev1.Pod) error
-	// Fleet knows what the other databases allow; without one, everything.
-	Fleet *Fleet
+	// Fleet knows what the other databases allow; without one, everything. Namespace is where these are, empty for all.
+	Fleet     *Fleet
+	Namespace string
 	// Refusals are what agents have refused.
 	Refusals *Refusals
 	// Outside says that somebody else than the operator looks, with rights of their own: Secrets are not read and are
@@ -68,6 +69,9 @@ type pass struct {
 	facts  database.Snapshot
 	// material is what the operator presents to agents, nil while there is none.
 	material *pki.Material
+	// claims are those that were read, by name, nil for one that is not there. Each is read once: whoever has handed one
+	// over meanwhile must not make it ours for one question and somebody else's for another.
+	claims map[string]*corev1.PersistentVolumeClaim
 	// binding is the Secret for applications, nil if there is none of ours. Its values do not get into the facts.
 	binding *corev1.Secret
 }
@@ -76,7 +80,12 @@ type pass struct {
 func (o Observer) Observe(
 	ctx context.Context, reader client.Reader, object *v1alpha1.GeoDatabase,
 ) (database.Snapshot, error) {
-	p := &pass{Observer: o, reader: reader, object: object}
+	if err := o.Fleet.Recall(ctx, reader, o.Namespace); err != nil {
+		return database.Snapshot{}, err
+	}
+	p := &pass{
+		Observer: o, reader: reader, object: object, claims: map[string]*corev1.PersistentVolumeClaim{},
+	}
 	p.facts = database.Snapshot{
 		Now: o.Now(), Images: o.Images, Spec: object.Spec,
 		Identity: database.Identity{
@@ -89,18 +98,20 @@ func (o Observer) Observe(
 		LostAfter: o.LostAfter,
 		Refusals:  o.Refusals.Lately(client.ObjectKeyFromObject(object), o.Now()),
 		Window:    windowOf(object.Spec, o.Now()),
-		Fleet:     database.Fleet{Held: o.Fleet.Held(client.ObjectKeyFromObject(object))},
+		Fleet:     o.Fleet.Of(client.ObjectKeyFromObject(object)),
 	}
 	for _, step := range []struct {
 		what string
 		read func(context.Context) error
 	}{
 		{"instances", p.readInstances},
+		{"settings", p.readSettings},
 		{"nodes", p.readNodes},
 		{"secrets", p.readSecrets},
 		{"reports", p.readReports},
 		{"lease", p.readLease},
 		{"record", p.readRecord},
+		{"what earlier databases have left", p.readKept},
 		{"route", p.readRoute},
 		{"request", p.readRequest},
 		{"orphans", p.readOrphans},
@@ -166,15 +177,7 @@ func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into c
 
 // readRecord finds what was frozen at the first initialisation: in the lease, where the holder has written it, in the
 // settings, or on a claim. Whether the copies agree is for the plan to judge.
-func (p *pass) readRecord(ctx context.Context) error {
-	var settings corev1.ConfigMap
-	found, err := p.find(ctx, database.SettingsName(p.object.Name), &settings)
-	if err != nil {
-		return err
-	}
-	if found && p.ours(&settings) {
-		p.facts.Settings = settingsFacts(&settings)
-	}
+func (p *pass) readRecord(context.Context) error {
 	p.facts.Record = recordOf(p.facts)
 	return nil
 }
@@ -190,6 +193,7 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 		return facts
 	}
 	facts.Copy = database.Record{Initialised: stored.Initialised, SystemIdentifier: stored.SystemIdentifier}
+	facts.DatabaseUID = stored.DatabaseUID
 	facts.Hash, facts.LeaseUID, facts.Instances = stored.Hash(), stored.LeaseUID, stored.Instances
 	facts.LostBefore = wire.ParseLost(settings.Annotations[wire.AnnotationLostBefore])
 	for _, restart := range stored.Restarts {
@@ -238,17 +242,11 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	if err != nil {
 		return database.Child{}, err
 	}
-	// A blank object: a live read decodes into what is there already.
-	live := reflect.New(reflect.TypeOf(child.Object).Elem()).Interface().(client.Object)
-	read := p.find
-	if slices.Contains(labelled, child.Kind) {
-		read = p.findSurely
-	}
-	found, err := read(ctx, child.Name, live)
+	live, err := p.liveOf(ctx, child)
 	if err != nil {
 		return database.Child{}, err
 	}
-	if !found {
+	if live == nil {
 		return database.Child{Kind: child.Kind, Name: child.Name, State: database.Absent}, nil
 	}
 	difference := apply.Compare(intent, live)
@@ -269,6 +267,28 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 		fact.Changes = append(fact.Changes, text)
 	}
 	return fact, nil
+}
+
+// liveOf is the child as it is there, nil if it is not.
+func (p *pass) liveOf(ctx context.Context, child render.Child) (client.Object, error) {
+	if child.Kind == database.KindClaim {
+		claim, err := p.claim(ctx, child.Name)
+		if err != nil || claim == nil {
+			return nil, err
+		}
+		return claim, nil
+	}
+	// A blank object: a live read decodes into what is there already.
+	live := reflect.New(reflect.TypeOf(child.Object).Elem()).Interface().(client.Object)
+	read := p.find
+	if slices.Contains(labelled, child.Kind) {
+		read = p.findSurely
+	}
+	found, err := read(ctx, child.Name, live)
+	if err != nil || !found {
+		return nil, err
+	}
+	return live, nil
 }
 
 // brevity keeps a value within a sentence.

@@ -44,7 +44,7 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 	switch {
 	case err != nil:
 		return database.Report{Problem: children.Brief(err)}
-	case report.DatabaseUID != "" && report.DatabaseUID != p.facts.UID || report.Instance != instance:
+	case report.DatabaseUID != "" && report.DatabaseUID != p.facts.DataUID() || report.Instance != instance:
 		return database.Report{Problem: fmt.Sprintf("%s answers for %s of another database", address, report.Instance)}
 	}
 	var parameters []database.Parameter

@@ -34,6 +34,9 @@ var invariants = []struct {
 	{"DB31", growsOneStep, "no volume begins to grow by itself while another growth of it is under way"},
 	{"DB6", replacesNoVolume, "no empty claim takes the place of one that had data"},
 	{"DB6", keepsCopies, "the record of the data is written where it is missing, and never changes"},
+	{"DB6", changesWhatWasSeen, "a claim is changed only by whoever has seen what it tells of its data"},
+	{"DB32", adoptsByTheWord, "a claim of an earlier database is taken over by the word of the spec, before any data"},
+	{"DB32", partsWithANote, "the lease of a deleted database goes after the claims that it keeps have a note of it"},
 	{"DB7", deletesOnlyStuckPods, "a pod in which PostgreSQL may run is not deleted"},
 	{"DB11", keepsDataOfDeletedClaims, "no pod is deleted while its claim is gone, unseen or being deleted"},
 	{"DB8", isConditional, "a write names the version that it was decided on, a create names none"},
@@ -129,11 +132,14 @@ func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action
 		return s.Lease.UID == "" && action.Succeeds == s.Settings.LeaseUID &&
 			slices.Equal(action.Before, s.Settings.LostBefore)
 	}
-	return s.Lease.UID == "" && s.Settings.LeaseUID == "" && !s.Lease.Copy.Initialised && !s.Settings.Copy.Initialised &&
-		!slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-			return instance.Claim != nil && instance.Claim.Copy.Initialised ||
-				instance.LogClaim != nil && instance.LogClaim.Copy.Initialised
-		})
+	awaited := s.Spec.Storage.Adopt != "" && slices.ContainsFunc(s.Kept, func(claim database.Kept) bool {
+		return claim.Owner == s.Spec.Storage.Adopt || claim.Origin == s.Spec.Storage.Adopt
+	})
+	return !awaited && s.Lease.UID == "" && s.Settings.LeaseUID == "" && !s.Lease.Copy.Initialised &&
+		!s.Settings.Copy.Initialised && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		return instance.Claim != nil && instance.Claim.Copy.Initialised ||
+			instance.LogClaim != nil && instance.LogClaim.Copy.Initialised
+	})
 }
 
 func freesNoLivingLease(s database.Snapshot, _ database.Plan, action database.Action) bool {
@@ -151,7 +157,8 @@ func keepsToItsLease(s database.Snapshot, plan database.Plan, action database.Ac
 		return true
 	}
 	named := plan.Design.LeaseUID
-	return named != "" && (named == s.Settings.LeaseUID || s.Settings.LeaseUID == "" && named == s.Lease.UID)
+	return named != "" && (named == s.Settings.LeaseUID || s.Settings.LeaseUID == "" && named == s.Lease.UID ||
+		s.Settings.UID == "" && s.Lease.UID == "" && partedFrom(s, named))
 }
 
 // changesRosterSafely looks at the two lists alone: whoever decided why does not matter.
@@ -282,6 +289,9 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 }
 
 func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb == database.AdoptClaim {
+		return true // DB32 has its own word about it.
+	}
 	child, found := s.Child(action.Kind, action.Name)
 	if found && (child.State == database.Foreign || child.State == database.Unreadable) {
 		return false
@@ -329,7 +339,8 @@ func replacesNoAuthority(s database.Snapshot, _ database.Plan, action database.A
 }
 
 func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	if action.Kind != database.KindClaim || action.Verb == database.DeleteClaim {
+	sizeless := []database.Verb{database.DeleteClaim, database.AdoptClaim, database.NoteParting}
+	if action.Kind != database.KindClaim || slices.Contains(sizeless, action.Verb) {
 		return true
 	}
 	wanted, found := sizeFor(plan, action.Name)
@@ -361,11 +372,14 @@ func keepsCopies(s database.Snapshot, plan database.Plan, action database.Action
 	}
 	copies := []database.Record{s.Settings.Copy, s.Lease.Copy}
 	for _, instance := range s.Instances {
-		if instance.Claim != nil {
-			copies = append(copies, instance.Claim.Copy)
-		}
-		if instance.LogClaim != nil {
-			copies = append(copies, instance.LogClaim.Copy)
+		for _, claim := range []*database.Claim{instance.Claim, instance.LogClaim} {
+			if claim == nil {
+				continue
+			}
+			if claim.Origin != "" && claim.Origin != plan.Design.DataUID() {
+				return false
+			}
+			copies = append(copies, claim.Copy)
 		}
 	}
 	wanted := plan.Design.Record
@@ -402,7 +416,8 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
-		database.LabelPod, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle:
+		database.LabelPod, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle,
+		database.AdoptClaim, database.NoteParting:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -436,7 +451,7 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 
 func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	return !s.Deleting || action.Verb == database.DeleteClaim || action.Verb == database.Release ||
-		action.Verb == database.FreeLease
+		action.Verb == database.FreeLease || action.Verb == database.NoteParting
 }
 
 // repeated finds objects that are written twice: the second write was decided on a state that the first one ends.

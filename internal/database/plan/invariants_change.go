@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -286,4 +287,61 @@ func claimFor(s database.Snapshot, claim string) *database.Claim {
 		}
 	}
 	return nil
+}
+
+// partedFrom says that every claim with a note of a parting names this lease.
+func partedFrom(s database.Snapshot, lease string) bool {
+	found := false
+	for _, instance := range s.Instances {
+		for _, claim := range []*database.Claim{instance.Claim, instance.LogClaim} {
+			if claim != nil && claim.Parting != nil {
+				found = true
+				if claim.Parting.LeaseUID != lease {
+					return false
+				}
+			}
+		}
+	}
+	return found
+}
+
+func adoptsByTheWord(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.AdoptClaim {
+		return true
+	}
+	word, begun := s.Spec.Storage.Adopt, s.Settings.UID != "" || s.Lease.UID != "" && s.Lease.Foreign == ""
+	return word != "" && !s.Deleting && !s.Spec.Paused && (!begun || action.Origin == s.Origin) &&
+		slices.ContainsFunc(s.Kept, func(claim database.Kept) bool {
+			return claim.UID == action.UID && claim.Name == action.Name && claim.Owner == action.Owner &&
+				claim.Origin == action.Origin && !claim.Deleting &&
+				(claim.Owner == word || claim.Origin == word || claim.Origin == s.Origin || sameData(s, claim.Origin))
+		})
+}
+
+// sameData says that the database that the spec names has left a claim with this data.
+func sameData(s database.Snapshot, origin string) bool {
+	return slices.ContainsFunc(s.Kept, func(claim database.Kept) bool {
+		return claim.Owner == s.Spec.Storage.Adopt && claim.Origin == origin
+	})
+}
+
+func partsWithANote(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	known := s.Record.Initialised && !s.LeaseLost() && s.Lease.Problem == ""
+	if action.Verb != database.FreeLease || !known || !s.Orphaning && s.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete {
+		return true
+	}
+	return !slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
+		instance, _ := s.Instance(member.Name)
+		claim := instance.Claim
+		return claim != nil && !claim.Deleting && (claim.Parting == nil || claim.Parting.LeaseUID != s.Lease.UID)
+	})
+}
+
+// changesWhatWasSeen keeps what a claim tells of its data: whoever has not seen that would write it away.
+func changesWhatWasSeen(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if action.Verb != database.Update || action.Kind != database.KindClaim {
+		return true
+	}
+	claim := claimFor(s, action.Name)
+	return claim != nil && claim.UID == action.UID && claim.ResourceVersion == action.ResourceVersion
 }

@@ -52,6 +52,11 @@ func TestInvariantsBite(t *testing.T) {
 			ResourceVersion: "6",
 		}
 	}
+	kept := []database.Kept{{Name: "cities-2", UID: "uid-kept", Owner: "db-0", Origin: "db-0"}}
+	adopt := database.Action{
+		Verb: database.AdoptClaim, Kind: database.KindClaim, Name: "cities-2", UID: "uid-kept", ResourceVersion: "1",
+		Owner: "db-0", Origin: "db-0",
+	}
 	tests := map[string]struct {
 		world  func(*database.Snapshot)
 		action database.Action
@@ -363,6 +368,38 @@ func TestInvariantsBite(t *testing.T) {
 				ResourceVersion: "1", Lease: "uid-lease",
 			},
 			want: "DB13",
+		},
+		"a claim of an earlier database is taken over without the word of the spec": {
+			world: func(s *database.Snapshot) {
+				s.Settings, s.Lease = database.Settings{}, database.Lease{}
+				s.Kept = kept
+			},
+			action: adopt,
+			want:   "DB32",
+		},
+		"a claim is taken over by a database with data of its own": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Storage.Adopt = "db-0"
+				s.Kept = kept
+			},
+			action: adopt,
+			want:   "DB32",
+		},
+		"a lease goes before the claims have a note of it": {
+			world: func(s *database.Snapshot) { s.Deleting = true },
+			action: database.Action{
+				Verb: database.FreeLease, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
+			},
+			want: "DB32",
+		},
+		"a first lease is made while volumes are to be taken over": {
+			world: func(s *database.Snapshot) {
+				*s = database.Snapshot{Identity: s.Identity, Spec: s.Spec, Guarded: true}
+				s.Spec.Storage.Adopt = "db-0"
+				s.Kept = kept
+			},
+			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"},
+			want:   "DB13",
 		},
 		"instances are made without end": {
 			world: func(s *database.Snapshot) { s.Settings.Instances = []string{"cities-1", "cities-2", "cities-3"} },

@@ -39,6 +39,8 @@ func replaceLease(d *draft) {
 	lease, lost, name := d.Lease, d.Settings.LeaseUID, database.LeaseName(d.Name)
 	adopted := slices.Contains(lease.Before, lost) && lease.Copy.Initialised && lease.Problem == ""
 	switch {
+	case lost == "" && d.plan.Design.Parting != nil:
+		d.hold(database.Progressing, soon, "AdoptingVolumes", "the settings come back from what was noted on the claims")
 	case lost == "":
 		d.hold(database.Stalled, 0, "LeaseLost", fmt.Sprintf(
 			"there is data, and neither the Lease %s nor the settings that name it are there; bring the ConfigMap %s back",

@@ -60,7 +60,7 @@ func recordProblems(snapshot database.Snapshot) []string {
 			}
 		}
 	}
-	var problems []string
+	problems := originProblems(snapshot)
 	var first *copied
 	for i, one := range copies {
 		switch {
@@ -74,6 +74,21 @@ func recordProblems(snapshot database.Snapshot) []string {
 			problems = append(problems, fmt.Sprintf(
 				"%s says that the data is of system %s, but %s says %s; correct the one that pg_controldata contradicts",
 				first.place, first.record.SystemIdentifier, one.place, one.record.SystemIdentifier))
+		}
+	}
+	return problems
+}
+
+// originProblems says which claims are of data that knows another database than the settings do.
+func originProblems(snapshot database.Snapshot) []string {
+	var problems []string
+	for _, instance := range snapshot.Instances {
+		for _, claim := range snapshot.Claims(instance) {
+			if claim.Claim != nil && claim.Origin != "" && claim.Origin != snapshot.DataUID() {
+				problems = append(problems, fmt.Sprintf(
+					"the claim %s says that its data is of the database %s, but it is %s; correct the annotation %s, or take the "+
+						"claim away", claim.Name, claim.Origin, snapshot.DataUID(), database.AnnotationOrigin))
+			}
 		}
 	}
 	return problems

@@ -87,12 +87,23 @@ func stopAtForeign(d *draft) {
 	}
 	for _, child := range d.Children {
 		if child.Kind == database.KindClaim && taken(child) {
-			d.hold(database.Stalled, 0, "ForeignClaim", fmt.Sprintf(
-				"%s; if it is a copy of a volume of this database, hand it over: %s; the volume of an earlier database is "+
-					"not taken over, so keep it, and make the database under another name", child.Problem, d.handOver(child.Name)))
+			d.hold(database.Stalled, 0, "ForeignClaim", child.Problem+"; "+d.wayOut(child.Name))
 			d.stopped = true
 		}
 	}
+}
+
+// wayOut is what a human can do about a claim that belongs to somebody else.
+func (d *draft) wayOut(name string) string {
+	for _, claim := range d.Kept {
+		if claim.Name == name && claim.Parting != nil {
+			return fmt.Sprintf("an earlier database of this name has left it: to go on with its data, set "+
+				"spec.storage.adopt to %s; to begin anew, make the database under another name", claim.Owner)
+		}
+	}
+	return fmt.Sprintf("if it is a copy of a volume of this database, hand it over: %s; the volume of an earlier "+
+		"database that has left no note is not taken over, so keep it, and make the database under another name",
+		d.handOver(name))
 }
 
 // handOver is the command by which a human says that a claim belongs to this database.

@@ -26,7 +26,11 @@ type due struct {
 // all others are well; then the primary moves, and the old one is the last. It stops at the first harm.
 func rollInstances(d *draft) {
 	dues := d.dues()
-	if len(dues) == 0 || d.invalid || d.LeaseLost() || d.Lease.Problem != "" {
+	if d.invalid || d.LeaseLost() || d.Lease.Problem != "" {
+		return
+	}
+	if len(dues) == 0 {
+		finishRoll(d)
 		return
 	}
 	for _, one := range dues {
@@ -40,9 +44,7 @@ func rollInstances(d *draft) {
 	d.plan.Roll = database.RollRunning
 	switch blocked := d.blocked(next); {
 	case d.harm() != "":
-		d.plan.Roll = database.RollStopped
-		d.hold(database.Stalled, later, "RollStopped", fmt.Sprintf(
-			"%s; the other instances are left as they are: correct the spec, or undo the change", d.harm()))
+		d.stopRoll("the other instances are left as they are: ")
 	case next.pod && d.Trial != nil && d.Trial.Refusal != "":
 		d.hold(database.Stalled, later, "TemplateRefused", fmt.Sprintf(
 			"the API server does not take a pod from the wanted template, so no instance is touched: %s", d.Trial.Refusal))
@@ -50,14 +52,43 @@ func rollInstances(d *draft) {
 		if blocked == d.Fleet.Held {
 			d.plan.Roll = database.RollHeld
 		}
-		d.hold(database.Progressing, soon, "RollWaiting", fmt.Sprintf("%s is restarted next, but %s", name, blocked))
+		d.hold(database.Progressing, soon, database.ReasonRollWaiting,
+			fmt.Sprintf("%s is restarted next, but %s", name, blocked))
 	case next.pod && name == d.Lease.Holder && len(d.plan.Design.Instances) > 1:
 		d.askFor("roll", next.instance, "it is restarted next, "+next.why)
 	default:
-		d.hold(database.Progressing, soon, "Rolling", fmt.Sprintf("%s is restarted: %s", name, next.why))
+		d.hold(database.Progressing, soon, database.ReasonRolling, fmt.Sprintf("%s is restarted: %s", name, next.why))
 		d.turn = name
 		d.restart(next)
 	}
+}
+
+// finishRoll is for a roll whose last instance has got the change: it ends when all are well. Until then other
+// databases wait for it, and if that instance comes to harm, they count it; one that is alone is the last as well.
+func finishRoll(d *draft) {
+	begun := d.Fleet.Roll == database.RollRunning || d.Fleet.Roll == database.RollStopped
+	if !begun || d.stopped || d.Spec.Hibernated {
+		return
+	}
+	if d.harm() != "" {
+		d.stopRoll("")
+		return
+	}
+	for _, wanted := range d.plan.Design.Instances {
+		if why := d.unwell(wanted.Name); why != "" {
+			d.plan.Roll = database.RollRunning
+			d.hold(database.Progressing, soon, database.ReasonRolling, fmt.Sprintf(
+				"all instances have got the change, and %s %s", wanted.Name, why))
+			return
+		}
+	}
+}
+
+// stopRoll says what harm was done.
+func (d *draft) stopRoll(others string) {
+	d.plan.Roll = database.RollStopped
+	d.hold(database.Stalled, later, database.ReasonRollStopped,
+		fmt.Sprintf("%s; %scorrect the spec, or undo the change", d.harm(), others))
 }
 
 // dues are the instances that need a restart by the user's wish.

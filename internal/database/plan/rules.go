@@ -15,6 +15,7 @@ var rules = []func(*draft){
 	tellDeletedClaims,   // DB11: a pod that alone keeps a deleted claim is not to be stopped by anyone
 	refuseInvalid,       // DB2: nothing that comes from a spec that cannot be carried out is written
 	stopWhilePaused,     // DB9: from here on changes are pending instead of done, if the user said so
+	adoptKept,           // DB32: volumes of an earlier database are taken over by the word of the spec alone
 	warnOfFilling,       // what will be full if nobody does anything
 	growClaims,          // DB5, DB31: a volume grows before anything else, whatever else is broken
 	keepRecord,          // DB6: what is known for good is stored twice more, and never rewritten

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -170,14 +171,18 @@ func finishDeletion(d *draft) {
 			Why: "the database is deleted and spec.storage.reclaim is Delete",
 		})
 	}
+	noting := noteParting(d)
 	leased := d.Lease.Guarded && d.Lease.Foreign == ""
-	if leased {
+	if leased && !noting {
 		d.do(database.Action{
 			Verb: database.FreeLease, Kind: database.KindLease, Name: database.LeaseName(d.Name),
 			UID: d.Lease.UID, ResourceVersion: d.Lease.ResourceVersion, Why: "the database is deleted",
 		})
 	}
 	switch {
+	case noting:
+		d.hold(database.Progressing, time.Second, "NotingParting",
+			"the claims that are kept learn what it takes to come back")
 	case waiting:
 		d.hold(database.Progressing, time.Second, "DeletingClaims", "the claims of the database are deleted")
 	case leased:
@@ -260,4 +265,129 @@ func (d *draft) whyGrown(claim database.ClaimOf) string {
 		return ": " + why
 	}
 	return ""
+}
+
+// adoptKept takes over the volumes of an earlier database of the same name, by the word of the spec. Each claim is
+// given to this database, with the UID by which the data knows it; then it is a database whose settings and lease are
+// lost, and it comes back as one: the settings from what was noted when it was deleted, the lease by the agents, all of
+// whom have to answer (docs/adr/0020-volumes-that-were-kept.md).
+func adoptKept(d *draft) {
+	wanted := d.Spec.Storage.Adopt
+	if wanted == "" || d.invalid {
+		return
+	}
+	found, begun := heirlooms(d.Snapshot), d.Settings.UID != "" || d.Lease.UID != "" && d.Lease.Foreign == ""
+	switch {
+	case len(found) == 0 && (d.Origin != "" || d.UID == wanted):
+		// It was done.
+	case begun && (len(found) == 0 || found[0].Origin != d.Origin):
+		d.hold(database.Degraded, 0, "AdoptTooLate", fmt.Sprintf(
+			"spec.storage.adopt names %s, but this database has begun with other volumes; remove the field, or delete the "+
+				"database and make it again with the field from the start", wanted))
+	case len(found) == 0:
+		d.ended = true
+		d.hold(database.Stalled, later, "NothingToAdopt", fmt.Sprintf(
+			"spec.storage.adopt names %s, and there is no claim with the label %s=%s that such a database has left with a note "+
+				"when it was deleted; correct the field, or remove it", wanted, database.LabelDatabase, d.Name))
+	case misfit(d.Snapshot, found) != "":
+		d.ended = !begun
+		d.hold(database.Stalled, 0, "InvalidSpec", misfit(d.Snapshot, found))
+	default:
+		d.takeOver(found)
+		d.ended = !begun // One that was not seen before is no reason to stop.
+	}
+}
+
+// misfit says which field of the spec does not fit the volumes that are to be taken over, empty if all do.
+func misfit(s database.Snapshot, claims []database.Kept) string {
+	logs := slices.ContainsFunc(claims, func(claim database.Kept) bool {
+		_, log := database.ClaimOwner(claim.Name)
+		return log
+	}) || slices.ContainsFunc(s.Instances, func(instance database.Instance) bool { return instance.LogClaim != nil })
+	switch wanted := s.Spec.Storage; {
+	case logs && wanted.WALSize == nil:
+		return "spec.storage.walSize: the volumes to take over have logs on volumes of their own; make the database again " +
+			"with the size of these"
+	case !logs && wanted.WALSize != nil:
+		return "spec.storage.walSize: the volumes to take over have their logs beside the data; make the database again " +
+			"without the field"
+	case wanted.Class != "" && claims[0].Class != wanted.Class:
+		return fmt.Sprintf("spec.storage.class: the volumes to take over are in the class %s; make the database again "+
+			"with it", claims[0].Class)
+	}
+	return ""
+}
+
+// takeOver gives the claims to this database, which is guarded first: nobody else collects them.
+func (d *draft) takeOver(claims []database.Kept) {
+	d.hold(database.Progressing, soon, "AdoptingVolumes",
+		"the volumes of the database "+claims[0].Origin+" are taken over")
+	if !d.Guarded {
+		guard(d)
+		return
+	}
+	for _, claim := range claims {
+		if claim.Deleting {
+			continue // Its instance is one whose volume is lost.
+		}
+		d.change(database.Action{
+			Verb: database.AdoptClaim, Kind: database.KindClaim, Name: claim.Name,
+			UID: claim.UID, ResourceVersion: claim.ResourceVersion, Owner: claim.Owner, Origin: claim.Origin,
+			Why: "spec.storage.adopt names the database that has left it",
+		})
+	}
+}
+
+// heirlooms are the claims that the spec has this database take over: all that have the data of the one that it names,
+// also those that an interrupted return has given to yet another one. One of them must bear the note of the parting.
+func heirlooms(s database.Snapshot) []database.Kept {
+	origin := s.Origin
+	for _, claim := range s.Kept {
+		named := claim.Owner == s.Spec.Storage.Adopt || claim.Origin == s.Spec.Storage.Adopt
+		if origin == "" && named && claim.Parting != nil {
+			origin = claim.Origin
+		}
+	}
+	var found []database.Kept
+	for _, claim := range s.Kept {
+		if origin != "" && claim.Origin == origin {
+			found = append(found, claim)
+		}
+	}
+	return found
+}
+
+// noteParting writes onto the claims that a deleted database keeps what it takes to come back. It reports whether there
+// is anything left to write: the lease stays until then.
+func noteParting(d *draft) bool {
+	design := d.plan.Design
+	if !d.Record.Initialised || design.LeaseUID == "" || d.LeaseLost() || d.Lease.Problem != "" || d.Lease.Foreign != "" {
+		return false // What the agents agree by is not known.
+	}
+	parting := &database.Parting{
+		DatabaseUID: d.DataUID(), LeaseUID: design.LeaseUID, LostBefore: design.LostBefore, Instances: design.Names(),
+	}
+	for _, member := range d.Lease.Members {
+		if !slices.Contains(parting.Instances, member.Name) {
+			parting.Instances = append(parting.Instances, member.Name)
+		}
+	}
+	unwanted := d.unwantedClaims(d.Instances...)
+	left := false
+	for _, name := range parting.Instances {
+		instance, _ := d.Instance(name)
+		for _, claim := range d.Claims(instance) {
+			going := slices.ContainsFunc(unwanted, func(one database.ClaimOf) bool { return one.Name == claim.Name })
+			if claim.Claim == nil || claim.Deleting || going || claim.Parting.Equal(parting) {
+				continue
+			}
+			left = true
+			d.do(database.Action{
+				Verb: database.NoteParting, Kind: database.KindClaim, Name: claim.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion, Parting: parting,
+				Why: "the database is deleted, and another one may take it over",
+			})
+		}
+	}
+	return left
 }

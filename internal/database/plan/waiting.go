@@ -50,6 +50,16 @@ var passing = []wire.Reason{
 	wire.ReasonFenced, wire.ReasonWaitingForLease, wire.ReasonRestarting,
 }
 
+// patience is when an instance that is not ready and gives no report is asked again: soon if writes count on it. Nodes
+// that could not reach the API server are not ready for a while either, and one answer that did not come in time would
+// be all that anybody is told meanwhile.
+func (d *draft) patience(instance string) time.Duration {
+	if d.Lease.HasMember(instance) {
+		return soon
+	}
+	return later
+}
+
 func waitForInstance(d *draft, instance database.Instance) {
 	pod, report := instance.Pod, instance.Report
 	switch {
@@ -69,7 +79,7 @@ func waitForInstance(d *draft, instance database.Instance) {
 		d.hold(database.Progressing, soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
 	case !pod.Ready:
-		d.hold(database.Progressing, later, "InstanceStarting", instance.Name+" is not ready")
+		d.hold(database.Progressing, d.patience(instance.Name), "InstanceStarting", instance.Name+" is not ready")
 	case !report.Reachable:
 		d.hold(database.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))

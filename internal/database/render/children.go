@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -155,11 +156,28 @@ func Claim(design database.Design, name string, size resource.Quantity) *corev1.
 		},
 	}
 	claim.Labels[database.LabelInstance] = instance
-	if design.Record.Initialised {
-		claim.Annotations = map[string]string{database.AnnotationSystemIdentifier: design.Record.SystemIdentifier}
-	}
+	claim.Annotations = claimNotes(design)
 	if class := design.Spec.Storage.Class; class != "" {
 		claim.Spec.StorageClassName = &class
 	}
 	return claim
+}
+
+// claimNotes is what a claim tells of the data on it, also to another database that takes it over.
+func claimNotes(design database.Design) map[string]string {
+	notes := map[string]string{}
+	if design.Record.Initialised {
+		notes[database.AnnotationSystemIdentifier] = design.Record.SystemIdentifier
+	}
+	if design.Origin != "" {
+		notes[database.AnnotationOrigin] = design.Origin
+	}
+	if design.Parting != nil {
+		document, _ := json.Marshal(design.Parting) // Texts alone: it cannot fail.
+		notes[database.AnnotationParting] = string(document)
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return notes
 }

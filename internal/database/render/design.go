@@ -26,6 +26,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
+		Parting: partingOf(snapshot),
 	}
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
@@ -70,16 +71,38 @@ func leaseOf(snapshot database.Snapshot) string {
 	if snapshot.Settings.LeaseUID != "" {
 		return snapshot.Settings.LeaseUID
 	}
+	if parting := partingOf(snapshot); parting != nil {
+		return parting.LeaseUID
+	}
 	if snapshot.Lease.Foreign != "" {
 		return ""
 	}
 	return snapshot.Lease.UID
 }
 
+// partingOf is what a deleted database has left on the claims that this one has taken over. It counts until there are
+// settings, which say the same from then on.
+func partingOf(snapshot database.Snapshot) *database.Parting {
+	if snapshot.Settings.UID != "" || snapshot.Lease.UID != "" || snapshot.Deleting {
+		return nil
+	}
+	for _, instance := range snapshot.Instances {
+		for _, claim := range snapshot.Claims(instance) {
+			if claim.Claim != nil && claim.Parting != nil {
+				return claim.Parting
+			}
+		}
+	}
+	return nil
+}
+
 // lostBefore are the leases before the one that the settings name: as they say, and as the agents say by its record.
 // What an operator did not live to note, or did not know to note, comes from them.
 func lostBefore(snapshot database.Snapshot) []string {
 	named, lease := leaseOf(snapshot), snapshot.Lease
+	if parting := partingOf(snapshot); parting != nil {
+		return parting.LostBefore
+	}
 	if lease.UID != named || lease.Foreign != "" || lease.Problem != "" {
 		return snapshot.Settings.LostBefore
 	}
@@ -91,6 +114,9 @@ func lostBefore(snapshot database.Snapshot) []string {
 func rosterOf(snapshot database.Snapshot) []string {
 	if len(snapshot.Settings.Instances) > 0 {
 		return slices.Clone(snapshot.Settings.Instances)
+	}
+	if parting := partingOf(snapshot); parting != nil {
+		return slices.Clone(parting.Instances)
 	}
 	if snapshot.Record.Initialised {
 		if names := survivors(snapshot); len(names) > 0 {

@@ -22,7 +22,7 @@ func Settings(design database.Design) wire.Settings {
 		restarts = append(restarts, wire.Restart(restart))
 	}
 	return wire.Settings{
-		DatabaseUID: design.UID,
+		DatabaseUID: design.DataUID(),
 		Database:    design.Name,
 		Major:       major,
 		Application: wire.Application{

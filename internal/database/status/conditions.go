@@ -196,8 +196,8 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 // does a template that only a new version of Meridian has changed.
 func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Verb {
-	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.EndRequest,
-		database.AdoptLease, database.BindCaches, database.PublishBundle:
+	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.NoteParting,
+		database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)

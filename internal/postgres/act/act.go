@@ -235,6 +235,8 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 		return sql.EndSessions(ctx)
 	case postgres.EndSenders:
 		return sql.EndSenders(ctx, action.Numbers)
+	case postgres.LeaveSegment:
+		return sql.LeaveSegment(ctx)
 	case postgres.Checkpoint:
 		a.Jobs.Begin(postgres.JobCheckpoint, action.For, sql.Checkpoint)
 		return nil

@@ -81,6 +81,39 @@ func TestFenceAndPromote(t *testing.T) {
 	must(t, two.execute(5*time.Second, "insert into t values (5)"))
 }
 
+// segments counts the files of the log.
+func (i *instance) segments() string {
+	return i.super(`select count(*) from pg_ls_waldir() where name ~ '^[0-9A-F]{24}$'`)
+}
+
+// TestASharedSegmentIsLeft promotes a replica that nobody had prepared for it: the log of the timeline before can be
+// removed although nothing is written.
+func TestASharedSegmentIsLeft(t *testing.T) {
+	r, one, two := pair(t)
+	_, err := two.fence()
+	must(t, err)
+	one.loop.Kill()
+	one.obey(tenure.Standing{Role: tenure.RoleIdle})
+	r.lead(two, 2, 2, tenure.Setting{}, one.member(), two.member())
+	shared := two.super("select pg_walfile_name(pg_current_wal_lsn())")
+	two.await("another segment", func(tenure.Engine) bool {
+		return two.super("select pg_walfile_name(pg_current_wal_lsn())") > shared
+	})
+	before := two.segments()
+	two.super("alter system set wal_keep_size = 0")
+	two.super("select pg_reload_conf()")
+	two.super("select pg_drop_replication_slot(slot_name) from pg_replication_slots where not active")
+	two.super("checkpoint")
+	left := two.super(fmt.Sprintf(`select count(*) from pg_ls_waldir() where substr(name, 9) = '%s'`, shared[8:]))
+	t.Logf("%s segments before a checkpoint, %s after it", before, two.segments())
+	if left != "0" {
+		t.Errorf("%s files have the number of the segment that was shared", left)
+	}
+	if count := strings.Count(two.tail(), "LeaveSegment"); count > 1 {
+		t.Errorf("another segment was begun %d times", count)
+	}
+}
+
 // diverge makes the primary write what nobody else has, and lets the replica lead on a later timeline.
 func diverge(t *testing.T) (r *rig, one, two *instance) {
 	t.Helper()

@@ -500,4 +500,6 @@ func (w inside) EndSessions(context.Context) error { return nil }
 
 func (w inside) EndSenders(context.Context, []int) error { return nil }
 
+func (w inside) LeaveSegment(context.Context) error { return nil }
+
 func (w inside) Checkpoint(context.Context) error { return w.effect("checkpoint", func() {}) }

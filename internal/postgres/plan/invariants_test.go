@@ -413,8 +413,8 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 		postgres.BeginClone{}, postgres.Clone{}, postgres.BeginDiscard{}, postgres.Discard{}, postgres.BeginRewind{},
 		postgres.Rewind{}, postgres.RecordRewound{}, postgres.AskUpstream{}, postgres.FollowUpstream{},
 		postgres.FollowNobody{}, postgres.Promote{}, postgres.KillServer{}, postgres.CreateAgents{}, postgres.KeepPlaces{},
-		postgres.EndSessions{}, postgres.EndSenders{}, postgres.Checkpoint{}, postgres.GiveUp{}, postgres.SpendReserve{},
-		postgres.KeepReserve{}, postgres.AskToYield{}, postgres.NoteLibraries{},
+		postgres.EndSessions{}, postgres.EndSenders{}, postgres.LeaveSegment{}, postgres.Checkpoint{}, postgres.GiveUp{},
+		postgres.SpendReserve{}, postgres.KeepReserve{}, postgres.AskToYield{}, postgres.NoteLibraries{},
 	} {
 		if verb := fmt.Sprintf("%T", action); verbs[verb] == 0 {
 			t.Errorf("no plan had %s", verb)
@@ -531,6 +531,7 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	s.Server.Replication = postgres.Replication{
 		Receiving: pick(random, true, false), Sessions: pick(random, 0, 2), Roles: pick(random, true, false),
 		Place: s.Data.End, Slots: pick(random, nil, []string{"meridian_x"}),
+		Twin: pick(random, time.Time{}, s.Now.Add(-time.Hour)),
 	}
 	for _, kind := range []postgres.JobKind{
 		postgres.JobClone, postgres.JobRewind, postgres.JobDiscard, postgres.JobStop, postgres.JobAsk, postgres.JobCheckpoint,
@@ -583,6 +584,7 @@ func beWell(s *postgres.Snapshot) {
 	*s = running()
 	s.Settings.Mounted.Restarts, s.Process.Restart = kept.Settings.Mounted.Restarts, kept.Process.Restart
 	s.AskedLast, s.Server.Replication.Senders = kept.AskedLast, kept.Server.Replication.Senders
+	s.Server.Replication.Twin, s.Server.Open = kept.Server.Replication.Twin, !kept.Server.Replication.Twin.IsZero()
 	s.Application = postgres.Application{
 		Known: true, Role: true, Login: true, PasswordMatches: true, Database: true, Versions: kept.Application.Versions,
 		Noted: kept.Application.Noted,

@@ -44,6 +44,22 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
+// twinPatience leaves the first seconds of a new primary to those who have waited for it: the rest of a segment goes to
+// the replicas like any other log.
+const twinPatience = 10 * time.Second
+
+// leaveASharedSegment begins another segment where the present one is there for an earlier timeline too. Each primary
+// leaves one of its timeline behind, and a checkpoint removes segments by their number alone: where little is written,
+// all of them have the same number, and one failover after the other would fill the volume.
+func leaveASharedSegment(s postgres.Snapshot, plan *draft) bool {
+	since := s.Server.Replication.Twin
+	settled := s.Standing.Role == tenure.RoleLead && s.Standing.Prepare == 0 && s.Server.Open
+	if settled && !s.Server.Replica && !s.Server.Full && !since.IsZero() && s.Now.Sub(since) >= twinPatience {
+		plan.do(postgres.LeaveSegment{Why: "the present segment of the log is there for an earlier timeline too"})
+	}
+	return false
+}
+
 // untold are places of copies that the settings do not tell of, or not yet.
 func untold(s postgres.Snapshot, kept []string) []string {
 	settings, _ := wanted(s)

@@ -64,6 +64,7 @@ var rules = []rule{
 
 	// What a primary does for the others.
 	keepPlaces,
+	leaveASharedSegment,
 	makeAgents,
 	enforceTheQuorum, // B1.
 

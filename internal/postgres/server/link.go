@@ -30,6 +30,7 @@ type Link struct {
 	proven     proof
 	compared   compared
 	deeper     deeper
+	twins      twins
 }
 
 const (

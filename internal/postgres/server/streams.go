@@ -134,6 +134,9 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 		err = connection.QueryRow(ctx, primaryQuery, len(render.AgentRoles), render.AgentRoles).Scan(&flushed, &facts.Roles,
 			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.since)
 		facts.Flushed = uint64(flushed)
+		if err == nil {
+			err = l.lookForATwin(ctx, connection, server)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("ask the server about replication: %w", short(err))
@@ -258,20 +261,46 @@ func (l *Link) EndSenders(ctx context.Context, numbers []int) error {
 		where pid in (`+strings.Join(words, ", ")+`)`)
 }
 
-// leaveSegment begins another segment of the log if the present one is there for an earlier timeline too.
-const leaveSegment = `
-select pg_switch_wal()
-from (select pg_walfile_name(pg_current_wal_lsn()) as name where not pg_is_in_recovery()) as present
-where exists (select from pg_ls_waldir() as file where file.name ~ '^[0-9A-F]{24}$'
-                and substr(file.name, 9) = substr(present.name, 9) and file.name <> present.name)`
-
 // Checkpoint implements postgres.SQL, over a session of its own, because it takes long.
-//
-// Each primary leaves a segment of its timeline behind, and a checkpoint removes segments by their number alone: where
-// little is written, all of them have the same, and one handover after the other would fill the volume.
 func (l *Link) Checkpoint(ctx context.Context) error {
-	if err := l.inDatabase(ctx, "postgres", leaveSegment); err != nil {
+	return l.inDatabase(ctx, "postgres", "checkpoint")
+}
+
+// LeaveSegment implements postgres.SQL.
+func (l *Link) LeaveSegment(ctx context.Context) error { return l.short(ctx, "select pg_switch_wal()") }
+
+// twins is what is known of the segment that a primary writes. Once it has one of its own, it never comes back to one
+// of an earlier timeline, so nobody looks again.
+type twins struct {
+	timeline int
+	own      bool
+	since    time.Time
+}
+
+// twinQuery looks a byte further: where one segment ends, the server still names that one.
+const twinQuery = `
+select exists (select from pg_ls_waldir() as file where file.name ~ '^[0-9A-F]{24}$'
+                 and substr(file.name, 9) = substr(present.name, 9) and file.name <> present.name)
+from (select pg_walfile_name(pg_current_wal_lsn() + 1) as name) as present`
+
+// lookForATwin notes since when the segment that a primary writes was seen to be there for an earlier timeline too.
+func (l *Link) lookForATwin(ctx context.Context, connection *pgx.Conn, server *postgres.Server) error {
+	if l.twins.timeline != server.Timeline {
+		l.twins = twins{timeline: server.Timeline}
+	}
+	if l.twins.own {
+		return nil
+	}
+	var found bool
+	if err := connection.QueryRow(ctx, twinQuery).Scan(&found); err != nil {
 		return err
 	}
-	return l.inDatabase(ctx, "postgres", "checkpoint")
+	switch {
+	case !found:
+		l.twins.own, l.twins.since = true, time.Time{}
+	case l.twins.since.IsZero():
+		l.twins.since = time.Now()
+	}
+	server.Replication.Twin = l.twins.since
+	return nil
 }

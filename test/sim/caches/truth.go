@@ -88,11 +88,10 @@ func (t *truth) read(s *server) {
 		t.wrong("V3", "%s answers as the primary of term %d, and term %d has let applications in", s.p.name, s.term,
 			t.latest.term)
 	}
-	if t.g.w.Now()-s.p.looked > t.twice(s.p)-slack {
-		return // Whose loop stands still closes no door. Its container is ended for that, which is not modelled.
-	}
+	// A loop that stands still closes the door as much later. Its container is ended for that, which is not modelled.
+	still := t.g.w.Now() - s.p.looked
 	missing, some := t.lacks(s.log, t.leads.log)
-	if age := t.g.w.Now() - t.acked[missing]; some && age > t.bound(s.p) {
+	if age := t.g.w.Now() - t.acked[missing]; some && age > t.bound(s.p)+still {
 		t.wrong("V3", "%s answers without write %d, which was acknowledged %s ago", s.p.name, missing, age)
 	}
 }
@@ -196,7 +195,7 @@ func (t *truth) looks(p *Pod) {
 	now := t.g.w.Now()
 	switch {
 	case p.server != nil && p.server.up():
-		p.blind = false
+		p.blind, p.fresh = false, now
 	case p.looked > 0 && now-p.looked > t.twice(p)-slack:
 		p.blind = true
 	}
@@ -212,8 +211,9 @@ func (t *truth) begins(p *Pod, record wire.LeaseRecord, begun time.Duration) {
 			!record.Has(wire.Member{Name: other.name, Incarnation: s.incarnation}) {
 			continue
 		}
-		// One that has just found its primary may lack what it does not know of.
-		young := now-s.heard < t.twice(other)-slack && s.heard-s.linked > slack && s.replica
+		// One that has just found its primary may lack what it does not know of, and one whose loop stood still knows only
+		// of what it saw before.
+		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack && s.replica
 		if young && len(s.log) > 0 && other.host.Well() > begun+wellFor {
 			t.wrong("V2", "%s begins an empty dataset, and %s has a copy that is %s old, and was well for %s", p.name,
 				other.name, now-s.heard, other.host.Well())

@@ -437,7 +437,7 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 	self, holder := wire.Member{Name: name, Incarnation: copyOf(&claim, &log)}, holderOf(&lease)
 	member := record.Has(self)
 	report := wire.Report{
-		Version: 1, DatabaseUID: pod.Annotations[database.AnnotationOwner], Instance: name, Incarnation: self.Incarnation,
+		Version: 1, DatabaseUID: settingsOf(ctx, a.cluster).DatabaseUID, Instance: name, Incarnation: self.Incarnation,
 		State: wire.StateRunning, Role: wire.RoleReplica, ServerVersion: "17.6", SettingsHash: pod.Annotations[taken],
 		Term: record.Term, Holder: holder.Name, Serving: member, Streams: member, Verified: true, PasswordSet: true,
 		PendingRestart: pendingOf(pod), Restart: pod.Annotations[started],

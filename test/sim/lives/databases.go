@@ -158,8 +158,13 @@ func ends() []Life {
 
 func oddities() []Life {
 	return []Life{
-		// O1 in README.md: to hand over what was kept leads nowhere yet. What is checked is that nothing is lost by it.
-		{Name: "adopted", From: adoptable, End: all(isStalled, claims(upTo(3)...)),
+		{Name: "adopted", From: adoptable, Moves: 1, End: all(served(upTo(3)...), claims(upTo(3)...)),
+			Script: []search.Step{createAgain()}},
+		{Name: "adopted, and told so later", From: adoptable, Moves: 1, End: all(served(upTo(3)...), claims(upTo(3)...)),
+			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), adopt()}},
+		{Name: "adopted and deleted again", From: adoptable, Restarts: 1, End: all(gone, claims(upTo(3)...)),
+			Script: []search.Step{createAgain(), drop()}},
+		{Name: "handed over by hand", From: adoptable, Moves: 1, End: all(served(upTo(3)...), claims(upTo(3)...)),
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), handOver()}},
 	}
 }

@@ -33,6 +33,9 @@ type Life struct {
 	Script []search.Step
 	// End is what there is in the end.
 	End func(search.State) error
+	// Timed says that hours pass in its script, for what is done meanwhile. They pass for nothing while a call of the
+	// operator stands still for several steps, as in swarms.
+	Timed bool
 	// Slow means that the cluster does one thing at a time, so that more can come between.
 	Slow bool
 	// Restarts is how often each pod may end at most.

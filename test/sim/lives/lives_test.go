@@ -4,6 +4,7 @@ import (
 	"flag"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 var (
-	everyFlag  = flag.Int("every", 5, "single faults: run only every nth schedule; 1 for all")
+	everyFlag  = flag.Int("every", 1, "single faults: run only every nth schedule")
 	shardFlag  = flag.Int("shard", 1, "single faults: with which schedule to begin, below -every")
 	seedsFlag  = flag.Int("seeds", 2, "how many swarms in each life")
 	fromFlag   = flag.Uint64("from", 1, "the first seed")
@@ -66,11 +67,15 @@ func TestSingleFaults(t *testing.T) {
 	if *widerFlag {
 		phases = nil
 	}
+	var ran, joined atomic.Int64
+	t.Cleanup(func() { t.Logf("%d schedules, of which %d joined others", ran.Load(), joined.Load()) })
 	each(t, func(t *testing.T, _ lives.Life, scenario search.Scenario) {
 		t.Parallel()
-		search.Test(t, scenario, search.Options{
+		report := search.Test(t, scenario, search.Options{
 			Turns: turns, Phases: phases, Every: *everyFlag, Shard: *shardFlag, Pairs: *pairsFlag, Swarm: -1,
 		})
+		ran.Add(int64(report.Schedules))
+		joined.Add(int64(report.Joined))
 	})
 }
 
@@ -110,9 +115,42 @@ func TestShareTheirBeginning(t *testing.T) {
 	}
 }
 
+// TestShareTheirCrash is the same for schedules that crash where another one has crashed, which they do only where
+// every answer to every call is given.
+func TestShareTheirCrash(t *testing.T) {
+	all := lives.Lives()
+	at := slices.IndexFunc(all, func(life lives.Life) bool { return life.Name == "deleted and kept" })
+	scenario, err := all[at].Scenario(lives.Flaw{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := search.Options{Turns: turns, Phases: []string{search.Answers}, Swarm: -1}
+	together, err := search.Explore(scenario, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Alone = true
+	one, err := search.Explore(scenario, options)
+	if one.Fallen < 10 || together.Fallen <= one.Fallen {
+		t.Errorf("%d have shared a crash, and %d that of another call: this shows nothing", one.Fallen, together.Fallen)
+	}
+	if err != nil || one.Schedules != together.Schedules || one.Histories != together.Histories {
+		t.Errorf("%s, with crashes shared; to the end: %s, %v", together, one, err)
+	}
+	scenario.Programs = slices.Clone(scenario.Programs)
+	scenario.Programs[0].Fork = nil
+	other, err := search.Explore(scenario, options)
+	if err != nil || one.Schedules != other.Schedules || one.Digest != other.Digest {
+		t.Errorf("%s, with the beginning shared; alone: %s, %v", one, other, err)
+	}
+}
+
 // TestSwarm lives every life slowly with many faults at random.
 func TestSwarm(t *testing.T) {
 	each(t, func(t *testing.T, life lives.Life, _ search.Scenario) {
+		if life.Timed {
+			t.Skip("the hours of its script may pass while a call stands still")
+		}
 		t.Parallel()
 		life.Slow = true
 		scenario, err := life.Scenario(lives.Flaw{})

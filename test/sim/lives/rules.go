@@ -320,10 +320,21 @@ func remakesNoLease(state search.State, event sim.Event) error {
 }
 
 func keepsRecord(state search.State, event sim.Event) error {
-	if event.Type != watch.Modified || event.Key.Name != database.SettingsName(Cities.Name) {
+	ctx := context.Background()
+	if event.Type == watch.Deleted || event.Key.Name != database.SettingsName(Cities.Name) {
 		return nil
 	}
-	ctx := context.Background()
+	// Agents refuse volumes that know another database.
+	var kept corev1.ConfigMap
+	if err := state.Get(ctx, memoryKey, &kept); err == nil {
+		record, err := wire.DecodeLeaseRecord(kept.Data["record"])
+		if now := settingsOf(ctx, state).DatabaseUID; err != nil || record.DatabaseUID != now {
+			return fmt.Errorf("the data knows the database %s, the settings say %s: %w", record.DatabaseUID, now, err)
+		}
+	}
+	if event.Type != watch.Modified {
+		return nil
+	}
 	was, is := settingsOf(ctx, state.At(event.Version-1)), settingsOf(ctx, state)
 	switch {
 	case was.LeaseUID != "" && was.LeaseUID != is.LeaseUID && !succeeds(state, is.LeaseUID, was.LeaseUID):

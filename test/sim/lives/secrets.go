@@ -208,12 +208,12 @@ func rotations() []Life {
 	return []Life{
 		{Name: "another password", From: three, Script: []search.Step{rotatePassword("a")},
 			End: all(served(upTo(3)...), logsInAs(wire.OtherLogin, "a"))},
-		{Name: "another password and back again", From: one, End: all(served(upTo(1)...), logsInAs("app", "b")),
+		{Name: "another password and back again", Timed: true, From: one, End: all(served(upTo(1)...), logsInAs("app", "b")),
 			Script: []search.Step{rotatePassword("a"), hours, rotatePassword("b"), hours}},
 		{Name: "another password, and the primary goes", From: three, Moves: 1,
 			End:    all(served(upTo(3)...), logsInAs(wire.OtherLogin, "a")),
 			Script: []search.Step{rotatePassword("a"), switchTo("cities-2")}},
-		{Name: "other certificates", From: three, End: all(served(upTo(3)...), hasOtherAuthority("a")),
+		{Name: "other certificates", Timed: true, From: three, End: all(served(upTo(3)...), hasOtherAuthority("a")),
 			Script: []search.Step{rotateCertificates("a"), hours, hours, hours, hours}},
 	}
 }

@@ -213,6 +213,41 @@ func loseClaimOf(instance string) search.Step {
 		}}
 }
 
+// leftBy is the database that has left its volumes.
+func leftBy(ctx context.Context, cluster client.Reader) (string, error) {
+	var claim corev1.PersistentVolumeClaim
+	_, err := get(ctx, cluster, names(1)[0], &claim)
+	return claim.Annotations[database.AnnotationOwner], err
+}
+
+// createAgain makes the database that goes on with the volumes of one that was deleted.
+func createAgain() search.Step {
+	return search.Step{Name: "it is made again", Do: func(ctx context.Context, cluster client.Client) error {
+		before, err := leftBy(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		object := newDatabase(3, v1alpha1.ReclaimRetain)
+		object.Spec.Storage.Adopt = before
+		return cluster.Create(ctx, object)
+	}}
+}
+
+// adopt says so when the database is there already.
+func adopt() search.Step {
+	return search.Step{Name: "it shall take its volumes over", Do: func(ctx context.Context, cluster client.Client) error {
+		before, err := leftBy(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		return changeDatabase(func(object *v1alpha1.GeoDatabase) {
+			if string(object.UID) != before {
+				object.Spec.Storage.Adopt = before
+			}
+		})(ctx, cluster)
+	}}
+}
+
 // handOver says of claims that were kept that they belong to the database that there is now.
 func handOver() search.Step {
 	return search.Step{Name: "its old claims are handed over", Do: func(ctx context.Context, cluster client.Client) error {
@@ -284,21 +319,6 @@ func isStuck(state search.State) error {
 	scene, err := sceneOf(state)
 	if err == nil && (condition.IsTrue(found.Status.Conditions, condition.Ready) || len(scene.view.sets.Items) > 0) {
 		return fmt.Errorf("it is built: %s", told(found.Status.Conditions))
-	}
-	return err
-}
-
-func isStalled(state search.State) error {
-	found, err := databaseOf(state)
-	if err != nil {
-		return err
-	}
-	if condition.IsTrue(found.Status.Conditions, condition.Ready) {
-		return fmt.Errorf("it says that it is ready: %s", told(found.Status.Conditions))
-	}
-	scene, err := sceneOf(state)
-	if err == nil && scene.record.Term > 0 {
-		return errors.New("there is a lease again")
 	}
 	return err
 }

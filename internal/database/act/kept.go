@@ -1,0 +1,50 @@
+package act
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+)
+
+// adoptClaim gives the database a claim of an earlier one. It reads live that the spec still says so, and that the
+// claim is the one that was decided on.
+func (p *pass) adoptClaim(ctx context.Context, action database.Action) (database.Result, error) {
+	now, err := p.liveDatabase(ctx)
+	if err == nil {
+		err = p.guarded(action, now)
+	}
+	if err != nil {
+		return database.Result{}, err
+	}
+	if now.Spec.Storage.Adopt == "" || now.Spec.Storage.Adopt != p.object.Spec.Storage.Adopt || now.Spec.Paused {
+		return database.Result{}, moved(action, "the spec says otherwise by now")
+	}
+	var claim corev1.PersistentVolumeClaim
+	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+		return database.Result{}, err
+	}
+	if claim.Annotations[database.AnnotationOwner] != action.Owner || claim.DeletionTimestamp != nil {
+		return database.Result{}, moved(action, "it belongs to another database")
+	}
+	after := claim.DeepCopy()
+	annotate(after, database.AnnotationOwner, string(p.object.UID))
+	annotate(after, database.AnnotationOrigin, action.Origin)
+	return p.patch(ctx, action, &claim, after)
+}
+
+// noteParting notes on a claim what it takes to come back, and leaves everything else of it as it is stored.
+func (p *pass) noteParting(ctx context.Context, action database.Action) (database.Result, error) {
+	if err := p.requireDeletion(ctx, action); err != nil {
+		return database.Result{}, err
+	}
+	var claim corev1.PersistentVolumeClaim
+	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+		return database.Result{}, err
+	}
+	design := p.design
+	design.Parting = action.Parting
+	return p.write(ctx, render.Claim(design, action.Name, claim.Spec.Resources.Requests[corev1.ResourceStorage]), &claim)
+}
