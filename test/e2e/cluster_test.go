@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,27 +105,54 @@ func (c *cluster) until(what string, limit time.Duration, check func(context.Con
 	}
 }
 
+// runLabel says on a namespace which process of the tests has made it.
+const runLabel = "meridian.dev/test-process"
+
 // namespace makes a namespace that enforces the strictest level, and removes it at the end.
 func (c *cluster) namespace(name string) {
 	c.t.Helper()
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}}
+	c.clearLeft(name)
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted", runLabel: strconv.Itoa(os.Getpid()),
+	}}}
 	if err := c.Create(c.t.Context(), space); err != nil {
 		c.t.Fatalf("create namespace %s: %v", name, err)
 	}
-	c.t.Cleanup(func() {
-		c.empty(name)
-		if err := c.Delete(context.Background(), space); err != nil {
-			c.t.Errorf("delete namespace %s: %v", name, err)
+	c.t.Cleanup(func() { c.remove(space) })
+}
+
+func (c *cluster) remove(space *corev1.Namespace) {
+	c.empty(space.Name)
+	if err := c.Delete(context.Background(), space); err != nil {
+		c.t.Errorf("delete namespace %s: %v", space.Name, err)
+	}
+	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(200 * time.Millisecond) {
+		if c.Get(context.Background(), client.ObjectKeyFromObject(space), space) != nil {
+			return
 		}
-		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(200 * time.Millisecond) {
-			if c.Get(context.Background(), client.ObjectKey{Name: name}, space) != nil {
-				return
-			}
-		}
-		c.t.Errorf("namespace %s is not gone after a minute", name)
-	})
+	}
+	c.t.Errorf("namespace %s is not gone after a minute", space.Name)
+}
+
+// clearLeft removes what a run of these tests that was ended halfway has left, and nothing of anybody else.
+func (c *cluster) clearLeft(name string) {
+	c.t.Helper()
+	var space corev1.Namespace
+	if c.Get(c.t.Context(), client.ObjectKey{Name: name}, &space) != nil {
+		return
+	}
+	process, err := strconv.Atoi(space.Labels[runLabel])
+	switch {
+	case err != nil:
+		c.t.Fatalf("there is a namespace %s, and these tests have not made it", name)
+	case process != os.Getpid() && syscall.Kill(process, 0) == nil:
+		c.t.Fatalf("process %d is at work in the namespace %s: one run of these tests at a time", process, name)
+	}
+	c.t.Logf("process %d has left the namespace %s and is gone: it is cleared", process, name)
+	c.remove(&space)
+	if !shared() { // `sandbox up` heals the nodes, and does not know that one was drained.
+		c.kubectl("uncordon", "--selector=kubernetes.io/hostname")
+	}
 }
 
 // empty deletes what belongs to Meridian first. Whoever deletes a namespace with running pods in it waits for half of
