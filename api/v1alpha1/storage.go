@@ -46,7 +46,7 @@ type Storage struct {
 
 	// UID of an earlier GeoDatabase of the same name that was deleted and whose volumes were kept: this one takes them
 	// over and goes on with the data. The annotation `meridian.dev/owner` of its claims names it.
-	// It counts for a database that has no data yet. Changing or removing it later does nothing.
+	// It counts for a database that has no data yet. Once it has taken them over, changing or removing it does nothing.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

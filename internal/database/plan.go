@@ -208,6 +208,8 @@ type Design struct {
 	LostBefore []string
 	// Parting is what the claims keep of a database that was deleted, until there are settings again.
 	Parting *Parting
+	// Classes are those of claims that were taken over, by name, if the spec says none.
+	Classes map[string]string
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.

@@ -365,6 +365,8 @@ type Lease struct {
 	// in the place of.
 	Succeeds string   `json:"succeeds,omitempty"`
 	Before   []string `json:"before,omitempty"`
+	// LostBefore are those that were lost before the one that it succeeds, as it was made, the oldest first.
+	LostBefore []string `json:"lostBefore,omitempty"`
 	// Copy is the record of the data as the lease has it.
 	Copy Record `json:"copy,omitzero"`
 	// Switchover is the id of the request that the holder carries out.
@@ -375,6 +377,11 @@ type Lease struct {
 type Member struct {
 	Name        string `json:"name"`
 	Incarnation string `json:"incarnation"`
+}
+
+// Empty says that it was made in the place of a lost one, and that the agents have not taken it yet.
+func (l Lease) Empty() bool {
+	return l.Succeeds != "" && !l.Copy.Initialised && l.Problem == "" && l.Foreign == ""
 }
 
 // HasMember says that a copy of that instance is counted on.

@@ -46,5 +46,8 @@ func (p *pass) noteParting(ctx context.Context, action database.Action) (databas
 	}
 	design := p.design
 	design.Parting = action.Parting
-	return p.write(ctx, render.Claim(design, action.Name, claim.Spec.Resources.Requests[corev1.ResourceStorage]), &claim)
+	wanted := render.Claim(design, action.Name, claim.Spec.Resources.Requests[corev1.ResourceStorage])
+	// A wish that the API server refuses, such as another class, must not keep the note from being written.
+	wanted.Spec.StorageClassName, wanted.Spec.AccessModes = claim.Spec.StorageClassName, claim.Spec.AccessModes
+	return p.write(ctx, wanted, &claim)
 }

@@ -80,7 +80,8 @@ var Table = []Field{
 	{"spec.storage.reclaim", []Class{Live}, "It counts when an instance or the database is removed the next time."},
 	{
 		"spec.storage.adopt", []Class{Live},
-		"A database without data takes over the volumes that an earlier one of its name has left. Later it does nothing.",
+		"A database without data takes over the volumes that an earlier one of its name has left. Once it has " +
+			"them, the field does nothing.",
 	},
 	{
 		"spec.resources.cpu", []Class{Live, Replace},

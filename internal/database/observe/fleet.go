@@ -86,28 +86,32 @@ func (f *Fleet) Of(key types.NamespacedName) database.Fleet {
 	return database.Fleet{Held: f.held(key), Roll: roll}
 }
 
+// mostNamed is how many others a reason names: it has to fit into a condition.
+const mostNamed = 10
+
 // held says why no restart may begin for a database, empty if one may.
 func (f *Fleet) held(key types.NamespacedName) string {
 	if f.rolls[key] == database.RollRunning {
 		return ""
 	}
-	running := 0
-	var stopped []string
+	var running, stopped []string
 	for other, roll := range f.rolls {
 		switch {
 		case other == key:
 		case roll == database.RollRunning || roll == rollRecalled:
-			running++
+			running = append(running, other.String())
 		case roll == database.RollStopped:
 			stopped = append(stopped, other.String())
 		}
 	}
 	slices.Sort(stopped)
+	slices.Sort(running)
 	switch {
 	case f.Failures > 0 && len(stopped) >= f.Failures:
-		return "changes have done harm to other databases, so that none begins: " + strings.Join(stopped, ", ")
-	case f.Most > 0 && running >= f.Most:
-		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once", running, f.Most)
+		return "changes have done harm to other databases, so that none begins: " + strings.Join(stopped[:min(len(stopped), mostNamed)], ", ")
+	case f.Most > 0 && len(running) >= f.Most:
+		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once: %s", len(running), f.Most,
+			strings.Join(running[:min(len(running), mostNamed)], ", "))
 	}
 	return ""
 }
@@ -128,8 +132,14 @@ func (f *Fleet) Begin(key types.NamespacedName) string {
 func (f *Fleet) Note(key types.NamespacedName, roll database.Roll) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	if roll == database.RollRunning && (f.rolls[key] == "" || f.rolls[key] == database.RollHeld) {
-		roll = database.RollHeld
+	if before := f.rolls[key]; roll == database.RollRunning {
+		switch before {
+		case "", database.RollHeld:
+			roll = database.RollHeld
+		case rollRecalled: // Something else has held it up so far: it counts, and has not begun by this process's leave.
+			roll = rollRecalled
+		default:
+		}
 	}
 	f.set(key, roll)
 }

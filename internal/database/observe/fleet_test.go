@@ -141,3 +141,37 @@ func TestANewProcessRemembersTheFleet(t *testing.T) {
 		t.Errorf("what this process has seen itself does not count: %s", why)
 	}
 }
+
+// TestARestartOfTheOperatorExemptsNobody has something else than the fleet hold up each database in the first pass of a
+// new process: none of them has begun by its leave.
+func TestARestartOfTheOperatorExemptsNobody(t *testing.T) {
+	before, fleet := &remembered{}, &observe.Fleet{Most: 1, Failures: 1}
+	names := strings.Fields("a b c d e f")
+	for _, name := range names {
+		before.add(name, v1alpha1.ConditionProgressing, "RollWaiting")
+	}
+	if err := fleet.Recall(t.Context(), before, ""); err != nil {
+		t.Fatal(err)
+	}
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "gis", Name: name} }
+	for _, name := range names {
+		fleet.Note(key(name), database.RollRunning)
+	}
+	for _, name := range names {
+		if why := fleet.Begin(key(name)); why == "" {
+			t.Errorf("%s begins while others may be under way", name)
+		}
+	}
+	for _, name := range names {
+		fleet.Note(key(name), database.RollHeld)
+	}
+	begun := 0
+	for _, name := range names {
+		if fleet.Begin(key(name)) == "" {
+			begun++
+		}
+	}
+	if begun != 1 {
+		t.Errorf("%d begin at once, at most 1 may", begun)
+	}
+}

@@ -43,7 +43,7 @@ func (p *pass) readSettings(ctx context.Context) error {
 
 // readKept finds claims under names of this database that belong to an earlier one. They matter to one without data.
 func (p *pass) readKept(ctx context.Context) error {
-	if p.facts.Record.Initialised && p.object.Spec.Storage.Adopt == "" {
+	if p.facts.Record.Initialised && p.facts.Settings.UID != "" && p.object.Spec.Storage.Adopt == "" {
 		return nil
 	}
 	var claims corev1.PersistentVolumeClaimList

@@ -45,6 +45,7 @@ func (p *pass) leaseFacts(lease *coordinationv1.Lease) database.Lease {
 		return facts
 	}
 	facts.Succeeds = lease.Annotations[wire.AnnotationSucceeds]
+	facts.LostBefore = wire.ParseLost(lease.Annotations[wire.AnnotationLostBefore])
 	if lease.Spec.HolderIdentity != nil {
 		holder := wire.ParseMember(*lease.Spec.HolderIdentity)
 		facts.Holder, facts.HolderIncarnation = holder.Name, holder.Incarnation

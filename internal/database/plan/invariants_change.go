@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -325,15 +324,21 @@ func sameData(s database.Snapshot, origin string) bool {
 	})
 }
 
-func partsWithANote(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	known := s.Record.Initialised && !s.LeaseLost() && s.Lease.Problem == ""
-	if action.Verb != database.FreeLease || !known || !s.Orphaning && s.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete {
+func partsWithANote(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	known := s.Record.Initialised && s.Lease.Problem == ""
+	if action.Verb != database.FreeLease || !known {
 		return true
 	}
-	return !slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
-		instance, _ := s.Instance(member.Name)
+	copies := plan.Design.Names()
+	for _, member := range s.Lease.Members {
+		copies = append(copies, member.Name)
+	}
+	agreed := !s.LeaseLost() && !s.Lease.Empty()
+	return !slices.ContainsFunc(copies, func(name string) bool {
+		instance, _ := s.Instance(name)
 		claim := instance.Claim
-		return claim != nil && !claim.Deleting && (claim.Parting == nil || claim.Parting.LeaseUID != s.Lease.UID)
+		return claim != nil && !claim.Deleting &&
+			(claim.Parting == nil || agreed && claim.Parting.LeaseUID != s.Lease.UID)
 	})
 }
 

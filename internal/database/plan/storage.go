@@ -10,6 +10,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // growClaims raises the size of claims. It stands before everything else: a full volume is often why everything else is
@@ -173,7 +174,7 @@ func finishDeletion(d *draft) {
 	}
 	noting := noteParting(d)
 	leased := d.Lease.Guarded && d.Lease.Foreign == ""
-	if leased && !noting {
+	if leased && !noting && !waiting { // A claim may be kept after all, and needs its note then.
 		d.do(database.Action{
 			Verb: database.FreeLease, Kind: database.KindLease, Name: database.LeaseName(d.Name),
 			UID: d.Lease.UID, ResourceVersion: d.Lease.ResourceVersion, Why: "the database is deleted",
@@ -311,24 +312,30 @@ func misfit(s database.Snapshot, claims []database.Kept) string {
 	case !logs && wanted.WALSize != nil:
 		return "spec.storage.walSize: the volumes to take over have their logs beside the data; make the database again " +
 			"without the field"
-	case wanted.Class != "" && claims[0].Class != wanted.Class:
-		return fmt.Sprintf("spec.storage.class: the volumes to take over are in the class %s; make the database again "+
-			"with it", claims[0].Class)
+	}
+	for _, claim := range claims {
+		if wanted := s.Spec.Storage.Class; wanted != "" && claim.Class != wanted {
+			return fmt.Sprintf("spec.storage.class: the volumes to take over are in the class %s; make the database again "+
+				"without the field", claim.Class)
+		}
 	}
 	return ""
 }
 
 // takeOver gives the claims to this database, which is guarded first: nobody else collects them.
 func (d *draft) takeOver(claims []database.Kept) {
-	d.hold(database.Progressing, soon, "AdoptingVolumes",
-		"the volumes of the database "+claims[0].Origin+" are taken over")
+	message := "the volumes of the database " + claims[0].Origin + " are taken over"
+	if gone := slices.DeleteFunc(slices.Clone(claims), func(claim database.Kept) bool { return !claim.Deleting }); len(gone) > 0 {
+		message += "; the claim " + gone[0].Name + " is being deleted, and is waited for: see which pod uses it"
+	}
+	d.hold(database.Progressing, soon, "AdoptingVolumes", message)
 	if !d.Guarded {
 		guard(d)
 		return
 	}
 	for _, claim := range claims {
 		if claim.Deleting {
-			continue // Its instance is one whose volume is lost.
+			continue
 		}
 		d.change(database.Action{
 			Verb: database.AdoptClaim, Kind: database.KindClaim, Name: claim.Name,
@@ -361,11 +368,12 @@ func heirlooms(s database.Snapshot) []database.Kept {
 // is anything left to write: the lease stays until then.
 func noteParting(d *draft) bool {
 	design := d.plan.Design
-	if !d.Record.Initialised || design.LeaseUID == "" || d.LeaseLost() || d.Lease.Problem != "" || d.Lease.Foreign != "" {
+	lease, before := d.agreedBy()
+	if !d.Record.Initialised || lease == "" || d.Lease.Problem != "" {
 		return false // What the agents agree by is not known.
 	}
 	parting := &database.Parting{
-		DatabaseUID: d.DataUID(), LeaseUID: design.LeaseUID, LostBefore: design.LostBefore, Instances: design.Names(),
+		DatabaseUID: d.DataUID(), LeaseUID: lease, LostBefore: before, Instances: design.Names(),
 	}
 	for _, member := range d.Lease.Members {
 		if !slices.Contains(parting.Instances, member.Name) {
@@ -390,4 +398,16 @@ func noteParting(d *draft) bool {
 		}
 	}
 	return left
+}
+
+// agreedBy is the lease by which the agents agree, or did before it was lost, and those that were lost before it.
+func (d *draft) agreedBy() (lease string, before []string) {
+	settings := d.Settings
+	switch {
+	case settings.LeaseUID == "" && d.Lease.Empty(): // The garbage collector may have taken the settings first.
+		return d.Lease.Succeeds, d.Lease.LostBefore
+	case d.LeaseLost() && d.Lease.Copy.Initialised && slices.Contains(d.Lease.Before, settings.LeaseUID):
+		return d.Lease.UID, wire.LostBefore(d.Lease.UID, settings.LostBefore, d.Lease.Before)
+	}
+	return d.plan.Design.LeaseUID, d.plan.Design.LostBefore
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,7 +158,7 @@ func Claim(design database.Design, name string, size resource.Quantity) *corev1.
 	}
 	claim.Labels[database.LabelInstance] = instance
 	claim.Annotations = claimNotes(design)
-	if class := design.Spec.Storage.Class; class != "" {
+	if class := cmp.Or(design.Spec.Storage.Class, design.Classes[name]); class != "" {
 		claim.Spec.StorageClassName = &class
 	}
 	return claim

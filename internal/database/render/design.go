@@ -26,7 +26,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
-		Parting: partingOf(snapshot),
+		Parting: partingOf(snapshot), Classes: classesOf(snapshot),
 	}
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
@@ -66,6 +66,22 @@ func stops(snapshot database.Snapshot, name string) bool {
 	})
 }
 
+// classesOf are the classes of claims that were taken over without a word about their class: no claim can leave its own.
+func classesOf(snapshot database.Snapshot) map[string]string {
+	if snapshot.Origin == "" || snapshot.Spec.Storage.Class != "" {
+		return nil
+	}
+	classes := map[string]string{}
+	for _, instance := range snapshot.Instances {
+		for _, claim := range snapshot.Claims(instance) {
+			if claim.Claim != nil && claim.Class != "" {
+				classes[claim.Name] = claim.Class
+			}
+		}
+	}
+	return classes
+}
+
 // leaseOf is the lease that the settings name, for good; before that, the one that was made.
 func leaseOf(snapshot database.Snapshot) string {
 	if snapshot.Settings.LeaseUID != "" {
@@ -83,7 +99,8 @@ func leaseOf(snapshot database.Snapshot) string {
 // partingOf is what a deleted database has left on the claims that this one has taken over. It counts until there are
 // settings, which say the same from then on.
 func partingOf(snapshot database.Snapshot) *database.Parting {
-	if snapshot.Settings.UID != "" || snapshot.Lease.UID != "" || snapshot.Deleting {
+	leased := snapshot.Lease.UID != "" && snapshot.Lease.Foreign == ""
+	if snapshot.Settings.UID != "" || leased || snapshot.Deleting {
 		return nil
 	}
 	for _, instance := range snapshot.Instances {

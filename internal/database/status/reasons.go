@@ -94,7 +94,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: reasonWritesWait, Means: "too few members follow the primary, so that writes wait"},
 	condition.Entry{Reason: "LibraryChanged", Means: "a library has another version than when indexes were built with it"},
 	condition.Entry{Reason: "Rolling", Means: "an instance is restarted for a change that was asked for"},
-	condition.Entry{Reason: "RollWaiting", Means: "the next restart of a change waits until the other instances are well"},
+	condition.Entry{Reason: "RollWaiting", Means: "the next restart waits until other instances or databases are well"},
 	condition.Entry{Reason: "RollStopped", Means: "a change has done harm to one instance and goes no further"},
 	condition.Entry{Reason: "TemplateRefused", Means: "the API server does not take a pod from the wanted template"},
 	condition.Entry{Reason: "SwitchoverRefused", Means: "the agent of the primary does not hand over yet"},
