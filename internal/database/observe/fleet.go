@@ -86,9 +86,6 @@ func (f *Fleet) Of(key types.NamespacedName) database.Fleet {
 	return database.Fleet{Held: f.held(key), Roll: roll}
 }
 
-// mostNamed is how many others a reason names: it has to fit into a condition.
-const mostNamed = 10
-
 // held says why no restart may begin for a database, empty if one may.
 func (f *Fleet) held(key types.NamespacedName) string {
 	if f.rolls[key] == database.RollRunning {
@@ -104,16 +101,24 @@ func (f *Fleet) held(key types.NamespacedName) string {
 			stopped = append(stopped, other.String())
 		}
 	}
-	slices.Sort(stopped)
-	slices.Sort(running)
 	switch {
 	case f.Failures > 0 && len(stopped) >= f.Failures:
-		return "changes have done harm to other databases, so that none begins: " + strings.Join(stopped[:min(len(stopped), mostNamed)], ", ")
+		return "changes have done harm to other databases, so that none begins: " + some(stopped)
 	case f.Most > 0 && len(running) >= f.Most:
-		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once: %s", len(running), f.Most,
-			strings.Join(running[:min(len(running), mostNamed)], ", "))
+		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once: %s",
+			len(running), f.Most, some(running))
 	}
 	return ""
+}
+
+// some names as many as fit into a condition.
+func some(names []string) string {
+	const most = 10
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	return strings.Join(names, ", ")
 }
 
 // Begin is asked right before a step: of two passes that saw the same room, one gets it.

@@ -325,8 +325,9 @@ func misfit(s database.Snapshot, claims []database.Kept) string {
 // takeOver gives the claims to this database, which is guarded first: nobody else collects them.
 func (d *draft) takeOver(claims []database.Kept) {
 	message := "the volumes of the database " + claims[0].Origin + " are taken over"
-	if gone := slices.DeleteFunc(slices.Clone(claims), func(claim database.Kept) bool { return !claim.Deleting }); len(gone) > 0 {
-		message += "; the claim " + gone[0].Name + " is being deleted, and is waited for: see which pod uses it"
+	gone := slices.IndexFunc(claims, func(claim database.Kept) bool { return claim.Deleting })
+	if gone >= 0 {
+		message += "; the claim " + claims[gone].Name + " is being deleted, and is waited for: see which pod uses it"
 	}
 	d.hold(database.Progressing, soon, "AdoptingVolumes", message)
 	if !d.Guarded {

@@ -66,7 +66,7 @@ func stops(snapshot database.Snapshot, name string) bool {
 	})
 }
 
-// classesOf are the classes of claims that were taken over without a word about their class: no claim can leave its own.
+// classesOf are the classes of claims that were taken over without a word about them: no claim can leave its own.
 func classesOf(snapshot database.Snapshot) map[string]string {
 	if snapshot.Origin == "" || snapshot.Spec.Storage.Class != "" {
 		return nil

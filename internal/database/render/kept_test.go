@@ -12,7 +12,8 @@ import (
 // taken is a database that has taken two volumes over, of two classes, and has no settings yet.
 func taken() database.Snapshot {
 	parting := &database.Parting{DatabaseUID: "db-0", LeaseUID: "lease-0", Instances: []string{"cities-1", "cities-2"}}
-	snapshot := database.Snapshot{Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "db-1", Origin: "db-0"}}
+	var snapshot database.Snapshot
+	snapshot.Identity = database.Identity{Namespace: "gis", Name: "cities", UID: "db-1", Origin: "db-0"}
 	snapshot.Spec.Instances = 2
 	for serial, class := range []string{"old", "new"} {
 		snapshot.Instances = append(snapshot.Instances, database.Instance{
