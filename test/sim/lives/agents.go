@@ -213,8 +213,16 @@ func (c *council) succeed() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	holder := wire.ParseMember(kept.Data["holder"])
+	if now, lives := c.alive(holder.Name); !c.volatile && (!lives || now != holder) &&
+		slices.ContainsFunc(record.Members, func(member wire.Member) bool {
+			now, lives := c.alive(member.Name)
+			return !lives || now != member
+		}) {
+		return false, nil // Without a primary every copy has to answer.
+	}
 	record.Term, record.Succeeds = record.Term+1, append(record.Succeeds, c.settings.LeaseUID)
-	return true, c.write(record, wire.ParseMember(kept.Data["holder"]))
+	return true, c.write(record, holder)
 }
 
 // memoryKey is where the agents keep what they know without a lease. Real ones have it on their volumes.

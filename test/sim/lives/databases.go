@@ -54,7 +54,7 @@ var (
 
 	deletedAndKept = Life{
 		Name: "deleted and kept", From: keptThree, Restarts: 1, Script: []search.Step{drop()},
-		End: all(gone, claims(upTo(3)...)),
+		End: all(gone, left(upTo(3)...)),
 	}
 	adoptable = after(deletedAndKept)
 )
@@ -149,7 +149,7 @@ func ends() []Life {
 	return []Life{
 		deletedAndKept,
 		{Name: "deleted with all", From: three, Restarts: 1, Script: []search.Step{drop()}, End: all(gone, claims())},
-		{Name: "deleted, and then kept", From: three, Restarts: 1, End: all(gone, claims(upTo(3)...)),
+		{Name: "deleted, and then kept", From: three, Restarts: 1, End: all(gone, left(upTo(3)...)),
 			Script: []search.Step{reclaim(v1alpha1.ReclaimRetain), drop()}},
 		{Name: "deleted before it was there", Restarts: 1, End: all(gone, claims()),
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimDelete), drop()}},
@@ -162,8 +162,10 @@ func oddities() []Life {
 			Script: []search.Step{createAgain()}},
 		{Name: "adopted, and told so later", From: adoptable, Moves: 1, End: all(served(upTo(3)...), claims(upTo(3)...)),
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), adopt()}},
-		{Name: "adopted and deleted again", From: adoptable, Restarts: 1, End: all(gone, claims(upTo(3)...)),
+		{Name: "adopted and deleted again", From: adoptable, Restarts: 1, End: all(gone, left(upTo(3)...)),
 			Script: []search.Step{createAgain(), drop()}},
+		{Name: "adopted without a node and deleted again", From: adoptable, Restarts: 1, End: all(gone, left(upTo(3)...)),
+			Script: []search.Step{loseNodeOf(2), createAgain(), {Name: "a minute goes by", Wait: time.Minute}, drop()}},
 		{Name: "handed over by hand", From: adoptable, Moves: 1, End: all(served(upTo(3)...), claims(upTo(3)...)),
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), handOver()}},
 	}

@@ -228,6 +228,22 @@ func claims(names ...string) func(search.State) error {
 	}
 }
 
+// left asks for these claims, each with what it takes to come back.
+func left(names ...string) func(search.State) error {
+	return all(claims(names...), func(state search.State) error {
+		for _, name := range names {
+			var claim corev1.PersistentVolumeClaim
+			if err := state.Get(context.Background(), client.ObjectKey{Namespace: space, Name: name}, &claim); err != nil {
+				return err
+			}
+			if claim.Annotations[database.AnnotationParting] == "" {
+				return fmt.Errorf("the claim %s has no note by which somebody could come back", name)
+			}
+		}
+		return nil
+	})
+}
+
 // all asks several.
 func all(questions ...func(search.State) error) func(search.State) error {
 	return func(state search.State) error {
