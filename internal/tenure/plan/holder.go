@@ -186,7 +186,7 @@ func (d *draft) tenure() (int64, *wire.LeaseRecord) {
 	record := d.record()
 	switch {
 	case !may || record == nil || !record.Initialised || record.Term != term:
-	case d.Stored.HeldTerm != term || d.Stored.Fence != nil || !d.whole(*record):
+	case d.Stored.HeldTerm != term || d.Stored.Fence != nil || !d.whole(*record) || d.overtaken(term):
 	case d.Lost() == "" && d.Lease.Exists && !d.holder():
 	default:
 		return term, record

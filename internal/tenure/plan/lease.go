@@ -76,8 +76,16 @@ func (d *draft) mustNotLead() tenure.Why {
 		return "C1: the deadline of the lease has passed without a renewal"
 	case d.concerned() && !d.showsAnew() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
 		return "C3: the lease names another holder"
+	case d.overtaken(term):
+		return "C3: a later term was seen, so another instance leads or has led since"
 	}
 	return ""
+}
+
+// overtaken says that a later term than this one was seen which this instance has not written anew itself.
+func (d *draft) overtaken(term int64) bool {
+	anew := d.Stored.Anew
+	return d.Stored.MaxTerm > term && (anew == nil || anew.Term != d.Stored.MaxTerm)
 }
 
 // showsAnew says that the lease shows what this instance has written anew as its holder, before it has heard of that.
