@@ -165,7 +165,7 @@ func oddities() []Life {
 		{Name: "adopted and deleted again", From: adoptable, Restarts: 1, End: all(gone, left(upTo(3)...)),
 			Script: []search.Step{createAgain(), drop()}},
 		{Name: "adopted without a node and deleted again", From: adoptable, Restarts: 1, End: all(gone, left(upTo(3)...)),
-			Script: []search.Step{loseNodeOf(2), createAgain(), {Name: "a minute goes by", Wait: time.Minute}, drop()}},
+			Script: []search.Step{loseNodeOf(1), createAgain(), {Name: "a minute goes by", Wait: time.Minute}, drop()}},
 		{Name: "handed over by hand", From: adoptable, Moves: 1, End: all(served(upTo(3)...), claims(upTo(3)...)),
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), handOver()}},
 	}
