@@ -17,7 +17,9 @@ type Copy struct {
 	Begun bool `json:"begun,omitempty"`
 	// Whole says that it has everything that was written on its timeline up to its offset. What was never whole, or is too
 	// old to be served, is no copy.
-	Whole    bool  `json:"whole,omitempty"`
+	Whole bool `json:"whole,omitempty"`
+	// Had says that it was whole once, and has had something to go on from since, however little.
+	Had      bool  `json:"had,omitempty"`
 	Timeline int   `json:"timeline,omitempty"`
 	Offset   int64 `json:"offset,omitempty"`
 	// Dataset is what the copy belongs to.
@@ -90,7 +92,7 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	case server.Up && !server.Syncing:
 		c = c.inTouch(server, now)
 	case server.Syncing || server.Offset < c.Offset:
-		c.Whole, c.Offset = false, 0
+		c.Whole, c.Had, c.Offset = false, false, 0
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
 	case server.Offset > nothing:
@@ -105,7 +107,7 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 
 // inTouch takes in what a server says whose link is up.
 func (c Copy) inTouch(server Replication, now time.Time) Copy {
-	heard, goesOn := now.Add(-server.Quiet), c.Offset > 0 // Otherwise it has taken all of the data.
+	heard, goesOn := now.Add(-server.Quiet), c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
 	if goesOn && (c.Apart || !c.Whole && c.Back.IsZero()) {
 		c.Back = now
 	}
@@ -114,7 +116,8 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	if goesOn && !c.Whole && !caughtUp {
 		return c
 	}
-	c.Whole, c.Timeline, c.Dataset, c.Offset = true, c.Followed.Timeline, c.Followed.Dataset, server.Offset
+	c.Whole, c.Had, c.Offset = true, true, server.Offset
+	c.Timeline, c.Dataset = c.Followed.Timeline, c.Followed.Dataset
 	if !goesOn || caughtUp {
 		c.Fresh = heard
 	}

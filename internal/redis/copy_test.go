@@ -198,3 +198,28 @@ func TestAPrimaryGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// A copy of a primary that had nothing yet goes on from there as well: when the link is up again after long, what was
+// written since comes in the moments after.
+func TestACopyOfNothingCatchesUpFirst(t *testing.T) {
+	copied := redis.Copy{Incarnation: "i2", Followed: upstream}
+	down := redis.Replication{Replica: true, Host: "a"}
+	up := redis.Replication{Replica: true, Host: "a", Up: true}
+	for _, step := range []struct {
+		server redis.Replication
+		after  time.Duration
+		want   bool
+	}{
+		{up, 0, true},
+		{down, bound + time.Second, false},
+		{up, bound + 2*time.Second, false},
+		{up, bound + 3*time.Second, false},
+		{up, bound + 4*time.Second, true},
+		{redis.Replication{Replica: true, Host: "a", Syncing: true}, bound + 5*time.Second, false},
+		{up, bound + 6*time.Second, true},
+	} {
+		if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
+			t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)
+		}
+	}
+}

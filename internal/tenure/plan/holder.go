@@ -110,6 +110,9 @@ func askForPromises(d *draft) bool {
 	if held == 0 || record == nil || d.Stored.MaxTerm > held || d.Stored.Fence != nil || d.Stopping {
 		return false
 	}
+	if lost && d.Stored.HeldTerm != held {
+		return false // It has not led at that term, and cannot begin to: promises would only keep others from answering.
+	}
 	for _, possible := range d.Records() {
 		for _, member := range possible.Members {
 			if member != d.Self() {
