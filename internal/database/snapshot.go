@@ -442,6 +442,13 @@ func (s Snapshot) LeaseLost() bool {
 	return s.Lease.UID == "" && s.Record.Initialised
 }
 
+// LeaseReplaced says that the agents have taken a lease in the place of the lost one, which the settings still name.
+func (s Snapshot) LeaseReplaced() bool {
+	lease := s.Lease
+	return s.LeaseLost() && lease.Copy.Initialised && lease.Problem == "" &&
+		slices.Contains(lease.Before, s.Settings.LeaseUID)
+}
+
 // Elsewhere says that another installation works for the database.
 func (s Snapshot) Elsewhere() bool {
 	return s.Installation != "" && s.StampedBy != "" && s.StampedBy != s.Installation

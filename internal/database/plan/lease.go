@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
@@ -37,7 +36,7 @@ func makeLease(d *draft) {
 // replaceLease goes on while changes are stopped: without a lease nobody can become the primary.
 func replaceLease(d *draft) {
 	lease, lost, name := d.Lease, d.Settings.LeaseUID, database.LeaseName(d.Name)
-	adopted := slices.Contains(lease.Before, lost) && lease.Copy.Initialised && lease.Problem == ""
+	adopted := d.LeaseReplaced()
 	switch {
 	case lost == "" && d.plan.Design.Parting != nil:
 		d.hold(database.Progressing, soon, "AdoptingVolumes", "the settings come back from what was noted on the claims")

@@ -407,7 +407,7 @@ func (d *draft) agreedBy() (lease string, before []string) {
 	switch {
 	case settings.LeaseUID == "" && d.Lease.Empty(): // The garbage collector may have taken the settings first.
 		return d.Lease.Succeeds, d.Lease.LostBefore
-	case d.LeaseLost() && d.Lease.Copy.Initialised && slices.Contains(d.Lease.Before, settings.LeaseUID):
+	case d.LeaseReplaced():
 		return d.Lease.UID, wire.LostBefore(d.Lease.UID, settings.LostBefore, d.Lease.Before)
 	}
 	return d.plan.Design.LeaseUID, d.plan.Design.LostBefore
