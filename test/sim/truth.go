@@ -352,7 +352,13 @@ func (t *truth) routed(n *node, term int64) {
 
 // nobodyServed says that the lease was lost or put back before the database had let anybody in. What was agreed on
 // until then may be known to nobody, and there is nothing to lose: a user makes the database again.
-func (t *truth) nobodyServed() bool { return t.openedTerm == 0 && (t.w.api.putBack || t.w.api.lost) }
+func (t *truth) nobodyServed() bool {
+	served := t.openedTerm > 0
+	if t.w.caches != nil {
+		served = t.w.caches.Served()
+	}
+	return !served && (t.w.api.putBack || t.w.api.lost)
+}
 
 // boots forgets a promise that had ended before the machine did: nobody counts on it any more.
 func (t *truth) boots(n *node) {

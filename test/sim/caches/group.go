@@ -114,5 +114,8 @@ func (g *Group) named(name string) *Pod {
 	return nil
 }
 
+// Served says that applications were let in since the lease began.
+func (g *Group) Served() bool { return g.truth.latest != nil }
+
 // BeginAnew is another lease, of which terms begin again: nobody has obeyed the one before.
 func (g *Group) BeginAnew() { g.truth.latest, g.truth.leads, g.truth.emptied = nil, nil, 0 }

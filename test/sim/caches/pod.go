@@ -126,6 +126,9 @@ func (p *Pod) pass() {
 	p.soon(next)
 	p.shown++
 	shown, facts := p.shown, p.loop.Facts()
+	if s := p.server; s != nil && s.term > 0 && facts.Leading != nil && facts.Leading.Term > s.term {
+		p.g.truth.leadsOn(s, facts.Leading.Term)
+	}
 	// The loop of the lease hears of it a little later.
 	p.w.After(p.w.Between(0, 30*time.Millisecond), func() {
 		p.host.InAgent(func() {

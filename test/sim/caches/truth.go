@@ -55,6 +55,21 @@ func (t *truth) opened(s *server) {
 	}
 }
 
+// leadsOn notes that a primary is one of a later term: it has written its lost lease anew, and nothing else changes.
+func (t *truth) leadsOn(s *server, term int64) {
+	if s.term < t.openedTerm() {
+		t.wrong("W1", "%s goes on at term %d with what it had at term %d, and term %d has let applications in", s.p.name,
+			term, s.term, t.openedTerm())
+	}
+	s.term = term
+	if t.leads == nil || term >= t.leads.term {
+		t.leads = s
+	}
+	if s.open {
+		t.opened(s)
+	}
+}
+
 // acknowledged is a write that a client believes in (W1).
 func (t *truth) acknowledged(s *server, id int) {
 	now := t.g.w.Now()
