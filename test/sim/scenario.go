@@ -54,7 +54,7 @@ func wishing(d time.Duration, count int) Fault {
 
 // Scenarios are all of them.
 func Scenarios() []Scenario {
-	return slices.Concat(lives(), losses(), away(), moves(), modes(), lost(), memories())
+	return slices.Concat(lives(), losses(), away(), moves(), modes(), lost(), memories(), forgotten())
 }
 
 const (
@@ -282,19 +282,6 @@ func memories() []Scenario {
 		ofCache("API server away, agent of a replica killed", 3, at(0, FaultAPIAway, 0, 25*s),
 			at(8*s, FaultCrash, Replica, 0)),
 		ofCache("API server away, one instance", 1, at(0, FaultAPIAway, 0, 25*s)).within(s),
-		ofCache("lease deleted", 3, at(early, FaultLeaseLost, 0, 0)),
-		ofCache("lease deleted, agent of the holder killed", 3, at(early, FaultLeaseLost, 0, 0),
-			at(2*s, FaultCrash, Holder, 0)),
-		ofCache("lease of one deleted", 1, at(early, FaultLeaseLost, 0, 0)),
-		ofCache("lease deleted after a switchover", 3, at(0, FaultSwitchover, 0, 0), at(10*s+early, FaultLeaseLost, 0, 0)),
-		ofCache("lease put back", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1}).within(s),
-		ofCache("lease put back with its versions", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1, Wish: 1}).within(s),
-		ofCache("lease put back to before a flush", 3, at(0, FaultFlush, 0, 0),
-			Fault{Kind: FaultLeaseBack, At: began + 5*s}).within(s),
-		ofCache("lease of one put back to before a flush", 1, at(0, FaultFlush, 0, 0),
-			Fault{Kind: FaultLeaseBack, At: began + 5*s}).within(s),
-		ofCache("lease put back to before a switchover", 3, at(0, FaultSwitchover, 0, 0),
-			Fault{Kind: FaultLeaseBack, At: began + 5*s, Other: 1}).within(2 * s),
 		ofCache("switchover while no replica is reached", 3, at(0, FaultCutPeers, Holder, 20*s),
 			at(6*s, FaultSwitchover, 0, 0)).within(s),
 		ofCache("flush", 3, at(0, FaultFlush, 0, 0)).within(s),
@@ -315,5 +302,25 @@ func memories() []Scenario {
 			at(900*time.Millisecond, FaultVolumeLost, Holder, 0)),
 		ofCache("holder lost while a replica is too old", 2, at(0, FaultCutPeers, Replica, 60*s),
 			at(40*s, FaultPowerOff, Holder, 30*s)),
+	}
+}
+
+// forgotten are about the lease of a cache that somebody deletes, or puts back to what it was.
+func forgotten() []Scenario {
+	const s = time.Second
+	return []Scenario{
+		ofCache("lease deleted", 3, at(early, FaultLeaseLost, 0, 0)),
+		ofCache("lease deleted, agent of the holder killed", 3, at(early, FaultLeaseLost, 0, 0),
+			at(2*s, FaultCrash, Holder, 0)),
+		ofCache("lease of one deleted", 1, at(early, FaultLeaseLost, 0, 0)),
+		ofCache("lease deleted after a switchover", 3, at(0, FaultSwitchover, 0, 0), at(10*s+early, FaultLeaseLost, 0, 0)),
+		ofCache("lease put back", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1}).within(s),
+		ofCache("lease put back with its versions", 3, Fault{Kind: FaultLeaseBack, At: began, Other: 1, Wish: 1}).within(s),
+		ofCache("lease put back to before a flush", 3, at(0, FaultFlush, 0, 0),
+			Fault{Kind: FaultLeaseBack, At: began + 5*s}).within(s),
+		ofCache("lease of one put back to before a flush", 1, at(0, FaultFlush, 0, 0),
+			Fault{Kind: FaultLeaseBack, At: began + 5*s}).within(s),
+		ofCache("lease put back to before a switchover", 3, at(0, FaultSwitchover, 0, 0),
+			Fault{Kind: FaultLeaseBack, At: began + 5*s, Other: 1}).within(2 * s),
 	}
 }
