@@ -40,7 +40,7 @@ func mendALostLease(d *draft) bool {
 	if d.Lease.Problem != "" {
 		reason = wire.ReasonLeaseUnreadable
 	}
-	d.stall(reason, "the lease of the database cannot be obeyed: "+detail)
+	d.stall(reason, "the lease cannot be obeyed: "+detail)
 	d.readTheLostLease()
 	d.answerWithoutALease()
 	if d.Ballot != nil && (!d.Vacant() || d.Ballot.LeaseUID != d.Lease.UID || d.Ballot.Version != d.Lease.Version) {
