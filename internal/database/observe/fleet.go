@@ -55,8 +55,13 @@ func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace stri
 	return nil
 }
 
-// rollRecalled is one that may have begun before this process: it counts for others, and is not exempt itself.
-const rollRecalled database.Roll = "Recalled"
+// What may have begun before this process counts for others, and is not exempt itself.
+const (
+	// rollRecalled is one of which the status tells.
+	rollRecalled database.Roll = "Recalled"
+	// rollHidden is one that something else may hide, such as the switchover which is a part of it.
+	rollHidden database.Roll = "Hidden"
+)
 
 // rollBefore is what a status tells of a roll. One that waits may have begun.
 func rollBefore(status v1alpha1.GeoDatabaseStatus) database.Roll {
@@ -65,11 +70,13 @@ func rollBefore(status v1alpha1.GeoDatabaseStatus) database.Roll {
 		return database.RollStopped
 	}
 	moving := condition.Find(status.Conditions, v1alpha1.ConditionProgressing)
-	if moving != nil && moving.Status == metav1.ConditionTrue &&
-		(moving.Reason == database.ReasonRolling || moving.Reason == database.ReasonRollWaiting) {
+	switch {
+	case moving == nil || moving.Status != metav1.ConditionTrue:
+		return ""
+	case moving.Reason == database.ReasonRolling || moving.Reason == database.ReasonRollWaiting:
 		return rollRecalled
 	}
-	return ""
+	return rollHidden
 }
 
 // Of is what a database learns of the others, and of itself. A restart that has begun goes on.
@@ -80,8 +87,12 @@ func (f *Fleet) Of(key types.NamespacedName) database.Fleet {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	roll := f.rolls[key]
-	if roll == rollRecalled {
+	switch roll {
+	case rollRecalled:
 		roll = database.RollRunning
+	case rollHidden:
+		roll = ""
+	default:
 	}
 	return database.Fleet{Held: f.held(key), Roll: roll}
 }
@@ -95,7 +106,7 @@ func (f *Fleet) held(key types.NamespacedName) string {
 	for other, roll := range f.rolls {
 		switch {
 		case other == key:
-		case roll == database.RollRunning || roll == rollRecalled:
+		case roll == database.RollRunning || roll == rollRecalled || roll == rollHidden:
 			running = append(running, other.String())
 		case roll == database.RollStopped:
 			stopped = append(stopped, other.String())
@@ -141,7 +152,7 @@ func (f *Fleet) Note(key types.NamespacedName, roll database.Roll) {
 		switch before {
 		case "", database.RollHeld:
 			roll = database.RollHeld
-		case rollRecalled: // Something else has held it up so far: it counts, and has not begun by this process's leave.
+		case rollRecalled, rollHidden: // Something else has held it up so far: it counts, and has not begun by this process's leave.
 			roll = rollRecalled
 		default:
 		}

@@ -175,3 +175,28 @@ func TestARestartOfTheOperatorExemptsNobody(t *testing.T) {
 		t.Errorf("%d begin at once, at most 1 may", begun)
 	}
 }
+
+// TestARollBehindASwitchoverCounts starts an operator anew while the primary of a database that is being restarted
+// moves: its status tells of that, and not of the roll that it is a part of.
+func TestARollBehindASwitchoverCounts(t *testing.T) {
+	before, fleet := &remembered{}, &observe.Fleet{Most: 1}
+	before.add("a", v1alpha1.ConditionProgressing, "Switchover")
+	if err := fleet.Recall(t.Context(), before, ""); err != nil {
+		t.Fatal(err)
+	}
+	a, b := types.NamespacedName{Namespace: "gis", Name: "a"}, types.NamespacedName{Namespace: "gis", Name: "b"}
+	if roll := fleet.Of(a).Roll; roll != "" {
+		t.Errorf("what may not be a roll is told to be one: %s", roll)
+	}
+	if fleet.Begin(b) == "" {
+		t.Error("another database begins before the first was looked at")
+	}
+	fleet.Note(a, database.RollRunning)
+	if fleet.Begin(b) == "" {
+		t.Error("another database begins while the first goes on")
+	}
+	fleet.Note(a, "")
+	if why := fleet.Begin(b); why != "" {
+		t.Errorf("the first has nothing to restart, and the other one waits: %s", why)
+	}
+}
