@@ -152,7 +152,8 @@ func (f *Fleet) Note(key types.NamespacedName, roll database.Roll) {
 		switch before {
 		case "", database.RollHeld:
 			roll = database.RollHeld
-		case rollRecalled, rollHidden: // Something else has held it up so far: it counts, and has not begun by this process's leave.
+		case rollRecalled, rollHidden:
+			// Something else has held it up so far: it counts, and has not begun by this process's leave.
 			roll = rollRecalled
 		default:
 		}
