@@ -28,7 +28,7 @@ type Config struct {
 	Name string
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads from the API server. It is required with a Tracker.
+	// Live reads from the API server. It is required with a Tracker, and for plans that say whether they write.
 	Live client.Reader
 	// Tracker holds the own writes of this loop. Without one, passes read from the Client at any time.
 	Tracker *expect.Tracker
@@ -57,6 +57,8 @@ func New[O client.Object, Snapshot, Plan, Outcome any](
 		return nil, errors.New("a loop needs a client")
 	case config.Tracker != nil && config.Live == nil:
 		return nil, errors.New("a loop with a tracker needs a live reader")
+	case stages.Writes != nil && config.Live == nil:
+		return nil, errors.New("a loop that looks again before it writes needs a live reader")
 	case stages.Observe == nil || stages.Decide == nil || stages.Act == nil || stages.Report == nil:
 		return nil, errors.New("a loop needs the stages Observe, Decide, Act and Report")
 	case reflect.TypeFor[O]().Kind() != reflect.Pointer:

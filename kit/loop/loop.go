@@ -68,7 +68,7 @@ func (l *Loop[O, S, P, R]) pass(ctx context.Context, request reconcile.Request) 
 		return ending{}, err
 	}
 
-	// 4. Act, unless the plan is refused. A failure is reported like any other outcome.
+	// 4. Act, unless the plan is refused or outdated. A failure is reported like any other outcome.
 	if len(pass.Violations) > 0 {
 		pass.Err = &RefusedError{Violations: pass.Violations}
 	} else {
@@ -126,6 +126,11 @@ func (l *Loop[O, S, P, R]) gone(request reconcile.Request) ending {
 }
 
 func (l *Loop[O, S, P, R]) act(ctx context.Context, object O, pass *Pass[S, P, R]) error {
+	if l.stages.Writes != nil && l.stages.Writes(pass.Plan) {
+		if err := l.stage(ctx, "confirm", func() error { return l.confirm(ctx, object) }); err != nil {
+			return err
+		}
+	}
 	ledger := l.ledger(object)
 	err := l.stage(ctx, "act", func() (err error) {
 		pass.Outcome, err = l.stages.Act(ctx, ledger, object.DeepCopyObject().(O), pass.Plan)
@@ -135,6 +140,30 @@ func (l *Loop[O, S, P, R]) act(ctx context.Context, object O, pass *Pass[S, P, R
 		ledger.Doubt("a pass broke off while it was writing")
 	}
 	return err
+}
+
+// confirm reads live that the object still asks for what the plan was made from. It comes after everything that was
+// observed: a second process that acts on a later specification either has written before that, and then the change of
+// the specification shows here; or it writes afterwards, and then the versions that this pass names are not there.
+func (l *Loop[O, S, P, R]) confirm(ctx context.Context, object O) error {
+	now, err := l.get(ctx, l.config.Live, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+	switch {
+	case apierrors.IsNotFound(err):
+		return outdated(object, "it is gone")
+	case err != nil:
+		return err
+	case now.GetUID() != object.GetUID():
+		return outdated(object, "it was replaced")
+	case now.GetGeneration() != object.GetGeneration():
+		return outdated(object, "its specification was changed")
+	case now.GetDeletionTimestamp().IsZero() != object.GetDeletionTimestamp().IsZero():
+		return outdated(object, "it is being deleted")
+	}
+	return nil
+}
+
+func outdated(object client.Object, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New(why+" since the plan was made"))
 }
 
 // report writes the status if it changed, over the version that was read. Events are sent in any case: what was done is

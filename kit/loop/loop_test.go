@@ -593,8 +593,12 @@ func TestNew(t *testing.T) {
 		spoil func(*world)
 		want  string
 	}{
-		"no client":     {func(w *world) { w.config.Client = nil }, "needs a client"},
-		"no live":       {func(w *world) { w.config.Live = nil }, "needs a live reader"},
+		"no client": {func(w *world) { w.config.Client = nil }, "needs a client"},
+		"no live":   {func(w *world) { w.config.Live = nil }, "needs a live reader"},
+		"no second look": {func(w *world) {
+			w.config.Live, w.config.Tracker = nil, nil
+			w.stages.Writes = func(plan) bool { return true }
+		}, "needs a live reader"},
 		"a stage short": {func(w *world) { w.stages.Act = nil }, "needs the stages"},
 	}
 	for name, tc := range cases {

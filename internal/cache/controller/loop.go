@@ -27,8 +27,9 @@ func New(
 	config loop.Config, observer observe.Observer, actor act.Actor, gone func(types.NamespacedName),
 ) (*Loop, error) {
 	return loop.New(config, loop.Stages[*v1alpha1.GeoCache, cache.Snapshot, cache.Plan, cache.Outcome]{
-		Observe: observer.Observe, Decide: plan.Decide, Check: check, Act: actor.Act, Report: report, Holds: holds,
-		Gone: gone,
+		Observe: observer.Observe, Decide: plan.Decide, Check: check,
+		Writes: func(decided cache.Plan) bool { return len(decided.Actions) > 0 },
+		Act:    actor.Act, Report: report, Holds: holds, Gone: gone,
 	})
 }
 

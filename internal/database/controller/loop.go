@@ -29,6 +29,7 @@ func New(
 		Observe: observer.Observe,
 		Decide:  plan.Decide,
 		Check:   check,
+		Writes:  func(decided database.Plan) bool { return len(decided.Actions) > 0 },
 		Act:     actor.Act,
 		Report: func(object *v1alpha1.GeoDatabase, done pass) []loop.Event {
 			if observer.Fleet != nil && done.Snapshot.Name != "" {
