@@ -71,8 +71,9 @@ type world struct {
 	reader client.Reader
 	lock   sync.Mutex
 	writes atomic.Int64
-	// fail is asked about every write: what it returns is done to it.
-	fail func() verdict
+	// fail is asked about every write: what it returns is done to it. Reads is told of every read before it is made.
+	fail  func() verdict
+	reads func(path string)
 	// reports are what the agents say, by the address of their pod; told is what the holder was asked to hand over for.
 	reports map[string]wire.Report
 	told    []wire.Switchover
@@ -158,6 +159,9 @@ func (w *world) restricted(config *rest.Config) *rest.Config {
 	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			if request.Method == http.MethodGet {
+				if w.reads != nil {
+					w.reads(request.URL.Path)
+				}
 				return next.RoundTrip(request)
 			}
 			w.writes.Add(1)
