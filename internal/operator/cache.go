@@ -42,7 +42,7 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 	author, counted := authorOf(part.GetScheme()), s.observer.Client(part.GetClient())
 	reconciler, err := cacheloop.New(loop.Config{
 		Name: name, Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
-		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
+		Leads: s.leads, Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.CacheImages, Now: time.Now, Ask: observe.AskAgent,
 		Pulse: pulse,

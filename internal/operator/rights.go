@@ -30,10 +30,6 @@ func Rights(home string, withWebhook bool) rbac.Table {
 			Scope: rbac.Home, Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"},
 			Why: "act alone from the first start on", UsedBy: electionName,
 		},
-		rbac.Row{
-			Scope: rbac.Home, Resource: "events", Verbs: []string{"create", "patch"},
-			Why: "tell which replica acts", UsedBy: electionName,
-		},
 	)
 	if withWebhook {
 		table = append(table, webhook.Rights(home)...)

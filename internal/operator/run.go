@@ -57,14 +57,19 @@ func assemble(ctx context.Context, config *rest.Config, options Options) (manage
 	if err != nil {
 		return nil, err
 	}
+	lock, err := newLock(config, options.Home)
+	if err != nil {
+		return nil, err
+	}
+	deadline := renewDeadline
 	assembled, err := manager.New(config, manager.Options{
-		Scheme:                        kinds,
-		LeaderElection:                options.LeaderElection,
-		LeaderElectionID:              Name,
-		LeaderElectionNamespace:       options.Home,
-		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        options.ProbeAddress,
-		Metrics:                       metricsserver.Options{BindAddress: options.MetricsAddress},
+		Scheme:                              kinds,
+		LeaderElection:                      options.LeaderElection,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		RenewDeadline:                       &deadline,
+		HealthProbeBindAddress:              options.ProbeAddress,
+		Metrics:                             metricsserver.Options{BindAddress: options.MetricsAddress},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
@@ -89,6 +94,9 @@ func assemble(ctx context.Context, config *rest.Config, options Options) (manage
 	}
 	for _, scope := range options.scopes(measured) {
 		scope.observer = observer
+		if options.LeaderElection {
+			scope.leads = leads(assembled.GetAPIReader(), options.Home, lock.Identity())
+		}
 		if err := scope.add(ctx, assembled); err != nil {
 			return nil, err
 		}

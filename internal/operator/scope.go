@@ -37,6 +37,8 @@ type scope struct {
 	metrics   *loop.Metrics
 	// observer counts writes.
 	observer *figures.Observer
+	// leads asks whether this process is still the one that acts, nil if there is no other.
+	leads func(context.Context) error
 	// fleet is what the databases of all scopes leave to each other.
 	fleet *observe.Fleet
 }
@@ -126,7 +128,7 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *childr
 	author, refusals, counted := authorOf(part.GetScheme()), &observe.Refusals{}, s.observer.Client(part.GetClient())
 	return databaseloop.New(loop.Config{
 		Name: s.name(), Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
-		Events: part.GetEventRecorder(Name), Metrics: s.metrics,
+		Leads: s.leads, Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,

@@ -25,10 +25,11 @@ type Copy struct {
 	// Dataset is what the copy belongs to.
 	Dataset string `json:"dataset,omitempty"`
 	// Fresh is when it last was known to have everything that its primary had. Apart says that the link to it was down
-	// when the server was last looked at, and Back since when it is up again.
+	// when the server was last looked at, and Back since when it is up again, or speaks again. Heard is its last word.
 	Fresh time.Time `json:"fresh,omitzero"`
 	Apart bool      `json:"apart,omitempty"`
 	Back  time.Time `json:"back,omitzero"`
+	Heard time.Time `json:"heard,omitzero"`
 	// Term is the one that it leads, 0 if it never led, and Recovered where the writes were when that began.
 	Term      int64 `json:"term,omitempty"`
 	Recovered int64 `json:"recovered,omitempty"`
@@ -108,10 +109,11 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 // inTouch takes in what a server says whose link is up.
 func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	heard, goesOn := now.Add(-server.Quiet), c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
-	if goesOn && (c.Apart || !c.Whole && c.Back.IsZero()) {
+	spokeAgain := c.Whole && !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
+	if goesOn && (c.Apart || spokeAgain || !c.Whole && c.Back.IsZero()) {
 		c.Back = now
 	}
-	c.Apart = false
+	c.Apart, c.Heard = false, heard
 	caughtUp := c.Back.IsZero() || heard.Sub(c.Back) >= catchUp
 	if goesOn && !c.Whole && !caughtUp {
 		return c
@@ -126,6 +128,10 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 
 // nothing is the offset of a replica that has no data to go on from.
 const nothing = 1
+
+// silence is how long a link may say nothing until its next words may be old ones: a network that was cut delivers first
+// what was on its way, and can be cut again before the rest has come. There is a word each second.
+const silence = 3 * time.Second
 
 // catchUp is how long after a link has come up a word of the primary must have come until a copy has what it lacked: a
 // primary sends all of that first, it is never more than a few megabytes, and there is a word each second.

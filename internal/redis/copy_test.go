@@ -131,6 +131,35 @@ func TestALinkThatIsUpForAMoment(t *testing.T) {
 	}
 }
 
+// A network that was cut, and that no end of the link has noticed, delivers what was on its way first: the first word
+// after a silence says nothing of what was written since.
+func TestTheFirstWordAfterASilence(t *testing.T) {
+	up := func(offset int64, quiet time.Duration) redis.Replication {
+		return redis.Replication{Replica: true, Host: "a", Up: true, Offset: offset, Quiet: quiet}
+	}
+	copied := whole()
+	for _, step := range []struct {
+		server redis.Replication
+		after  time.Duration
+		fresh  time.Duration
+	}{
+		{up(101, 0), time.Second, time.Second},
+		{up(102, time.Second), 4 * time.Second, 3 * time.Second},
+		{up(102, 7*time.Second), 10 * time.Second, 3 * time.Second},
+		{up(110, 0), 11 * time.Second, 3 * time.Second},
+		{up(111, 0), 12 * time.Second, 3 * time.Second},
+		{up(190, 0), 13 * time.Second, 13 * time.Second},
+		{up(190, 8*time.Second), 21 * time.Second, 13 * time.Second},
+		{up(195, 0), 22 * time.Second, 13 * time.Second},
+		{redis.Replication{Replica: true, Host: "a", Offset: 195}, 23 * time.Second, 13 * time.Second},
+	} {
+		copied = copied.See(step.server, noon.Add(step.after), bound)
+		if !copied.Fresh.Equal(noon.Add(step.fresh)) {
+			t.Errorf("after %s it is fresh at %s, want %s after noon", step.after, copied.Fresh.Sub(noon), step.fresh)
+		}
+	}
+}
+
 // All of the data came between two looks, and then the link was down for long: what the server goes on from is old, and
 // not the data that was never seen to come.
 func TestDataThatWasNeverSeenToCome(t *testing.T) {

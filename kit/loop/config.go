@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -28,10 +29,13 @@ type Config struct {
 	Name string
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads from the API server. It is required with a Tracker, and for plans that say whether they write.
+	// Live reads from the API server. It is required with a Tracker, and with stages that tell which plans write.
 	Live client.Reader
 	// Tracker holds the own writes of this loop. Without one, passes read from the Client at any time.
 	Tracker *expect.Tracker
+	// Leads says by a live read that this process is still the one that acts, and returns a conflict if it is not. It is
+	// asked before a plan that writes, if the stages tell which do. It may be nil if there is never another process.
+	Leads func(context.Context) error
 	// Events may be nil.
 	Events events.EventRecorder
 	// Metrics may be nil.
@@ -57,8 +61,10 @@ func New[O client.Object, Snapshot, Plan, Outcome any](
 		return nil, errors.New("a loop needs a client")
 	case config.Tracker != nil && config.Live == nil:
 		return nil, errors.New("a loop with a tracker needs a live reader")
+	case config.Leads != nil && stages.Writes == nil:
+		return nil, errors.New("a loop that asks whether it leads needs to know which plans write")
 	case stages.Writes != nil && config.Live == nil:
-		return nil, errors.New("a loop that looks again before it writes needs a live reader")
+		return nil, errors.New("a loop that confirms its plans needs a live reader")
 	case stages.Observe == nil || stages.Decide == nil || stages.Act == nil || stages.Report == nil:
 		return nil, errors.New("a loop needs the stages Observe, Decide, Act and Report")
 	case reflect.TypeFor[O]().Kind() != reflect.Pointer:

@@ -1,57 +1,74 @@
 package loop_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"meridian.dev/meridian/kit/loop"
 )
 
-// hidden leaves the status as it is.
-func hidden(*appsv1.Deployment, loop.Pass[snapshot, plan, outcome]) []loop.Event { return nil }
-
-// TestWhoWasOvertakenGivesUp changes the object while a pass has observed and decides, as a user does while one
-// process is stopped and a second one takes over: nothing of the plan is carried out.
-func TestWhoWasOvertakenGivesUp(t *testing.T) {
+// TestPlansAreConfirmed has something happen while a pass has observed and decides: another process takes over, or the
+// object is another one than the plan was made for. Nothing of the plan is carried out then.
+func TestPlansAreConfirmed(t *testing.T) {
+	overtaken, unknown := apierrors.NewConflict(things, "leader", errors.New("another one")), errors.New("no answer")
 	ended := metav1.Unix(1, 0)
+	same := func(*appsv1.Deployment) {}
 	cases := map[string]struct {
+		leads  error
 		change func(*appsv1.Deployment)
 		acts   bool
 	}{
-		"nothing happens":  {func(*appsv1.Deployment) {}, true},
-		"another status":   {func(now *appsv1.Deployment) { now.Status.Replicas = 7 }, true},
-		"another spec":     {func(now *appsv1.Deployment) { now.Generation++ }, false},
-		"another object":   {func(now *appsv1.Deployment) { now.UID = types.UID("uid-two") }, false},
-		"it is gone":       {func(now *appsv1.Deployment) { now.Name = "two" }, false},
-		"it is on its way": {func(now *appsv1.Deployment) { now.DeletionTimestamp = &ended }, false},
+		"nothing happens":       {nil, same, true},
+		"another one leads":     {overtaken, same, false},
+		"nobody knows who does": {unknown, same, false},
+		"another status":        {nil, func(now *appsv1.Deployment) { now.Status.Replicas = 7 }, true},
+		"another spec":          {nil, func(now *appsv1.Deployment) { now.Generation++ }, false},
+		"another object":        {nil, func(now *appsv1.Deployment) { now.UID = "uid-two" }, false},
+		"it is gone":            {nil, func(now *appsv1.Deployment) { now.Name = "two" }, false},
+		"it is on its way":      {nil, func(now *appsv1.Deployment) { now.DeletionTimestamp = &ended }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			decided := false
 			w.stages.Report, w.stages.Writes = hidden, func(p plan) bool { return p.Create > 0 }
 			w.stages.Decide = func(s snapshot) plan {
+				decided = true
 				w.overtake(tc.change)
 				return decide(s)
 			}
-			result, err := w.reconcile()
-			want, again := 0, loop.DefaultConflictDelay
-			if tc.acts {
-				want, again = 3, 0
+			w.config.Leads = func(context.Context) error {
+				if !decided {
+					t.Error("asked too early")
+				}
+				return tc.leads
 			}
-			if err != nil || w.pods() != want || result.RequeueAfter != again {
+			result, err := w.reconcile()
+			pods, again := 0, loop.DefaultConflictDelay
+			if tc.acts {
+				pods, again = 3, 0
+			}
+			failed := errors.Is(tc.leads, unknown)
+			if failed {
+				again = 0
+			}
+			if (err != nil) != failed || w.pods() != pods || result.RequeueAfter != again {
 				t.Errorf("result = %+v, %v, pods = %d", result, err, w.pods())
 			}
 		})
 	}
 }
 
-// TestNothingToWriteIsNotConfirmed spares a pass that changes nothing the live read.
+// TestNothingToWriteIsNotConfirmed spares a pass that changes nothing the live reads.
 func TestNothingToWriteIsNotConfirmed(t *testing.T) {
 	w := newWorld(t)
 	w.stages.Report, w.stages.Writes = hidden, func(p plan) bool { return p.Create > 0 }
+	w.config.Leads = func(context.Context) error { return errors.New("asked") }
 	w.stages.Decide = func(snapshot) plan {
 		w.overtake(func(now *appsv1.Deployment) { now.Generation++ })
 		return plan{}
@@ -60,6 +77,9 @@ func TestNothingToWriteIsNotConfirmed(t *testing.T) {
 		t.Errorf("result = %+v, %v", result, err)
 	}
 }
+
+// hidden leaves the status as it is.
+func hidden(*appsv1.Deployment, loop.Pass[snapshot, plan, outcome]) []loop.Event { return nil }
 
 // overtake puts a changed object in the place of the one that is there.
 func (w *world) overtake(change func(*appsv1.Deployment)) {

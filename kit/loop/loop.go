@@ -142,10 +142,15 @@ func (l *Loop[O, S, P, R]) act(ctx context.Context, object O, pass *Pass[S, P, R
 	return err
 }
 
-// confirm reads live that the object still asks for what the plan was made from. It comes after everything that was
-// observed: a second process that acts on a later specification either has written before that, and then the change of
-// the specification shows here; or it writes afterwards, and then the versions that this pass names are not there.
+// confirm asks, after everything was observed, whether this process still leads, and whether the object still asks for
+// what the plan was made from. Another process that acts has either begun before that, and then this one gives up; or
+// it begins afterwards, and then the versions that this one names are not there any more where the other has written.
 func (l *Loop[O, S, P, R]) confirm(ctx context.Context, object O) error {
+	if l.config.Leads != nil {
+		if err := l.config.Leads(ctx); err != nil {
+			return err
+		}
+	}
 	now, err := l.get(ctx, l.config.Live, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
 	switch {
 	case apierrors.IsNotFound(err):

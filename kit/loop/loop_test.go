@@ -595,7 +595,10 @@ func TestNew(t *testing.T) {
 	}{
 		"no client": {func(w *world) { w.config.Client = nil }, "needs a client"},
 		"no live":   {func(w *world) { w.config.Live = nil }, "needs a live reader"},
-		"no second look": {func(w *world) {
+		"which plans write": {func(w *world) {
+			w.config.Leads = func(context.Context) error { return nil }
+		}, "which plans write"},
+		"nothing to confirm with": {func(w *world) {
 			w.config.Live, w.config.Tracker = nil, nil
 			w.stages.Writes = func(plan) bool { return true }
 		}, "needs a live reader"},

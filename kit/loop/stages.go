@@ -20,9 +20,9 @@ type Stages[O client.Object, Snapshot, Plan, Outcome any] struct {
 	Decide func(Snapshot) Plan
 	// Check states the invariants of a plan, independently of the rules that made it. It is pure, and may be nil.
 	Check func(Snapshot, Plan) []Violation
-	// Writes says that the plan changes something in the world. The object is then read live once more before Act, and a
-	// plan that was made from another specification ends as a conflict: a process that was stopped for a while and
-	// overtaken must not undo what its successor has done. It is pure, and may be nil if there is only one process.
+	// Writes says that the plan changes something in the world. Right before it is carried out, the object is read live
+	// then: if it is gone, or asks for something else, the plan ends as a conflict. It is pure, and may be nil: then plans
+	// are carried out whatever has happened since.
 	Writes func(Plan) bool
 	// Act carries out the plan and records every write in the ledger. It may return an Outcome together with an error:
 	// one thing that failed does not undo the others. Several errors are joined by errors.Join.

@@ -3,6 +3,7 @@
 package controller_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -10,8 +11,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -42,6 +45,7 @@ func TestOvertaken(t *testing.T) {
 
 	successor, stopped := w.loop, w.another()
 	var once sync.Once
+	asked := 0
 	w.reads = func(path string) {
 		if !strings.HasSuffix(path, "/persistentvolumeclaims/cities-1") {
 			return
@@ -52,10 +56,17 @@ func TestOvertaken(t *testing.T) {
 			w.passUntil("another instance is begun", func() bool {
 				return slices.Contains(w.settings().Instances, "cities-4") && w.get("cities-4", &appsv1.StatefulSet{})
 			})
+			w.leads = func() error {
+				asked++
+				return apierrors.NewConflict(schema.GroupResource{}, "leader", errors.New("another process leads"))
+			}
 		})
 	}
 	if _, err := stopped.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Error(err)
+	}
+	if asked != 1 {
+		t.Errorf("it has asked %d times whether it leads", asked)
 	}
 	if have := w.settings().Instances; !slices.Contains(have, "cities-4") {
 		t.Errorf("who was overtaken has taken the instance back: %v", have)

@@ -67,6 +67,8 @@ type world struct {
 	rights  rbac.Recorder
 	// lag makes the caches late.
 	lag apiserver.Lag
+	// leads is what a loop hears when it asks whether it still leads; nil if it does.
+	leads func() error
 	// reader is the cache of the loop that was started last.
 	reader client.Reader
 	lock   sync.Mutex
@@ -223,6 +225,12 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 	made, err := controller.New(loop.Config{
 		Name: "test", Client: part.GetClient(), Live: part.GetAPIReader(),
 		Tracker: expect.New(caches, kinds, expect.Options{}), Events: part.GetEventRecorder("test"),
+		Leads: func(context.Context) error {
+			if w.leads == nil {
+				return nil
+			}
+			return w.leads()
+		},
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Now: w.now,
 		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},

@@ -113,7 +113,6 @@ func (r *run) copyLife(at *seat, original *life) error {
 	twin.process = original.process.Fork(r.server, r.hook(&twin))
 	at.current = &twin
 	var err error
-	twin.reconciler, err = at.program.Fork(
-		Birth{Process: twin.process, Now: r.clock.Now, Cluster: r.cluster}, original.reconciler)
+	twin.reconciler, err = at.program.Fork(r.birth(&twin), original.reconciler)
 	return err
 }

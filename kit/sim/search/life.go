@@ -10,8 +10,11 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"meridian.dev/meridian/kit/sim"
@@ -76,7 +79,7 @@ func (r *run) begin(at *seat, back int) {
 	}
 	born.process = process
 	r.apart(func() {
-		born.reconciler, err = at.program.Start(Birth{Process: process, Now: r.clock.Now, Cluster: r.cluster})
+		born.reconciler, err = at.program.Start(r.birth(born))
 	})
 	if err != nil {
 		r.fail("World", "start %s: %v", name, err)
@@ -84,6 +87,25 @@ func (r *run) begin(at *seat, back int) {
 	}
 	r.tell(Line{Text: name + " starts", Detail: at.begun == 1})
 	born.askForAll(r)
+}
+
+// birth is what a life begins with.
+func (r *run) birth(of *life) Birth {
+	return Birth{Process: of.process, Now: r.clock.Now, Leads: of.leads, Cluster: r.cluster}
+}
+
+// leads makes the call that reads the lease of the election. There is no such object: who leads is known here.
+func (l *life) leads(ctx context.Context) error {
+	lease := &unstructured.Unstructured{}
+	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
+	err := l.process.Live().Get(ctx, client.ObjectKey{Namespace: "leaders", Name: "leader"}, lease)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read who leads: %w", err)
+	}
+	if l.seat.current != l {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "leader", errors.New("another process leads"))
+	}
+	return nil
 }
 
 // apart runs code under test in a goroutine of its own, so that a crash ends it wherever it is, and waits for it. It
@@ -151,7 +173,12 @@ func (r *run) deliver(at *seat) bool {
 	if current.early && current.due(r) >= 0 {
 		return false
 	}
-	maps.DeleteFunc(current.held, func(_ string, until int) bool { return until <= r.turn })
+	if still := len(current.held); still > 0 {
+		maps.DeleteFunc(current.held, func(_ string, until int) bool { return until <= r.turn })
+		if len(current.held) < still {
+			r.calm = 0 // Passes that were asked for meanwhile say nothing of those that time brings.
+		}
+	}
 	if len(current.held) > 0 && r.turn%nagging == 0 {
 		current.askForAll(r)
 	}

@@ -39,8 +39,9 @@ const (
 type parts struct {
 	// client reads from the caches and writes, live reads from the API server.
 	client, live client.Client
-	// tracker may be nil.
+	// tracker and leads may be nil.
 	tracker *expect.Tracker
+	leads   func(context.Context) error
 	author  apply.Author
 	now     func() time.Time
 	version string
@@ -57,7 +58,8 @@ func newParts(birth search.Birth) (parts, error) {
 	}
 	known := birth.Cluster.Scheme()
 	return parts{
-		client: birth.Process.Client(), live: birth.Process.Live(), now: birth.Now, version: chosen.Data["version"],
+		client: birth.Process.Client(), live: birth.Process.Live(), now: birth.Now, leads: birth.Leads,
+		version: chosen.Data["version"],
 		tracker: expect.New(birth.Process.Cache(), known, expect.Options{Now: birth.Now}),
 		author: apply.Author{
 			Scheme: known, Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: memo,
@@ -71,7 +73,7 @@ var memo = apply.NewMemo(4096)
 
 // inWorld are the same parts in another world, with all that they remember.
 func (p parts) inWorld(birth search.Birth) parts {
-	p.client, p.live, p.now = birth.Process.Client(), birth.Process.Live(), birth.Now
+	p.client, p.live, p.now, p.leads = birth.Process.Client(), birth.Process.Live(), birth.Now, birth.Leads
 	p.tracker = p.tracker.Fork(birth.Process.Cache(), birth.Now)
 	p.agents.cluster = birth.Cluster
 	return p
@@ -127,7 +129,7 @@ func memory(flaw Flaw) func(reconcile.Reconciler) string {
 // loopOfDatabases puts the loop of databases together.
 func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
 	return databaseloop.New(loop.Config{
-		Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+		Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker, Leads: made.leads,
 	}, observe.Observer{
 		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask,
 		Images:       database.Images{Agent: "meridian:" + made.version, Server: "postgis"},
@@ -141,7 +143,7 @@ func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
 // loopOfCaches puts the loop of caches together.
 func loopOfCaches(made parts) (reconcile.Reconciler, error) {
 	return cacheloop.New(loop.Config{
-		Name: cacheOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker,
+		Name: cacheOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker, Leads: made.leads,
 	}, cacheobserve.Observer{
 		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.askCache,
 		Images: cache.Images{Agent: "meridian:" + made.version, Redis: "redis:8", Valkey: "valkey:8"},
