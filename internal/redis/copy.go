@@ -129,8 +129,8 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 // nothing is the offset of a replica that has no data to go on from.
 const nothing = 1
 
-// silence is how long a link may say nothing until its next words may be old ones: a network that was cut delivers first
-// what was on its way, and can be cut again before the rest has come. There is a word each second.
+// silence is how long a link may say nothing until its next words may be old ones: a network that was cut delivers
+// first what was on its way, and can be cut again before the rest has come. There is a word each second.
 const silence = 3 * time.Second
 
 // catchUp is how long after a link has come up a word of the primary must have come until a copy has what it lacked: a

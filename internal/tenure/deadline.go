@@ -52,13 +52,14 @@ func (s *Snapshot) Deadline() (term int64, until Instant) {
 		return term, until
 	}
 	held := cmp.Or(s.Right.Term, s.Stored.HeldTerm)
-	if promised := s.promisedUntil(held); held > 0 && promised > until {
+	if promised := s.promisedUntil(held, 0); held > 0 && promised > until {
 		return held, promised
 	}
 	return term, until
 }
 
-func (s *Snapshot) promisedUntil(term int64) Instant {
+// promisedUntil is how long the promises hold that were asked for at a moment or later.
+func (s *Snapshot) promisedUntil(term int64, since Instant) Instant {
 	records := s.Records()
 	// The own promise counts only if nothing speaks against it: no election was answered, no later term was seen, no
 	// lease was taken over and lost meanwhile.
@@ -71,12 +72,12 @@ func (s *Snapshot) promisedUntil(term int64) Instant {
 		if record.Term > term {
 			return 0
 		}
-		until = min(until, s.promisedUnder(record, term))
+		until = min(until, s.promisedUnder(record, term, since))
 	}
 	return until
 }
 
-func (s *Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
+func (s *Snapshot) promisedUnder(record wire.LeaseRecord, term int64, since Instant) Instant {
 	needed := record.W - 1
 	if record.W == 1 {
 		// One answer may do for an election in the mode Async, and another agent may know of that mode already: so all
@@ -89,7 +90,7 @@ func (s *Snapshot) promisedUnder(record wire.LeaseRecord, term int64) Instant {
 	}
 	var ends []Instant
 	for _, promise := range s.Promises {
-		if promise.Term == term && promise.Member != s.Self() && record.Has(promise.Member) {
+		if promise.Term == term && promise.Sent >= since && promise.Member != s.Self() && record.Has(promise.Member) {
 			ends = append(ends, promise.Sent.Add(promise.Duration-s.Policy.Margin))
 		}
 	}

@@ -120,11 +120,13 @@ func (s *Snapshot) HeldElsewhere(term int64) bool {
 }
 
 // Promised is the term that this instance held last, and until when so many members have promised not to answer an
-// election and not to stand that none can be won without them.
+// election and not to stand that none can be won without them. They were asked after the lease was seen to be lost: one
+// that was asked before may have answered an election since, if its clock runs faster than the one here, and by the
+// lease of before somebody else may have led.
 func (s *Snapshot) Promised() (term int64, until Instant) {
 	held := cmp.Or(s.Right.Term, s.Stored.HeldTerm)
 	if held == 0 {
 		return 0, 0
 	}
-	return held, s.promisedUntil(held)
+	return held, s.promisedUntil(held, s.Lease.Changed)
 }

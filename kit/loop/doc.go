@@ -10,8 +10,8 @@
 //   - A pass starts only when the caches show the loop's own writes, or reads live: see package expect. The stage is
 //     handed a reader and need not know which of the two it is.
 //   - A plan is checked against invariants before anything is written. A violation refuses the whole plan.
-//   - Before a plan is carried out, it is confirmed: the process still leads, and the object still asks for the same. One
-//     that was stopped for a while, and overtaken, must not undo what its successor has done.
+//   - Before a plan is carried out, it is confirmed: the process still leads, and the object still asks for the same.
+//     One that was stopped for a while, and overtaken, must not undo what its successor has done.
 //   - The status is written once per pass, only if it changed, and only over the version that was read.
 //   - Errors are classified once: a conflict is a quiet retry, a terminal error waits for a change, anything else
 //     backs off.

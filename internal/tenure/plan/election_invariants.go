@@ -62,6 +62,8 @@ func writeAnewOnlyWithPromises(m moment, action tenure.Action) string {
 		return why
 	case m.Now >= until || term != m.stored.HeldTerm || m.stored.Fence != nil:
 		return "too few members have promised"
+	case !m.askedSince(m.Lease.Changed, write.Record):
+		return "members have promised before the lease was seen like this"
 	case write.Record.Term <= m.stored.MaxTerm:
 		return "the term is not a later one"
 	case m.stored.Anew == nil || m.stored.Anew.Term != write.Record.Term || m.stored.Anew.Version != write.Version ||
@@ -74,6 +76,17 @@ func writeAnewOnlyWithPromises(m moment, action tenure.Action) string {
 		return "the record changes together with the lease"
 	}
 	return ""
+}
+
+// askedSince says that enough other members were asked for their promise after a moment.
+func (m moment) askedSince(seen tenure.Instant, record wire.LeaseRecord) bool {
+	asked := 0
+	for _, promise := range m.Promises {
+		if promise.Sent >= seen && promise.Member != m.Self() && record.Has(promise.Member) {
+			asked++
+		}
+	}
+	return asked >= record.W-1
 }
 
 func restoreOnlyWithAll(m moment, action tenure.Action) string {

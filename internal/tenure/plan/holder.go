@@ -116,7 +116,7 @@ func askForPromises(d *draft) bool {
 	for _, possible := range d.Records() {
 		for _, member := range possible.Members {
 			if member != d.Self() {
-				d.send("failsafe: W members that will not answer an election make one impossible", d.Policy.Renew/2,
+				d.send("failsafe: W members that will not answer an election make one impossible", d.promiseEvery(member.Name),
 					wire.PeerRequest{
 						PeerHeader: wire.PeerHeader{Term: held}, Kind: wire.PeerPromise, To: member, Duration: d.Policy.Duration,
 					})
@@ -124,6 +124,18 @@ func askForPromises(d *draft) bool {
 		}
 	}
 	return false
+}
+
+// promiseEvery is how often a member is asked for its promise: at once, if that was not done since the lease was seen
+// to be lost. What it has promised before is not enough for another one (O1).
+func (d *draft) promiseEvery(name string) time.Duration {
+	since := func(sent tenure.Sent) bool {
+		return sent.To == name && sent.Kind == wire.PeerPromise && sent.At >= d.Lease.Changed
+	}
+	if d.Lost() != "" && !slices.ContainsFunc(d.Sent, since) {
+		return time.Millisecond
+	}
+	return d.Policy.Renew / 2
 }
 
 // leadAsTheHolder tells the server to lead while the right to do so holds. The deadline is with the watchdog before the

@@ -69,8 +69,8 @@ type Birth struct {
 	Process *sim.Process
 	// Now is the virtual clock.
 	Now func() time.Time
-	// Leads asks the API server whether this process still leads, as a live read of the lease of a leader election does. It
-	// is a conflict if another one has taken over.
+	// Leads asks the API server whether this process still leads, as a live read of the lease of a leader election does.
+	// It is a conflict if another one has taken over.
 	Leads func(context.Context) error
 	// Cluster is for what is modelled of others that the program talks to without the API server.
 	Cluster client.Client
