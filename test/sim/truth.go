@@ -115,6 +115,19 @@ func (t *truth) opened(s *server) {
 	}
 }
 
+// goesAstray ends a run in which nobody could know that the lease was put back. A cache goes on from there: nothing of
+// it is to be kept, so that everything else can be asked for as before.
+func (t *truth) goesAstray(n *node, record wire.LeaseRecord) {
+	if t.w.caches != nil {
+		t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: terms begin again")
+		t.record, t.highest = &record, record.Term
+		t.w.caches.BeginAnew()
+		return
+	}
+	t.w.astray = true
+	t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: nothing is promised from here on")
+}
+
 // leaseWritten looks at a write of the lease. Astray says that its writer could not know when it began that the lease
 // was put back.
 func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, astray bool) {
@@ -123,13 +136,17 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	t.cacheWritten(n, write, before)
 	t.held(write)
 	astray, stays := astray || t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
-	if astray && t.leads(record, stays) {
-		t.w.astray = true
-		t.w.note(n.index, "the lease was put back, and nothing on its volume can tell: nothing is promised from here on")
+	anew := write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore
+	if astray && !anew && t.leads(record, stays) {
+		t.goesAstray(n, record)
 		return
 	}
-	t.record, t.highest = &record, max(t.highest, record.Term)
-	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
+	t.highest = max(t.highest, record.Term)
+	if !astray || !stays || last == nil || record.Term > last.Term ||
+		record.Term == last.Term && record.Revision >= last.Revision {
+		t.record = &record
+	}
+	if anew {
 		t.writtenAnew(n, write, before, last, highest)
 		return
 	}
@@ -141,7 +158,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	}
 	moved := write.Holder != before.Holder && write.Holder != wire.Member{}
 	// The first term of a cache is above that of the write address.
-	first := t.w.caches != nil && before.Record == nil
+	first := t.w.caches != nil && (before.Record == nil || write.Kind == tenure.WriteBegin)
 	if moved && record.Term != before.Term+1 && !stays && !first {
 		t.w.wrong("L2", "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
 	}
@@ -171,7 +188,7 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 	if write.Kind == tenure.WriteTake {
 		t.taken(n, write.Holder, before)
 	}
-	if write.Kind == tenure.WriteTransfer && t.strict() {
+	if write.Kind == tenure.WriteTransfer && t.w.caches == nil {
 		target := t.w.named(write.Holder.Name)
 		// A copy that was lost while the write was on its way never leads by it.
 		there := target.volume.copy.incarnation == write.Holder.Incarnation
@@ -216,7 +233,9 @@ func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
 
 // writtenAnew looks at the first write of a lease that was lost.
 func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, last *wire.LeaseRecord, highest int64) {
-	if write.Record.Term <= highest {
+	// Whoever has not heard of its write does it once more, if the lease is put back meanwhile.
+	again := write.Record.Term == highest && len(t.holders[highest]) == 1
+	if write.Record.Term <= highest && !again {
 		t.w.wrong("O3", "%s writes the lease anew at term %d, and term %d was written before", n.name, write.Record.Term,
 			highest)
 	}
@@ -248,6 +267,9 @@ func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, las
 // vacant says that the lease was lost or put back, and not written anew yet.
 func (t *truth) vacant() bool {
 	lease, last := t.w.api.lease, t.record
+	if t.w.caches != nil {
+		return t.w.behindAVolume()
+	}
 	if last == nil || lease.UID == "" {
 		return false
 	}
@@ -373,7 +395,11 @@ func (t *truth) replied(n *node, request wire.PeerRequest, reply wire.PeerReply)
 	}
 	switch request.Kind {
 	case wire.PeerPromise:
-		t.promises[n.index] = promised{n.clock().Add(request.Duration), n.boot, request.Duration}
+		next := promised{n.clock().Add(request.Duration), n.boot, request.Duration}
+		if before, there := t.promises[n.index]; there && before.boot == n.boot && before.until > next.until {
+			next.until, next.duration = before.until, before.duration // The longer one holds.
+		}
+		t.promises[n.index] = next
 	case wire.PeerFence:
 		t.answered[request.LeaseVersion] = append(t.answered[request.LeaseVersion], reply.From)
 		promise, there := t.promises[n.index]

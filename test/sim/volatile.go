@@ -87,8 +87,7 @@ func (w *World) lookAtHealth() {
 }
 
 func (w *World) well(n *node) bool {
-	if n.agent == nil || n.leaving || w.now < n.frozen || w.now < n.frozenPod || w.now < n.watchDead || n.watchBroken ||
-		!w.api.reaches(n) || w.now < n.hungUntil || w.api.lease.UID == "" {
+	if n.agent == nil || n.leaving || w.now < n.frozen || w.now < n.frozenPod || !w.api.reaches(n) || w.now < n.hungUntil || w.api.lease.UID == "" {
 		return false
 	}
 	for index := range w.nodes {
@@ -187,6 +186,9 @@ func (w *World) unsettledCache() string {
 	if holder := w.named(lease.Holder.Name); w.api.route.address != holder.address || w.api.route.term != lease.Term {
 		return fmt.Sprintf("the write address leads to %s of term %d", w.api.route.address, w.api.route.term)
 	}
+	if w.flush != "" {
+		return "the cache was not emptied"
+	}
 	for _, n := range w.nodes {
 		if n.wanted && n.volume.stored.Fence != nil {
 			return n.name + " is fenced"
@@ -217,6 +219,7 @@ func (w *World) operateTheCachesLease() {
 		w.note(-1, "the operator makes another lease: no instance has obeyed the one before")
 		w.api.create("", nil)
 		w.truth.record, w.truth.highest = nil, 0
+		w.api.lost, w.api.putBack = false, false
 		w.caches.BeginAnew()
 	default:
 		w.policy.LeaseUID = lease.UID
@@ -228,6 +231,17 @@ func (w *World) operateTheCachesLease() {
 func (w *World) leaseIsRight() bool {
 	lease := w.api.lease
 	return lease.UID != "" && lease.UID == w.policy.LeaseUID && !(w.truth.vacant() && w.remembered())
+}
+
+// behindAVolume says that an instance knows of a later state of the lease than it has.
+func (w *World) behindAVolume() bool {
+	lease := w.api.lease
+	return lease.UID != "" && slices.ContainsFunc(w.nodes, func(n *node) bool {
+		stored := n.volume.stored
+		last := stored.LastRecord
+		return n.wanted && (stored.MaxTerm > lease.Term || last != nil && (lease.Record == nil ||
+			last.Term == lease.Term && last.Revision > lease.Record.Revision))
+	})
 }
 
 // remembered says that an instance has obeyed a lease, or does not answer.
@@ -256,7 +270,11 @@ func (w *World) deleteThePods() {
 // or until there is another request.
 func (w *World) emptyTheCache(id string) {
 	record := w.api.lease.Record
-	if w.caches == nil || w.flush != id || record != nil && record.Emptied != nil && record.Emptied.ID == id {
+	if w.caches == nil || w.flush != id {
+		return
+	}
+	if record != nil && record.Emptied != nil && record.Emptied.ID == id {
+		w.flush = "" // It is recorded.
 		return
 	}
 	w.note(-1, "the operator asks for an empty cache, %s", id)

@@ -81,16 +81,15 @@ func (d *draft) beginsLater(turn int) string {
 }
 
 // first is the record of a copy that is to be made. Where data may be lost there have been copies before, and a later
-// one must not look older than they. Their lease may be lost as well, and another one in its place: what is left of
-// their terms is the one that the write address has, which leads nowhere at a lower one.
+// one must not look older than they. Their lease may be lost as well, and another one in its place, or put back: what
+// is left of their terms is the one that the write address has, which leads nowhere at a lower one.
 func (d *draft) first(member wire.Member) wire.LeaseRecord {
 	term, timeline := d.Lease.Term+1, 1
-	switch before := d.Lease.Record; {
-	case !d.Policy.Volatile:
-	case before == nil:
+	if d.Policy.Volatile {
 		term = max(term, d.Route.Term+1)
-	default:
-		timeline = before.Timeline + 1
+		if before := d.Lease.Record; before != nil {
+			timeline = before.Timeline + 1
+		}
 	}
 	return wire.LeaseRecord{
 		DatabaseUID: d.DatabaseUID, Term: term, Timeline: timeline, Members: []wire.Member{member}, W: 1,

@@ -475,8 +475,8 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 		return "there is a copy here"
 	case !silent:
 		return "the holder has renewed its lease"
-	case write.Record.Initialised || write.Record.Term != m.Lease.Term+1:
-		return "a copy that is to be made would count already"
+	case write.Record.Initialised || write.Record.Term <= max(m.Lease.Term, m.Route.Term):
+		return "a copy that is to be made would count already, or looks older than one before"
 	}
 	if m.ToldTerm() > m.Lease.Term {
 		return "O3: a peer knows of a later term"

@@ -57,7 +57,7 @@ func beginAnew(d *draft) bool {
 		d.wait(wire.ReasonElection, "the primary is gone, and an instance that has a copy is given the time to take over")
 		return false
 	}
-	if d.unread(ended) {
+	if d.unread(ended) || d.looksForTerms() {
 		return false
 	}
 	d.wait(wire.ReasonBeginning, "no instance has a copy, and this one begins an empty one")

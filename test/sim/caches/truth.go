@@ -188,9 +188,12 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 		if before != nil && before.Initialised {
 			t.begins(p, *before, begun)
 		}
-	case tenure.WriteTake:
+	case tenure.WriteTake, tenure.WriteJoin:
 		if s := p.server; s != nil && s.incarnation == write.Holder.Incarnation && !s.full {
 			t.wrong("V1", "%s takes the lease without the data", by)
+		}
+		if write.Kind == tenure.WriteJoin && before != nil && before.Initialised {
+			t.begins(p, *before, begun)
 		}
 	case tenure.WriteTransfer:
 		target := g.named(write.Holder.Name).server
