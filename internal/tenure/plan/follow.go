@@ -20,6 +20,8 @@ func followTheHolder(d *draft) bool {
 		return false
 	case d.Stopping:
 		return false
+	case lease.Exists && lease.Term < d.Stored.MaxTerm:
+		return false // Whoever was just promised something holds a later term: the next pass knows that the lease is lost.
 	case !lease.Exists || lease.Record == nil || !lease.Record.Initialised || lease.Holder.Name == d.Name:
 		d.rest()
 		return false
