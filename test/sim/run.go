@@ -56,6 +56,8 @@ type Outcome struct {
 	Passes   int
 	Acks     int
 	Takes    int
+	// Transfers counts leases that were handed over.
+	Transfers int
 	// Contested counts elections that were won while another server still led.
 	Contested int
 	Fired     int
@@ -83,7 +85,7 @@ func Run(c Case, tell bool) Outcome {
 	}
 	return Outcome{
 		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
-		Takes: w.truth.takes, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
+		Takes: w.truth.takes, Transfers: w.truth.transfers, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
 		Took: w.now, Points: w.points, Early: w.early,
 		Refusals: w.truth.refusals, Astray: w.astray, PutBack: w.putBack,
 	}

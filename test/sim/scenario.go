@@ -52,6 +52,14 @@ func wishing(d time.Duration, count int) Fault {
 	return Fault{Kind: FaultWish, At: began + d, Wish: count}
 }
 
+// HandsOver says that a switchover is asked for, and nothing keeps it from being done. Whoever is named may be the
+// primary already.
+func (s Scenario) HandsOver() bool {
+	return len(s.Faults) > 0 && !slices.ContainsFunc(s.Faults, func(fault Fault) bool {
+		return fault.Kind != FaultSwitchover || fault.Other != 0
+	})
+}
+
 // Scenarios are all of them.
 func Scenarios() []Scenario {
 	return slices.Concat(lives(), losses(), away(), moves(), modes(), lost(), memories(), forgotten())

@@ -63,6 +63,9 @@ func TestScenarios(t *testing.T) {
 				if s.Gap > 0 && out.Gap > s.Gap {
 					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
 				}
+				if s.HandsOver() && out.Transfers == 0 {
+					out.Problems = append(out.Problems, "nothing was handed over")
+				}
 				if out.Astray {
 					out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
 				}
@@ -112,7 +115,7 @@ func TestSingleFaults(t *testing.T) { singles(t, sim.Singles, *everyFlag, *cache
 // of those. Schedules share nothing, so scenarios run beside each other.
 func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCaches int) {
 	t.Helper()
-	began, ran, all := time.Now(), atomic.Int64{}, atomic.Int64{}
+	began, ran, all, astray := time.Now(), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
 	t.Run("of", func(t *testing.T) {
 		for _, s := range sim.Scenarios() {
 			t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
@@ -130,7 +133,11 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCache
 						continue
 					}
 					ran.Add(1)
-					if out := sim.Run(c, false); len(out.Problems) > 0 {
+					out := sim.Run(c, false)
+					if out.Astray {
+						astray.Add(1)
+					}
+					if len(out.Problems) > 0 {
 						t.Logf("schedule %d", index)
 						report(t, c, out)
 						if failures++; failures >= *mostFlag {
@@ -142,8 +149,8 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCache
 		}
 	})
 	took := time.Since(began)
-	t.Logf("%d of %d schedules, %s: %.0f schedules per second", ran.Load(), all.Load(), took.Round(time.Millisecond),
-		float64(ran.Load())/took.Seconds())
+	t.Logf("%d of %d schedules, %d ended where nothing is promised, %s: %.0f schedules per second", ran.Load(), all.Load(),
+		astray.Load(), took.Round(time.Millisecond), float64(ran.Load())/took.Seconds())
 	if ran.Load() == 0 && *faultFlag == 0 {
 		t.Error("nothing was run")
 	}

@@ -22,6 +22,7 @@ type truth struct {
 	openedWith map[int]bool   // The writes that it had then.
 	timelines  map[int]string // The copy that has led on each.
 	holders    map[int64][]string
+	transfers  int
 	promises   map[int]promised
 	answered   map[string][]wire.Member // By the version of a ballot.
 	fencedAt   map[int]tenure.Fence     // The last fence that was proven, by node.
@@ -185,8 +186,12 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 	if write.Record.Initialised && before.Record != nil && !before.Record.Initialised {
 		t.w.initialised()
 	}
-	if write.Kind == tenure.WriteTake {
+	switch write.Kind {
+	case tenure.WriteTake:
 		t.taken(n, write.Holder, before)
+	case tenure.WriteTransfer:
+		t.transfers++
+	default:
 	}
 	if write.Kind == tenure.WriteTransfer && t.w.caches == nil {
 		target := t.w.named(write.Holder.Name)
