@@ -110,10 +110,10 @@ test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it i
 	bin/sandbox up && go test -tags=cluster -count=1 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
 
-sim: ## Search for schedules that break the lease: SEEDS=20000, or TIME=1h; then every single fault, EVERY=1 for all of them
-	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
+sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h; then single faults, EVERY=1 for all of them
+	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
-	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm $(if $(TIME),-time $(TIME),-seeds 20)
+	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
 
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules

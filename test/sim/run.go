@@ -85,8 +85,8 @@ func Run(c Case, tell bool) Outcome {
 	}
 	return Outcome{
 		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
-		Takes: w.truth.takes, Transfers: w.truth.transfers, Contested: w.truth.contested, Fired: w.fired, Gap: w.truth.longest,
-		Took: w.now, Points: w.points, Early: w.early,
+		Takes: w.truth.takes, Transfers: w.truth.transfers, Contested: w.truth.contested, Fired: w.fired,
+		Gap: w.truth.longest, Took: w.now, Points: w.points, Early: w.early,
 		Refusals: w.truth.refusals, Astray: w.astray, PutBack: w.putBack,
 	}
 }

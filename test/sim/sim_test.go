@@ -168,7 +168,7 @@ func TestSwarm(t *testing.T) {
 		return
 	}
 	began, failures, steps := time.Now(), 0, 0
-	count, astray := 0, 0
+	count, astray, traces := 0, 0, map[uint64]bool{}
 	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
 		seed := *fromFlag + uint64(count)
 		if *onlyFlag {
@@ -177,6 +177,7 @@ func TestSwarm(t *testing.T) {
 		c := sim.Swarm(seed)
 		out := sim.Run(c, false)
 		steps += out.Steps
+		traces[out.Hash] = true
 		if out.Astray {
 			astray++
 		}
@@ -192,8 +193,9 @@ func TestSwarm(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d schedules, %d failures, %d ended where nothing is promised, %d steps, %s: %.0f schedules per second", count,
-		failures, astray, steps, took.Round(time.Millisecond), float64(count)/took.Seconds())
+	t.Logf("%d schedules, %d distinct traces, %d violations, %d ended where nothing is promised, %d steps, %s: "+
+		"%.0f schedules per second", count, len(traces), failures, astray, steps, took.Round(time.Millisecond),
+		float64(count)/took.Seconds())
 }
 
 // TestVolumesPutBack is about claims that are made again from older snapshots (I1).

@@ -193,7 +193,7 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 		t.transfers++
 	default:
 	}
-	if write.Kind == tenure.WriteTransfer && t.w.caches == nil {
+	if write.Kind == tenure.WriteTransfer && t.strict() {
 		target := t.w.named(write.Holder.Name)
 		// A copy that was lost while the write was on its way never leads by it.
 		there := target.volume.copy.incarnation == write.Holder.Incarnation

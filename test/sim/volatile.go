@@ -87,7 +87,8 @@ func (w *World) lookAtHealth() {
 }
 
 func (w *World) well(n *node) bool {
-	if n.agent == nil || n.leaving || w.now < n.frozen || w.now < n.frozenPod || !w.api.reaches(n) || w.now < n.hungUntil || w.api.lease.UID == "" {
+	if n.agent == nil || n.leaving || w.now < max(n.frozen, n.frozenPod, n.hungUntil) || !w.api.reaches(n) ||
+		w.api.lease.UID == "" {
 		return false
 	}
 	for index := range w.nodes {

@@ -110,6 +110,7 @@ func (r *run) copyLife(at *seat, original *life) error {
 	twin := *original
 	twin.seat = at
 	twin.queue, twin.held = slices.Clone(original.queue), maps.Clone(original.held)
+	twin.forGood = maps.Clone(original.forGood)
 	twin.process = original.process.Fork(r.server, r.hook(&twin))
 	at.current = &twin
 	var err error

@@ -43,7 +43,8 @@ type life struct {
 	reconciler reconcile.Reconciler
 	queue      []entry // in the order of requests
 	held       map[string]int
-	back       int // where the cache of the next life begins, if a verdict ends this one
+	forGood    map[reconcile.Request]error // The last pass of these has failed, and is not tried again.
+	back       int                         // where the cache of the next life begins, if a verdict ends this one
 	// early means that its passes come before its cache moves on: it began in the past, and nothing makes it wait.
 	early bool
 }
@@ -64,7 +65,9 @@ func (r *run) begin(at *seat, back int) {
 	if at.begun > 1 {
 		name = fmt.Sprintf("%s'%d", name, at.begun)
 	}
-	born := &life{seat: at, name: name, held: map[string]int{}, early: back > 0}
+	born := &life{
+		seat: at, name: name, held: map[string]int{}, forGood: map[reconcile.Request]error{}, early: back > 0,
+	}
 	at.current = born
 	version := r.server.Version()
 	process, err := r.server.Start(sim.Life{
@@ -149,11 +152,13 @@ func (l *life) ask(r *run, watch Watch, object *unstructured.Unstructured) {
 	}
 }
 
+func byName(a, b reconcile.Request) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
 // enqueue keeps one entry per request, with the earlier time.
 func (l *life) enqueue(added entry) {
-	at, found := slices.BinarySearchFunc(l.queue, added, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.request.Namespace, b.request.Namespace), cmp.Compare(a.request.Name, b.request.Name))
-	})
+	at, found := slices.BinarySearchFunc(l.queue, added, func(a, b entry) int { return byName(a.request, b.request) })
 	if !found {
 		l.queue = slices.Insert(l.queue, at, added)
 		return
@@ -256,9 +261,11 @@ func (r *run) passOf(at *seat) bool {
 // requeue does what a work queue does with what a pass returns.
 func (r *run) requeue(acting *life, job entry, result reconcile.Result, err error) {
 	job.err = err
+	delete(acting.forGood, job.request)
 	switch {
 	case errors.Is(err, reconcile.TerminalError(nil)):
 		r.tell(Line{Text: fmt.Sprintf("  the pass fails for good: %v", err)})
+		acting.forGood[job.request] = err
 		return
 	case err != nil:
 		r.tell(Line{Text: fmt.Sprintf("  the pass fails: %v", err)})
@@ -266,6 +273,9 @@ func (r *run) requeue(acting *life, job entry, result reconcile.Result, err erro
 		job.failures++
 	case result.RequeueAfter > 0:
 		job.due, job.failures = r.clock.Now().Add(result.RequeueAfter), 0
+	case result.Requeue: //nolint:staticcheck // Reconcilers of others still return it.
+		job.due = r.clock.Now().Add(min(firstPause<<min(job.failures, 10), longestPause))
+		job.failures++
 	default:
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -374,6 +375,12 @@ func (r *run) finish() {
 		}
 	}
 	r.observe()
+	for _, seat := range r.seats {
+		for _, request := range slices.SortedFunc(maps.Keys(seat.current.forGood), byName) {
+			r.fail("Rest", "in the end the pass of %s over %s fails for good: %v", seat.program.Name,
+				request.NamespacedName, seat.current.forGood[request])
+		}
+	}
 	if r.violation == nil && r.server.Version() != before {
 		r.fail("Rest", "a pass over a world at rest has written: %s", r.events[len(r.events)-1])
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -187,6 +188,11 @@ func TestOwnRules(t *testing.T) {
 				return reconcile.Result{}, errors.New("on purpose")
 			}
 		}},
+		"it fails for good": {rule: "Rest", reconciler: func(*client.Client) reconcile.Func {
+			return func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, reconcile.TerminalError(errors.New("on purpose"))
+			}
+		}},
 		"it writes for ever": {rule: "Rest", reconciler: func(own *client.Client) reconcile.Func {
 			return func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 				found := &corev1.Secret{}
@@ -224,6 +230,77 @@ func TestOwnRules(t *testing.T) {
 	}
 }
 
+// TestRequeue has a reconciler that asks for another pass in the old way, and is done with the third.
+func TestRequeue(t *testing.T) {
+	var own client.Client
+	passes := 0
+	scenario := small(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		if passes++; passes < 3 {
+			return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // That is what is tested.
+		}
+		return reconcile.Result{}, client.IgnoreAlreadyExists(own.Create(ctx, secret("two")))
+	})
+	inner := scenario.Programs[0].Start
+	scenario.Programs[0].Start = func(birth search.Birth) (reconcile.Reconciler, error) {
+		own, passes = birth.Process.Client(), 0
+		return inner(birth)
+	}
+	scenario.Finally = func(state search.State) error {
+		return state.Get(context.Background(), client.ObjectKey{Namespace: "a", Name: "two"}, &corev1.Secret{})
+	}
+	result, err := search.Run(scenario, search.Schedule{}, 100)
+	if err != nil || result.Violation != nil {
+		t.Errorf("%v, %v", err, result.Violation)
+	}
+}
+
+// TestHeldCacheLetsTimePass has a reconciler that waits for a minute, and a cache that stands still before that: what
+// is asked for meanwhile does not count as the end.
+func TestHeldCacheLetsTimePass(t *testing.T) {
+	var birthday search.Birth
+	begun := time.Time{}
+	scenario := small(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		if left := time.Minute - birthday.Now().Sub(begun); left > 0 {
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
+		return reconcile.Result{}, client.IgnoreAlreadyExists(birthday.Process.Client().Create(ctx, secret("two")))
+	})
+	inner := scenario.Programs[0].Start
+	scenario.Programs[0].Start = func(birth search.Birth) (reconcile.Reconciler, error) {
+		birthday, begun = birth, birth.Now()
+		return inner(birth)
+	}
+	scenario.Finally = func(state search.State) error {
+		return state.Get(context.Background(), client.ObjectKey{Namespace: "a", Name: "two"}, &corev1.Secret{})
+	}
+	held := search.Schedule{Decisions: []search.Decision{{Turn: 2, Do: search.Hold, Program: "program", Kind: "Secret", For: 30}}}
+	result, err := search.Run(scenario, held, 200)
+	if err != nil || result.Violation != nil {
+		t.Errorf("%v, %v\n%s", err, result.Violation, result.Story())
+	}
+}
+
+// TestLeads has another process take over while a pass is under way: the first one hears of it when it asks.
+func TestLeads(t *testing.T) {
+	var heard []bool
+	scenario := small(nil)
+	scenario.Programs[0].Start = func(birth search.Birth) (reconcile.Reconciler, error) {
+		return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			err := birth.Process.Live().Get(ctx, request.NamespacedName, &corev1.Secret{})
+			heard = append(heard, apierrors.IsConflict(birth.Leads(ctx)))
+			return reconcile.Result{}, err
+		}), nil
+	}
+	overtaken := search.Schedule{Decisions: []search.Decision{{Call: 1, Do: search.Overtake, For: 1}}}
+	result, err := search.Run(scenario, overtaken, 100)
+	if err != nil || result.Violation != nil {
+		t.Fatalf("%v, %v", err, result.Violation)
+	}
+	if len(heard) < 2 || heard[0] || !heard[1] {
+		t.Errorf("the second leads, then the first does not: %v\n%s", heard, result.Story())
+	}
+}
+
 // TestReplay lets a search fail in a process of its own, and runs the command that it prints.
 func TestReplay(t *testing.T) {
 	folder := t.TempDir()
@@ -231,7 +308,7 @@ func TestReplay(t *testing.T) {
 	if err == nil || !strings.Contains(output, "restarted twice") {
 		t.Fatalf("the search has found nothing: %v\n%s", err, output)
 	}
-	file := filepath.Join(folder, "testdata", "failed", "naive.json")
+	file := filepath.Join(folder, "testdata", "failed", "TestInOwnProcess.json")
 	if !strings.Contains(output, "-sim.replay="+file) {
 		t.Errorf("no command to run it again:\n%s", output)
 	}

@@ -53,7 +53,7 @@ func Load(path string) (Saved, error) {
 }
 
 // Test searches, and fails with the story of what it found, the file that it was saved to, and the command that runs it
-// again. With -sim.replay it runs that file instead.
+// again; the test goes on. With -sim.replay it runs that file instead.
 func Test(t *testing.T, scenario Scenario, options Options) Report {
 	t.Helper()
 	if *replayed != "" {
@@ -69,7 +69,8 @@ func Test(t *testing.T, scenario Scenario, options Options) Report {
 		return report
 	}
 	failed := report.Failure
-	name := strings.ReplaceAll(scenario.Name, " ", "_") + ".json"
+	// Each test has its own: two that search the same scenario in other ways do not overwrite what the other has found.
+	name := strings.NewReplacer("/", "-", " ", "_").Replace(t.Name()) + ".json"
 	file, err := filepath.Abs(filepath.Join("testdata", "failed", name))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func Test(t *testing.T, scenario Scenario, options Options) Report {
 	if err := Save(file, scenario, failed.Result); err != nil {
 		again = err.Error()
 	}
-	t.Fatalf("%s\nfound after %d schedules with %d decisions, shrunk to %d:\n%s\nthe story:\n%s\nagain with:\n%s",
+	t.Errorf("%s\nfound after %d schedules with %d decisions, shrunk to %d:\n%s\nthe story:\n%s\nagain with:\n%s",
 		failed.Violation, failed.After, len(failed.Found.Decisions), len(failed.Schedule.Decisions),
 		failed.Schedule, failed.Story(), again)
 	return report

@@ -147,6 +147,13 @@ func TestShareTheirCrash(t *testing.T) {
 
 // TestSwarm lives every life slowly with many faults at random.
 func TestSwarm(t *testing.T) {
+	began := time.Now()
+	var schedules, histories, violations atomic.Int64
+	t.Cleanup(func() {
+		took := time.Since(began)
+		t.Logf("in all %d schedules, %d distinct histories, %d violations, %s: %.1f schedules per second", schedules.Load(),
+			histories.Load(), violations.Load(), took.Round(time.Second), float64(schedules.Load())/took.Seconds())
+	})
 	each(t, func(t *testing.T, life lives.Life, _ search.Scenario) {
 		if life.Timed {
 			t.Skip("the hours of its script may pass while a call stands still")
@@ -163,7 +170,12 @@ func TestSwarm(t *testing.T) {
 		if *timeFlag > 0 {
 			options.Swarm, options.Time = 1<<30, *timeFlag/time.Duration(len(lives.Lives()))
 		}
-		search.Test(t, scenario, options)
+		report := search.Test(t, scenario, options)
+		schedules.Add(int64(report.Schedules))
+		histories.Add(int64(report.Worlds))
+		if report.Failure != nil {
+			violations.Add(1)
+		}
 	})
 }
 
