@@ -273,7 +273,9 @@ func TestHeldCacheLetsTimePass(t *testing.T) {
 	scenario.Finally = func(state search.State) error {
 		return state.Get(context.Background(), client.ObjectKey{Namespace: "a", Name: "two"}, &corev1.Secret{})
 	}
-	held := search.Schedule{Decisions: []search.Decision{{Turn: 2, Do: search.Hold, Program: "program", Kind: "Secret", For: 30}}}
+	held := search.Schedule{Decisions: []search.Decision{
+		{Turn: 2, Do: search.Hold, Program: "program", Kind: "Secret", For: 30},
+	}}
 	result, err := search.Run(scenario, held, 200)
 	if err != nil || result.Violation != nil {
 		t.Errorf("%v, %v\n%s", err, result.Violation, result.Story())
