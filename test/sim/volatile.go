@@ -169,7 +169,7 @@ func (n *node) powerOff() {
 		noted = n.cache.Noted()
 	}
 	n.move()
-	if n.cache != nil && n.w.chance(0.5) {
+	if n.cache != nil && n.wanted && n.w.chance(0.5) {
 		n.volume = kept
 		n.cache.Remember(noted)
 	}
