@@ -143,8 +143,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 		return
 	}
 	t.highest = max(t.highest, record.Term)
-	if !astray || !stays || last == nil || record.Term > last.Term ||
-		record.Term == last.Term && record.Revision >= last.Revision {
+	if !astray || !stays || last == nil || !later(*last, record) {
 		t.record = &record
 	}
 	if anew {
@@ -154,6 +153,18 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	if record.Term < highest && !astray {
 		t.w.wrong("O3", "%s writes term %d, and term %d was written before", n.name, record.Term, highest)
 	}
+	t.ordered(n, write, before, stays)
+	t.moved(n, write, before)
+}
+
+// later says that a record comes after another one.
+func later(record, than wire.LeaseRecord) bool {
+	return record.Term > than.Term || record.Term == than.Term && record.Revision > than.Revision
+}
+
+// ordered looks at the terms and timelines of a write.
+func (t *truth) ordered(n *node, write tenure.Write, before tenure.View, stays bool) {
+	record := write.Record
 	if record.Term < before.Term {
 		t.w.wrong("L2", "%s takes the term back from %d to %d", n.name, before.Term, record.Term)
 	}
@@ -166,7 +177,6 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	if !moved && before.Record != nil && record.Term == before.Term && record.Timeline != before.Record.Timeline {
 		t.w.wrong("T1", "%s changes the timeline within term %d", n.name, record.Term)
 	}
-	t.moved(n, write, before)
 }
 
 // leads says that whoever writes this record is let in. An old holder that stays is not, because nobody follows it;

@@ -188,13 +188,13 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 		if before != nil && before.Initialised {
 			t.begins(p, *before, begun)
 		}
-	case tenure.WriteTake, tenure.WriteJoin:
-		if s := p.server; s != nil && s.incarnation == write.Holder.Incarnation && !s.full {
-			t.wrong("V1", "%s takes the lease without the data", by)
-		}
-		if write.Kind == tenure.WriteJoin && before != nil && before.Initialised {
+	case tenure.WriteJoin:
+		t.takes(p, write)
+		if before != nil && before.Initialised {
 			t.begins(p, *before, begun)
 		}
+	case tenure.WriteTake:
+		t.takes(p, write)
 	case tenure.WriteTransfer:
 		target := g.named(write.Holder.Name).server
 		if t.latest == nil || target == nil || target.incarnation != write.Holder.Incarnation {
@@ -204,6 +204,13 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 			t.wrong("S1", "%s gives the lease to %s, which lacks write %d", by, write.Holder.Name, id)
 		}
 	default:
+	}
+}
+
+// takes looks at a server that takes the lease with what it has (V1).
+func (t *truth) takes(p *Pod, write tenure.Write) {
+	if s := p.server; s != nil && s.incarnation == write.Holder.Incarnation && !s.full {
+		t.wrong("V1", "%s takes the lease without the data", p.name)
 	}
 }
 
