@@ -62,37 +62,6 @@ func databaseAgents() search.Actor {
 	return search.Actor{Name: "agents", Step: firstOf(citizens.agree, restartServer, readSecrets)}
 }
 
-// readSettings gives an agent the settings that there are when its pod starts, and again when the pod is told. A
-// kubelet also looks by itself, after a minute or so: who relies on that is found out here.
-func readSettings(v *view) (bool, error) {
-	for i := range v.pods.Items {
-		pod := &v.pods.Items[i]
-		told, has := pod.Annotations[database.AnnotationSettings], pod.Annotations[taken]
-		if !ready(pod) || has != "" && told == has {
-			continue
-		}
-		settings := settingsOf(v, v)
-		hash := settings.Hash()
-		if pod.Labels[cache.LabelCache] == Tiles.Name {
-			kept, _, err := cacheSettings(v, v)
-			if err != nil {
-				return false, err
-			}
-			hash = kept.Hash()
-		}
-		if hash == has || has != "" && told != hash {
-			continue
-		}
-		pod.Annotations[taken] = hash
-		pod.Annotations[wants], pod.Annotations[token] = startersOf(settings), settings.RestartOf(instanceOf(pod))
-		if has == "" {
-			pod.Annotations[runsWith], pod.Annotations[started] = pod.Annotations[wants], pod.Annotations[token]
-		}
-		return true, v.Update(v, pod)
-	}
-	return false, nil
-}
-
 func instanceOf(pod *corev1.Pod) string { return strings.TrimSuffix(pod.Name, "-0") }
 
 // startersOf are the values that only a start puts in force, one on each line.
@@ -392,6 +361,8 @@ type agents struct {
 	eager bool
 	// rosy is a flaw: whoever answers is said to stream and to serve, and whoever does not, too.
 	rosy bool
+	// content is a flaw: no parameter is said to wait for a start.
+	content bool
 	// percents is a flaw: how full a volume was is told together with how large it is by now.
 	percents bool
 }
@@ -459,6 +430,9 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 		if report.Rotation, err = nextOf(ctx, a.cluster); err != nil {
 			return wire.Report{}, err
 		}
+	}
+	if a.content {
+		report.PendingRestart = nil
 	}
 	if a.rosy {
 		report.Streams, report.Serving, report.Role = true, true, wire.RolePrimary

@@ -2,6 +2,7 @@ package lives
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +52,7 @@ func Caches() []Life {
 			Script: []search.Step{{Name: "empty it", Do: changeCache(func(object *v1alpha1.GeoCache) {
 				metav1.SetMetaDataAnnotation(&object.ObjectMeta, cache.AnnotationFlush, "now")
 			})}}},
-		{Name: "another policy", Cache: true, From: warm, End: keeps("256Mi"),
+		{Name: "another policy", Cache: true, From: warm, End: all(keeps("256Mi"), evicts("allkeys-lfu")),
 			Script: []search.Step{{Name: "evict by frequency", Do: changeCache(func(object *v1alpha1.GeoCache) {
 				object.Spec.EvictionPolicy = "allkeys-lfu"
 			})}}},
@@ -65,9 +66,9 @@ func Caches() []Life {
 			}},
 		{Name: "another version with replicas of a cache", Cache: true, From: warmThrice, End: hasReplicas(3),
 			Script: []search.Step{upgrade(cacheOperator)}},
-		{Name: "certificates of a cache end", Cache: true, From: warm, End: keeps("256Mi"), Script: []search.Step{
+		{Name: "certificates of a cache end", Cache: true, From: warm, Script: []search.Step{
 			{Name: "40 days pass", Wait: 40 * 24 * time.Hour}, {Name: "40 days pass", Wait: 40 * 24 * time.Hour},
-		}},
+		}, End: all(keeps("256Mi"), hasNewSecret(cache.LeafName(Tiles.Name)))},
 		{Name: "another version with a cache", Cache: true, From: warm, End: cacheServes,
 			Script: []search.Step{upgrade(cacheOperator)}},
 		{Name: "a cache is paused and not any more", Cache: true, From: warm, End: keeps("512Mi"),
@@ -77,14 +78,17 @@ func Caches() []Life {
 			Script: []search.Step{createDatabase(3, v1alpha1.ReclaimRetain), createCache("256Mi"), dropped}},
 		{Name: "a cache is deleted and made again", Cache: true, Restarts: 1, From: warm, End: keeps("128Mi"),
 			Script: []search.Step{dropped, createCache("128Mi")}},
-		{Name: "a cache follows its database", Cache: true, From: warm, Script: []search.Step{follow}, End: keeps("256Mi")},
+		{Name: "a cache follows its database", Cache: true, From: warm, Script: []search.Step{follow},
+			End: all(keeps("256Mi"), follows)},
 		{Name: "a cache ends with its database", Cache: true, Restarts: 1, From: warm, End: cacheGone,
 			Script: []search.Step{follow, dropDatabase}},
 		{Name: "a cache goes on without its database", Cache: true, From: warm, End: goesOnAlone,
 			Script: []search.Step{dropDatabase}},
 		{Name: "a cache hibernates", Cache: true, Restarts: 1, From: warm, End: asleep,
 			Script: []search.Step{follow, hibernate(true)}},
-		{Name: "a cache hibernates and wakes", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
+		{Name: "a cache hibernates and wakes", Cache: true, Restarts: 1, From: warm, Wakes: true,
+			Script: []search.Step{follow, hibernate(true)}, End: all(keeps("256Mi"), isAwake)},
+		{Name: "a cache hibernates and is woken at once", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
 			Script: []search.Step{follow, hibernate(true), hibernate(false)}},
 		{Name: "the lease of a cache is lost", Cache: true, From: warm, End: goesOnWithoutALease,
 			Script: []search.Step{loseCacheLease}},
@@ -106,6 +110,35 @@ var (
 			return forceAway(ctx, cluster, cache.LeaseName(Tiles.Name))
 		}}
 )
+
+// evicts says by which policy the server of the cache evicts.
+func evicts(policy string) func(search.State) error {
+	return func(state search.State) error {
+		settings, _, err := cacheSettings(context.Background(), state)
+		if err == nil && settings.EvictionPolicy != policy {
+			return fmt.Errorf("the policy is %s, want %s", settings.EvictionPolicy, policy)
+		}
+		return errors.Join(err, everyPod(state, taken, settings.Hash()))
+	}
+}
+
+// follows says that the garbage collector ends the cache with its database.
+func follows(state search.State) error {
+	var found v1alpha1.GeoCache
+	if err := state.Get(context.Background(), Tiles, &found); err != nil {
+		return err
+	}
+	object, err := databaseOf(state)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.UID == object.UID
+	}) {
+		return errors.New("the database does not own it")
+	}
+	return nil
+}
 
 // asleep says that the cache has no pods, and says why.
 func asleep(state search.State) error {

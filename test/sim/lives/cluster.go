@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/sim/search"
 )
 
@@ -361,6 +363,37 @@ func resizePod(v *view) (bool, error) {
 		if changed {
 			return true, v.Status().Update(v, pod)
 		}
+	}
+	return false, nil
+}
+
+// readSettings gives an agent the settings that there are when its pod starts, and again when the pod is told. A
+// kubelet also looks by itself, after a minute or so: who relies on that is found out here.
+func readSettings(v *view) (bool, error) {
+	for i := range v.pods.Items {
+		pod := &v.pods.Items[i]
+		told, has := pod.Annotations[database.AnnotationSettings], pod.Annotations[taken]
+		if !ready(pod) || has != "" && told == has {
+			continue
+		}
+		settings := settingsOf(v, v)
+		hash := settings.Hash()
+		if pod.Labels[cache.LabelCache] == Tiles.Name {
+			kept, _, err := cacheSettings(v, v)
+			if err != nil {
+				return false, err
+			}
+			hash = kept.Hash()
+		}
+		if hash == has || has != "" && told != hash {
+			continue
+		}
+		pod.Annotations[taken] = hash
+		pod.Annotations[wants], pod.Annotations[token] = startersOf(settings), settings.RestartOf(instanceOf(pod))
+		if has == "" {
+			pod.Annotations[runsWith], pod.Annotations[started] = pod.Annotations[wants], pod.Annotations[token]
+		}
+		return true, v.Update(v, pod)
 	}
 	return false, nil
 }

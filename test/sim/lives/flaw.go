@@ -39,7 +39,44 @@ type Flaw struct {
 }
 
 // Flaws are all of them.
-func Flaws() []Flaw { return slices.Concat(beliefs(), deeds(), habits(), cacheFlaws()) }
+func Flaws() []Flaw { return slices.Concat(beliefs(), oversights(), deeds(), habits(), cacheFlaws()) }
+
+// oversights are wishes that nobody reads, and duties that nobody does: all stays as it was, and is said to be well.
+func oversights() []Flaw {
+	return []Flaw{
+		{Name: "the memory of instances is not read", Lives: []string{"more memory for instances"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Resources.Memory = nil })},
+		{Name: "a restart is not read", Lives: []string{"a restart"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Restart = "" })},
+		{Name: "a parameter waits for ever", Lives: []string{"a parameter that takes a start"},
+			Parts: func(p *parts) { p.agents.content = true }},
+		{Name: "parameters are not read", Lives: []string{"another parameter"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Parameters = nil })},
+		{Name: "hibernation of a database is not read", Lives: []string{"hibernate and wake"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Hibernated = false })},
+		{Name: "hibernation is not read by a cache that is woken", Lives: []string{"a cache hibernates and wakes"},
+			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Hibernated = false })},
+		{Name: "the policy of a cache is not read", Lives: []string{"another policy"},
+			Parts: sees(func(object *v1alpha1.GeoCache) { object.Spec.EvictionPolicy = "allkeys-lru" })},
+		{Name: "a cache is not bound to its database", Lives: []string{"a cache follows its database"},
+			Parts: sees(func(object *v1alpha1.GeoCache) { object.Spec.FollowDatabase = false })},
+		{Name: "certificates of a cache are not renewed", Lives: []string{"certificates of a cache end"},
+			Parts: neverPatches(secretKind.Kind)},
+		{Name: "Services are not repaired", Lives: []string{"children are spoilt"}, Parts: neverPatches("Service")},
+	}
+}
+
+// neverPatches takes every patch of a kind for done.
+func neverPatches(kind string) func(*parts) {
+	return writes(func(s *sloppy) {
+		s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
+			if kindOf(object).Kind == kind {
+				return nil
+			}
+			return s.Client.Patch(ctx, object, p, o...)
+		}
+	})
+}
 
 // beliefs are mistakes in what is observed.
 func beliefs() []Flaw {

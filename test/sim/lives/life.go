@@ -42,6 +42,8 @@ type Life struct {
 	Restarts int
 	// Moves is how often the primary may change at most.
 	Moves int
+	// Wakes means that the user waits until everything sleeps, and wakes it then.
+	Wakes bool
 }
 
 // Scenario is the life for the search, with a flaw in the operator or without.
@@ -61,6 +63,9 @@ func (l Life) Scenario(flaw Flaw) (search.Scenario, error) {
 	}
 	if l.Cache {
 		made.Actors = append(clusterActors(l.Slow), cacheAgents())
+	}
+	if l.Wakes {
+		made.Actors = append(made.Actors, search.Actor{Name: "user", Step: firstOf(wakeSleepers)})
 	}
 	if l.From == nil {
 		made.Setup = settle

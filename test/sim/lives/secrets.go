@@ -258,7 +258,7 @@ func hasOtherAuthority(token string) func(search.State) error {
 	}
 }
 
-// everyPod says that every pod of the database has an annotation.
+// everyPod says that every pod has an annotation.
 func everyPod(state client.Reader, name, value string) error {
 	scene, err := sceneOf(state)
 	if err != nil {

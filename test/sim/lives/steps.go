@@ -334,6 +334,81 @@ func hasParameter(name, value string) func(search.State) error {
 	}
 }
 
+// isInForce says that all servers have the settings that there are, those that take a start included.
+func isInForce(state search.State) error {
+	settings := settingsOf(context.Background(), state)
+	return errors.Join(everyPod(state, taken, settings.Hash()), everyPod(state, runsWith, startersOf(settings)))
+}
+
+// haveMemory says how much memory the containers of all servers ask for, and were given.
+func haveMemory(size string) func(search.State) error {
+	return func(state search.State) error {
+		scene, err := sceneOf(state)
+		if err != nil {
+			return err
+		}
+		wanted := resource.MustParse(size)
+		for _, pod := range scene.view.pods.Items {
+			asked, given := pod.Spec.Containers[0].Resources, corev1.ResourceRequirements{}
+			if statuses := pod.Status.ContainerStatuses; len(statuses) > 0 && statuses[0].Resources != nil {
+				given = *statuses[0].Resources
+			}
+			for _, list := range []corev1.ResourceList{asked.Requests, asked.Limits, given.Requests, given.Limits} {
+				if have := list.Memory(); have.Cmp(wanted) != 0 {
+					return fmt.Errorf("%s asks for %s or has %s, want %s", pod.Name, asked.Limits.Memory(), have, size)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// haveEnded says that the pods of instances were made anew.
+func haveEnded(instances ...string) func(search.State) error {
+	return func(state search.State) error {
+		for _, name := range instances {
+			if !slices.ContainsFunc(state.Events, func(event sim.Event) bool {
+				return event.Kind.Kind == "Pod" && event.Key.Name == database.PodName(name) && event.Type == watch.Deleted
+			}) {
+				return fmt.Errorf("the pod of %s is still the first one", name)
+			}
+		}
+		return nil
+	}
+}
+
+// wakeSleepers wakes a database when nothing runs any more.
+func wakeSleepers(v *view) (bool, error) {
+	object, err := databaseOf(v)
+	if err != nil || !object.Spec.Hibernated || len(v.pods.Items) > 0 {
+		return false, client.IgnoreNotFound(err)
+	}
+	object.Spec.Hibernated = false
+	return true, v.Update(v, object)
+}
+
+// isAwake says that the user could wake the database, because everything did sleep.
+func isAwake(state search.State) error {
+	found, err := databaseOf(state)
+	if err == nil && found.Spec.Hibernated {
+		return errors.New("it shall sleep, and there were pods all the time")
+	}
+	return err
+}
+
+// isRepaired says that what spoil has done is undone.
+func isRepaired(state search.State) error {
+	for _, name := range []string{database.ReadName(Cities.Name), database.PodsName(Cities.Name)} {
+		var service corev1.Service
+		found, err := get(context.Background(), state, name, &service)
+		if !found || err != nil || service.Labels[database.LabelDatabase] != Cities.Name ||
+			service.Spec.Selector[database.LabelDatabase] != Cities.Name {
+			return fmt.Errorf("the Service %s is not there, or leads elsewhere: %v %w", name, service.Spec.Selector, err)
+		}
+	}
+	return nil
+}
+
 func hasSize(size string) func(search.State) error {
 	return haveSize(size, func(instance string) string { return instance })
 }
