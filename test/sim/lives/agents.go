@@ -42,18 +42,23 @@ var starters = []string{"max_connections", "shared_buffers"}
 
 // folk are the agents of the database, or of the cache.
 type folk struct {
-	leaseName, sliceName string
-	read                 func(context.Context, client.Reader) wire.Settings
+	of client.ObjectKey
+	// These are the names of what they share.
+	leaseName, sliceName, settingsName string
+
+	read func(context.Context, client.Reader) wire.Settings
 	// volatile means that a copy is gone with its pod.
 	volatile bool
 }
 
 var (
 	citizens = folk{
-		leaseName: database.LeaseName(Cities.Name), sliceName: database.WriteName(Cities.Name), read: settingsOf,
+		of: Cities, leaseName: database.LeaseName(Cities.Name), sliceName: database.WriteName(Cities.Name),
+		settingsName: database.SettingsName(Cities.Name), read: settingsOf,
 	}
 	tilers = folk{
-		leaseName: cache.LeaseName(Tiles.Name), sliceName: cache.WriteName(Tiles.Name), read: tilersSettings, volatile: true,
+		of: Tiles, leaseName: cache.LeaseName(Tiles.Name), sliceName: cache.WriteName(Tiles.Name),
+		settingsName: cache.SettingsName(Tiles.Name), read: tilersSettings, volatile: true,
 	}
 )
 

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,23 +112,30 @@ func leavesStrangers(state search.State, call sim.Call) error {
 	return nil
 }
 
-// scene is what the rules look at: the database with what is written down about its copies.
+// scene is what the rules look at: the database, or the cache, with what is written down about its copies.
 type scene struct {
+	folk
 	database v1alpha1.GeoDatabase
+	cache    v1alpha1.GeoCache
 	settings wire.Settings
 	record   wire.LeaseRecord
 	holder   wire.Member
 	view     view
 }
 
-func sceneOf(reader client.Reader) (*scene, error) {
+func sceneOf(reader client.Reader) (*scene, error) { return citizens.scene(reader) }
+
+func (f folk) scene(reader client.Reader) (*scene, error) {
 	ctx := context.Background()
-	made := &scene{settings: settingsOf(ctx, reader), view: view{Context: ctx}}
+	made := &scene{folk: f, settings: f.read(ctx, reader), view: view{Context: ctx}}
 	if _, err := get(ctx, reader, Cities.Name, &made.database); err != nil {
 		return nil, err
 	}
+	if _, err := get(ctx, reader, Tiles.Name, &made.cache); err != nil {
+		return nil, err
+	}
 	var lease coordinationv1.Lease
-	if _, err := get(ctx, reader, database.LeaseName(Cities.Name), &lease); err != nil {
+	if _, err := get(ctx, reader, f.leaseName, &lease); err != nil {
 		return nil, err
 	}
 	var err error
@@ -145,19 +153,48 @@ func sceneOf(reader client.Reader) (*scene, error) {
 
 // alive says that an instance has a copy whose agent works.
 func (s *scene) alive(name string) bool {
-	_, alive := (&council{view: &s.view}).alive(name)
+	_, alive := s.copyOf(name)
 	return alive
+}
+
+func (s *scene) copyOf(name string) (wire.Member, bool) {
+	return (&council{view: &s.view, folk: s.folk}).alive(name)
+}
+
+// there says that a member is alive. The copy of a cache is another one in another pod.
+func (s *scene) there(member wire.Member) bool {
+	now, alive := s.copyOf(member.Name)
+	return alive && (now == member || !s.volatile)
 }
 
 func (s *scene) member(name string) bool {
 	return slices.ContainsFunc(s.record.Members, func(member wire.Member) bool { return member.Name == name })
 }
 
-func (s *scene) deleting() bool { return s.database.UID == "" || s.database.DeletionTimestamp != nil }
+func (s *scene) deleting() bool {
+	if s.volatile {
+		return s.cache.UID == "" || s.cache.DeletionTimestamp != nil
+	}
+	return s.database.UID == "" || s.database.DeletionTimestamp != nil
+}
+
+// asleep says that nobody needs the cache, because the database hibernates.
+func (s *scene) asleep() bool {
+	return s.volatile && s.cache.Spec.FollowDatabase && s.database.Spec.Hibernated
+}
+
+// folkOf are the agents of what a process of the operator cares for.
+func folkOf(call sim.Call) folk {
+	if strings.HasPrefix(call.Process, cacheOperator) {
+		return tilers
+	}
+	return citizens
+}
 
 // takes returns the scene of a delete of one of the kinds that would be carried out, nil for anything else.
 func takes(state search.State, call sim.Call, blank ...client.Object) (*scene, error) {
-	if call.Verb != sim.Delete || !strings.HasPrefix(call.Key.Name, Cities.Name+"-") {
+	folk := folkOf(call)
+	if call.Verb != sim.Delete || !strings.HasPrefix(call.Key.Name, folk.of.Name+"-") {
 		return nil, nil
 	}
 	for _, object := range blank {
@@ -170,15 +207,17 @@ func takes(state search.State, call sim.Call, blank ...client.Object) (*scene, e
 		if err != nil || !meant || object.GetDeletionTimestamp() != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		return sceneOf(state)
+		return folk.scene(state)
 	}
 	return nil, nil
 }
 
+// takesNoCopy lets everything go of a cache that sleeps, also while the settings still name it: actions of a cache are
+// independent, so one instance goes although the patch of the settings was refused.
 func takesNoCopy(state search.State, call sim.Call) error {
 	scene, err := takes(state, call, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{})
 	switch {
-	case scene == nil || err != nil || scene.deleting():
+	case scene == nil || err != nil || scene.deleting() || scene.asleep():
 		return err
 	case slices.Contains(scene.settings.Instances, ownerOf(call)):
 		return errors.New("the settings name it")
@@ -199,16 +238,21 @@ func stopsOneReplica(state search.State, call sim.Call) error {
 	}
 	others := 0
 	for _, member := range scene.record.Members {
-		if member.Name == instance {
-			continue
-		}
-		if !scene.alive(member.Name) && scene.alive(instance) {
+		switch {
+		case member.Name == instance || scene.asleep() && !scene.there(member):
+		case !scene.there(member) && scene.alive(instance):
 			return fmt.Errorf("%s is away, and %s would be as well", member.Name, instance)
+		default:
+			others++
 		}
-		others++
 	}
-	if scene.holder.Name == instance && scene.alive(instance) && others > 0 {
+	// The primary of a cache hands over when its pod is told to end.
+	leads := scene.holder.Name == instance && scene.alive(instance) && (!scene.volatile || call.Kind.Kind != "Pod")
+	switch {
+	case leads && others > 0:
 		return errors.New("it is the primary")
+	case scene.volatile && call.Kind.Kind == "Pod" && scene.alive(instance) && others == 0:
+		return errors.New("it has the only copy")
 	}
 	return nil
 }
@@ -242,22 +286,52 @@ func replacesNoVolume(state search.State, call sim.Call) error {
 }
 
 func makesWhatIsWished(state search.State, call sim.Call) error {
-	if call.Verb != sim.Create || call.Kind.Kind != "StatefulSet" || strings.HasPrefix(call.Process, cacheOperator) {
+	if call.Verb != sim.Create || call.Kind.Kind != "StatefulSet" {
 		return nil
 	}
-	settings := settingsOf(context.Background(), state)
-	if len(settings.Instances) == 0 || slices.Contains(settings.Instances, call.Key.Name) {
+	folk, ctx := folkOf(call), context.Background()
+	settings := folk.read(ctx, state)
+	if settings.DatabaseUID == "" || slices.Contains(settings.Instances, call.Key.Name) {
 		return nil
 	}
 	// A create cannot be conditional on another object. One that was decided a moment ago may come too late: what it has
 	// made is on nobody's list, and goes again.
 	for _, event := range state.Events {
-		if event.Kind.Kind == "ConfigMap" && event.Key.Name == database.SettingsName(Cities.Name) &&
-			slices.Contains(settingsOf(context.Background(), state.At(event.Version)).Instances, call.Key.Name) {
+		if event.Kind.Kind == "ConfigMap" && event.Key.Name == folk.settingsName &&
+			slices.Contains(folk.read(ctx, state.At(event.Version)).Instances, call.Key.Name) {
 			return nil
 		}
 	}
+	if folk.volatile {
+		return makesNoMore(state)
+	}
 	return errors.New("the settings do not name it, and never did")
+}
+
+// makesNoMore is what is left of L9 when the settings of a cache do not name an instance. Actions of a cache are
+// independent, so it is made although the patch of the settings was refused, and has no copy before they name it. But
+// the spec must have asked for so many.
+func makesNoMore(state search.State) error {
+	scene, err := tilers.scene(state)
+	if err != nil {
+		return err
+	}
+	there, wanted := 0, scene.cache.Spec.Replicas
+	for _, set := range scene.view.sets.Items {
+		if set.DeletionTimestamp == nil {
+			there++
+		}
+	}
+	for _, event := range state.Events {
+		if event.Kind == cacheKind && event.Type != watch.Deleted {
+			asked, _, _ := unstructured.NestedInt64(event.Object.Object, "spec", "replicas") // the schema has it
+			wanted = max(wanted, int32(asked))
+		}
+	}
+	if there >= int(wanted) {
+		return fmt.Errorf("the settings do not name it, and there are %d already", there)
+	}
+	return nil
 }
 
 // afterWrites are asked after every write of anybody.
