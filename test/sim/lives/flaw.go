@@ -87,7 +87,8 @@ func beliefs() []Flaw {
 			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete })},
 		{Name: "pause is not read", Lives: []string{"paused"},
 			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Paused = false })},
-		{Name: "who is no longer wanted counts as gone", Lives: []string{"scale down"}, Parts: forgetsMembers},
+		{Name: "who is no longer wanted counts as gone", Lives: []string{"scale down"},
+			Parts: forgetsMembers(citizens)},
 		{Name: "a lost claim is made again, empty", Lives: []string{"a claim is lost"}, Parts: forgetsLostMembers},
 		{Name: "the claims of a dead database are not seen", Lives: []string{"deleted with all"},
 			Parts: sees(func(claim *corev1.PersistentVolumeClaim) { claim.Annotations = nil })},
@@ -152,12 +153,14 @@ func seesNoPrimary(p *parts) {
 }
 
 // forgetsMembers shows a record without those that the settings no longer name.
-func forgetsMembers(p *parts) {
-	cluster := p.agents.cluster
-	sees(func(lease *coordinationv1.Lease) {
-		wanted := settingsOf(context.Background(), cluster).Instances
-		keepMembers(lease, func(member wire.Member) bool { return slices.Contains(wanted, member.Name) })
-	})(p)
+func forgetsMembers(of folk) func(*parts) {
+	return func(p *parts) {
+		cluster := p.agents.cluster
+		sees(func(lease *coordinationv1.Lease) {
+			wanted := of.read(context.Background(), cluster).Instances
+			keepMembers(lease, func(member wire.Member) bool { return slices.Contains(wanted, member.Name) })
+		})(p)
+	}
 }
 
 // forgetsLostMembers shows a record without those whose claim is gone, and claims as if nobody had deleted them.
@@ -370,6 +373,12 @@ func habits() []Flaw {
 				}
 			})(p)
 		}},
+		{Name: "a pod without containers yet is a panic, which heals", Lives: []string{"a replica ends"},
+			Parts: sees(func(pod *corev1.Pod) {
+				if pod.Status.ContainerStatuses[0].Name == "" {
+					pod.Status.PodIP = ""
+				}
+			})},
 		{Name: "children are counted from the cache", Lives: []string{"scale up", "scale up and think again"},
 			Phases: []string{search.Answers, search.StaleReads, search.Crashes},
 			Parts:  func(p *parts) { p.tracker = nil; p.live = p.client }},
@@ -394,6 +403,8 @@ func cacheFlaws() []Flaw {
 			})},
 		{Name: "hibernation is not read", Lives: []string{"a cache hibernates"},
 			Parts: sees(func(object *v1alpha1.GeoDatabase) { object.Spec.Hibernated = false })},
+		{Name: "who is no longer wanted in a cache counts as gone", Lives: []string{"replicas of a cache, and fewer"},
+			Parts: forgetsMembers(tilers)},
 		{Name: "a lost lease is made again at once", Lives: []string{"the lease of a cache is lost"},
 			Parts: sees(forgetsTheLease)},
 		{Name: "a lost lease is never made again", Lives: []string{"the lease of a cache is lost, and then its pod"},

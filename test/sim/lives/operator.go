@@ -3,8 +3,10 @@ package lives
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,7 +100,7 @@ func start(assemble assembly, flaw Flaw) func(search.Birth) (reconcile.Reconcile
 		if flaw.Parts != nil {
 			flaw.Parts(&made)
 		}
-		started, err := assemble(made)
+		started, err := strictly(assemble, made)
 		if err == nil && flaw.Around != nil {
 			started = flaw.Around(started)
 		}
@@ -113,10 +115,50 @@ func fork(assemble assembly, flaw Flaw) func(search.Birth, reconcile.Reconciler)
 	}
 	return func(birth search.Birth, original reconcile.Reconciler) (reconcile.Reconciler, error) {
 		made := original.(running).parts.inWorld(birth)
-		started, err := assemble(made)
+		started, err := strictly(assemble, made)
 		return running{started, made}, err
 	}
 }
+
+// strictly puts a loop together that does not go on after a panic, a plan that its own check refuses, or an error that
+// no retry helps against: in no life is there a reason for one. The search takes a panic for a broken rule.
+func strictly(assemble assembly, made parts) (reconcile.Reconciler, error) {
+	inner, err := assemble(made)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		heard := &witness{}
+		result, err := inner.Reconcile(logr.NewContext(ctx, logr.New(heard)), request)
+		panicked := (*loop.PanicError)(nil)
+		switch {
+		case errors.As(err, &panicked):
+			panic(panicked.Value) // Its stack is another one in each run.
+		case errors.As(err, new(*loop.RefusedError)), errors.Is(err, reconcile.TerminalError(nil)):
+			panic(err)
+		case heard.terminal != nil:
+			panic(heard.terminal)
+		}
+		return result, err
+	}), nil
+}
+
+// witness hears of terminal errors that a pass only logs, because it has something to wait for as well.
+type witness struct{ terminal error }
+
+// Error hears.
+func (w *witness) Error(err error, _ string, _ ...any) {
+	if loop.Classify(err) == loop.Terminal {
+		w.terminal = err
+	}
+}
+
+// Init and the others make it a sink of logs.
+func (*witness) Init(logr.RuntimeInfo)            {}
+func (*witness) Enabled(int) bool                 { return false }
+func (*witness) Info(int, string, ...any)         {}
+func (w *witness) WithValues(...any) logr.LogSink { return w }
+func (w *witness) WithName(string) logr.LogSink   { return w }
 
 // memory tells what a life remembers, nil where there is a flaw.
 func memory(flaw Flaw) func(reconcile.Reconciler) string {
