@@ -31,7 +31,7 @@ func clusterActors(slow bool) []search.Actor {
 	return []search.Actor{
 		{Name: "statefulset controller", Step: pace(observeSet, makePod, stopPod)},
 		{Name: "volumes", Step: pace(bindClaim)},
-		{Name: "kubelet", Step: pace(loseNode, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume)},
+		{Name: "kubelet", Step: pace(loseNode, comeBack, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume)},
 	}
 }
 
@@ -265,6 +265,22 @@ func loseNode(v *view) (bool, error) {
 		}
 		if pod.DeletionTimestamp == nil {
 			return true, v.Delete(v, pod)
+		}
+	}
+	return false, nil
+}
+
+// comeBack starts the pods of a node that is back, as far as nobody has told them to end.
+func comeBack(v *view) (bool, error) {
+	for i := range v.pods.Items {
+		pod := &v.pods.Items[i]
+		lost, err := v.lost(pod)
+		if err != nil {
+			return false, err
+		}
+		if !lost && pod.Status.Phase == corev1.PodRunning && !ready(pod) && pod.DeletionTimestamp == nil {
+			setReady(pod, corev1.ConditionTrue)
+			return true, v.Status().Update(v, pod)
 		}
 	}
 	return false, nil
