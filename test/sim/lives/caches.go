@@ -56,7 +56,7 @@ func Caches() []Life {
 			Script: []search.Step{{Name: "evict by frequency", Do: changeCache(func(object *v1alpha1.GeoCache) {
 				object.Spec.EvictionPolicy = "allkeys-lfu"
 			})}}},
-		{Name: "the pod of a cache ends", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
+		{Name: "the pod of a cache ends", Cache: true, Restarts: 1, Moves: 1, From: warm, End: keeps("256Mi"),
 			Script: []search.Step{{Name: "its pod is deleted", Do: remove(&corev1.Pod{}, cache.PodName("tiles-1"))}}},
 		{Name: "the primary of a cache ends", Cache: true, Restarts: 1, Moves: 1, From: warmThrice, End: hasReplicas(3),
 			Script: []search.Step{{Name: "its pod is deleted", Do: remove(&corev1.Pod{}, cache.PodName("tiles-1"))}}},
@@ -86,10 +86,10 @@ func Caches() []Life {
 			Script: []search.Step{dropDatabase}},
 		{Name: "a cache hibernates", Cache: true, Restarts: 1, From: warm, End: asleep,
 			Script: []search.Step{follow, hibernate(true)}},
-		{Name: "a cache hibernates and wakes", Cache: true, Restarts: 1, From: warm, Wakes: true,
+		{Name: "a cache hibernates and wakes", Cache: true, Restarts: 1, Moves: 1, From: warm, Wakes: true,
 			Script: []search.Step{follow, hibernate(true)}, End: all(keeps("256Mi"), isAwake)},
-		{Name: "a cache hibernates and is woken at once", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
-			Script: []search.Step{follow, hibernate(true), hibernate(false)}},
+		{Name: "a cache hibernates and is woken at once", Cache: true, Restarts: 1, Moves: 1, From: warm,
+			Script: []search.Step{follow, hibernate(true), hibernate(false)}, End: keeps("256Mi")},
 		{Name: "the lease of a cache is lost", Cache: true, From: warm, End: goesOnWithoutALease,
 			Script: []search.Step{loseCacheLease}},
 		{Name: "the lease of a cache is lost, and then its pod", Cache: true, Restarts: 1, From: warm, End: keeps("256Mi"),
@@ -284,16 +284,7 @@ func cacheGone(state search.State) error {
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		return fmt.Errorf("the cache is there: %w", err)
 	}
-	seen := &view{}
-	for _, list := range []client.ObjectList{&seen.sets, &seen.pods} {
-		if err := state.List(context.Background(), list, client.InNamespace(space)); err != nil {
-			return err
-		}
-	}
-	if len(seen.sets.Items)+len(seen.pods.Items) > 0 {
-		return fmt.Errorf("%d StatefulSets and %d pods are left", len(seen.sets.Items), len(seen.pods.Items))
-	}
-	return nil
+	return nothingIsLeft(state)
 }
 
 // Lives are all of them.

@@ -132,7 +132,7 @@ func losses() []Life {
 			End: served(upTo(1)...)},
 		{Name: "a node is lost", From: three, Script: []search.Step{loseNodeOf(3)}, Restarts: 2,
 			End: served(names(1, 2, 4)...)},
-		{Name: "the node of the primary is lost", From: three, Script: []search.Step{loseNodeOf(1)}, Restarts: 2,
+		{Name: "the node of the primary is lost", From: three, Script: []search.Step{loseNodeOf(1)}, Restarts: 2, Moves: 1,
 			End: served(names(2, 3, 4)...)},
 		{Name: "a node is away for a minute", From: three, Restarts: 1, End: served(upTo(3)...), Script: []search.Step{
 			loseNodeOf(3), {Name: "node3 is back", Do: bringBack(3)},
@@ -141,7 +141,7 @@ func losses() []Life {
 			End: served(names(1, 2, 4)...)},
 		{Name: "the claim of the primary is lost", From: three, Restarts: 1, Moves: 1,
 			Script: []search.Step{loseClaimOf("cities-1")}, End: served(names(2, 3, 4)...)},
-		{Name: "the lease is lost", From: three, Script: []search.Step{loseLease()}, End: served(upTo(3)...)},
+		{Name: "the lease is lost", From: three, Moves: 1, Script: []search.Step{loseLease()}, End: served(upTo(3)...)},
 		{Name: "children are spoilt", From: three, Script: []search.Step{spoil()},
 			End: all(served(upTo(3)...), isRepaired)},
 		{Name: "certificates end", From: three, Script: []search.Step{

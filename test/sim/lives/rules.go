@@ -143,6 +143,11 @@ func (f folk) scene(reader client.Reader) (*scene, error) {
 		return nil, err
 	}
 	made.holder = holderOf(&lease)
+	if made.record.Term == 0 { // The lease is lost. The agents count on each other all the same.
+		if made.record, made.holder, err = remembered(ctx, reader); err != nil {
+			return nil, err
+		}
+	}
 	for _, list := range []client.ObjectList{&made.view.sets, &made.view.pods, &made.view.claims} {
 		if err := reader.List(ctx, list, client.InNamespace(space)); err != nil {
 			return nil, err
@@ -444,16 +449,12 @@ func goesLast(state search.State, event sim.Event) error {
 	}
 	for _, claim := range scene.view.claims.Items {
 		ours := claim.Annotations[database.AnnotationOwner] == string(gone.UID)
-		if ours && claim.DeletionTimestamp == nil && gone.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete &&
-			!slices.Contains(gone.Finalizers, "orphan") && gone.Annotations[orphaned] == "" {
+		if ours && claim.DeletionTimestamp == nil && gone.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete {
 			return fmt.Errorf("the claim %s is there, and reclaim is Delete", claim.Name)
 		}
 	}
 	return nil
 }
-
-// orphaned marks a database that was deleted with the word that its children stay.
-const orphaned = "example.com/orphaned"
 
 func serverFits(state search.State, event sim.Event) error {
 	if event.Type != watch.Modified || !strings.HasPrefix(event.Key.Name, Tiles.Name) {
