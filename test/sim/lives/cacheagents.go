@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -71,13 +72,19 @@ func allowedTo(pod *corev1.Pod) int64 {
 
 // askCache answers for the agent of a cache.
 func (a agents) askCache(ctx context.Context, agent children.Agent) (wire.CacheReport, error) {
-	pod, err := a.at(ctx, agent.Address)
-	if err != nil {
-		return wire.CacheReport{}, err
-	}
 	settings, found, err := cacheSettings(ctx, a.cluster)
 	if !found || err != nil {
 		return wire.CacheReport{}, errors.New("it has no settings")
+	}
+	if name, made := strings.CutPrefix(agent.Address, nowhere); made {
+		return wire.CacheReport{
+			Version: 1, CacheUID: settings.CacheUID, Instance: name, State: wire.StateRunning, Role: wire.RoleReplica,
+			SettingsHash: settings.Hash(), Serving: true, Streams: true,
+		}, nil
+	}
+	pod, err := a.at(ctx, agent.Address)
+	if err != nil {
+		return wire.CacheReport{}, err
 	}
 	kept := allowedTo(pod)
 	if a.obeys {
@@ -101,6 +108,9 @@ func (a agents) askCache(ctx context.Context, agent children.Agent) (wire.CacheR
 	}
 	if holder == self {
 		report.Role, report.Streams = wire.RolePrimary, false
+	}
+	if a.rosy {
+		report.Serving, report.Streams = true, true
 	}
 	if string(lease.UID) != settings.LeaseUID {
 		report.Reason, report.Message = wire.ReasonLeaseLost, "the lease cannot be obeyed"

@@ -17,6 +17,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim/search"
 )
@@ -35,7 +36,80 @@ var (
 )
 
 // Caches are the lives of a cache. The database is only there by name.
-func Caches() []Life {
+func Caches() []Life { return append(cacheLives(), companies()...) }
+
+// companies are lives of a cache with several instances.
+func companies() []Life {
+	return []Life{
+		// One move is enough. But who comes back after a crash between the patches of the StatefulSets takes only those
+		// for outdated that have been patched, and begins with the primary if that is the only one.
+		{Name: "another image of a cache", Cache: true, From: warmThrice, Restarts: 1, Moves: 2,
+			Script: []search.Step{cacheImage("redis:9")}, End: all(hasReplicas(3), runsCache("redis:9"))},
+		{Name: "an image of a cache that is not there, and back", Cache: true, From: warmThrice, Restarts: 2, Moves: 1,
+			Script: []search.Step{cacheImage(missing + ":9"), cacheImage("")}, End: hasReplicas(3)},
+		{Name: "another parameter of a cache", Cache: true, From: warmThrice, End: all(hasReplicas(3), hasHertz("20")),
+			Script: []search.Step{{Name: "hz is 20", Do: changeCache(func(object *v1alpha1.GeoCache) {
+				object.Spec.Parameters = map[string]v1alpha1.Setting{"hz": "20"}
+			})}}},
+		{Name: "the lease of a cache of three is lost", Cache: true, From: warmThrice, End: goesOnWithoutALease,
+			Script: []search.Step{loseCacheLease}},
+		{Name: "the node of the primary of a cache is lost", Cache: true, From: warmThrice, Moves: 1, End: isLedByTheNext,
+			Script: []search.Step{loseNodeOf(1)}},
+	}
+}
+
+// isLedByTheNext says that the second instance accepts writes. Nobody takes the place of the first one: its pod stays
+// for as long as its node is away.
+func isLedByTheNext(state search.State) error {
+	scene, err := tilers.scene(state)
+	if err != nil {
+		return err
+	}
+	conditions := scene.cache.Status.Conditions
+	if scene.holder.Name != "tiles-2" || !scene.there(scene.holder) ||
+		!condition.IsTrue(conditions, v1alpha1.ConditionServing) {
+		return fmt.Errorf("%s leads: %s", scene.holder.Name, told(conditions))
+	}
+	return nil
+}
+
+func cacheImage(name string) search.Step {
+	return search.Step{Name: "image: " + name, Do: changeCache(func(object *v1alpha1.GeoCache) {
+		object.Spec.Image = name
+	})}
+}
+
+// runsCache says which image all servers of the cache run.
+func runsCache(image string) func(search.State) error {
+	return func(state search.State) error {
+		scene, err := tilers.scene(state)
+		if err != nil {
+			return err
+		}
+		for _, pod := range scene.view.pods.Items {
+			if !slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
+				return container.Name == cache.ContainerCache && container.Image == image
+			}) {
+				return fmt.Errorf("%s does not run %s", pod.Name, image)
+			}
+		}
+		return nil
+	}
+}
+
+// hasHertz says that the servers of the cache have the parameter hz.
+func hasHertz(value string) func(search.State) error {
+	return func(state search.State) error {
+		settings, _, err := cacheSettings(context.Background(), state)
+		if err == nil && !slices.Contains(settings.Parameters, wire.Parameter{Name: "hz", Value: value}) {
+			return fmt.Errorf("the parameters are %v", settings.Parameters)
+		}
+		return errors.Join(err, everyPod(state, taken, settings.Hash()))
+	}
+}
+
+// cacheLives are those of a cache of which most have one instance.
+func cacheLives() []Life {
 	dropped := search.Step{Name: "the cache is deleted", Do: remove(&v1alpha1.GeoCache{}, Tiles.Name)}
 	return []Life{
 		cached,
