@@ -177,6 +177,9 @@ func (f folk) agree(v *view) (bool, error) {
 
 // succeed writes what the agents remember into a lease that was made in the place of a lost one. Their primary goes on.
 func (c *council) succeed() (bool, error) {
+	if c.settings.LeaseUID == "" {
+		return false, nil // There are no settings by which anybody could take it over.
+	}
 	var kept corev1.ConfigMap
 	err := c.Get(c, memoryKey, &kept)
 	if err != nil || c.lease.Annotations[wire.AnnotationSucceeds] != c.settings.LeaseUID ||
