@@ -184,7 +184,10 @@ func restartPods(d *draft) {
 			next = &instance
 		}
 	}
-	if next == nil || len(d.plan.Design.Instances) < 2 || d.invalid || d.changes(next.Name) {
+	// Which instances are outdated is known when all templates are written: of some of them, the primary could be the only
+	// one, and would move first instead of last.
+	if next == nil || len(d.plan.Design.Instances) < 2 || d.invalid ||
+		slices.ContainsFunc(d.plan.Design.Instances, d.changes) {
 		return
 	}
 	d.hold(cache.Progressing, soon, "Rolling", fmt.Sprintf("the instances take over %s, one after the other",
