@@ -280,6 +280,9 @@ func (l *link) deliver(from int, piece []int) {
 	if len(l.down.log) == from {
 		l.down.log = append(l.down.log, piece...)
 	}
+	if w.Now()-l.heard > slack {
+		l.down.linked = w.Now() // What was on its way comes first: as if it had just found its primary, it may lack the rest.
+	}
 	l.heard, l.down.heard = w.Now(), w.Now()
 	l.pump()
 }
