@@ -27,8 +27,9 @@ func surrenderALostCopy(d *draft) bool {
 			stored.Incarnation = ""
 		})
 	}
+	// A lease that has changed is read first: otherwise the same write would be in conflict again and again.
 	if !d.Lease.Exists || d.Lease.Record == nil || d.Lease.Holder != lost || d.Write != nil || d.Engine.Processes ||
-		d.Lease.Failing != nil && d.recently(d.Tried, d.Policy.Renew/4) {
+		d.Lease.Stale > 0 || d.Lease.Failing != nil && d.recently(d.Tried, d.Policy.Renew/4) {
 		return false
 	}
 	d.write(tenure.WriteRelease, "V1: the copy that led is gone", wire.Member{}, *d.Lease.Record)
