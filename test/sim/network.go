@@ -185,8 +185,11 @@ func (s *apiServer) write(n *node, write tenure.Write, fault *Fault, end func(te
 		s.w.after(s.w.between(10*time.Millisecond, callTimeout), func() { finish(tenure.WriteUnknown, tenure.View{}) })
 	}
 	s.w.after(callTimeout, func() { finish(tenure.WriteUnknown, tenure.View{}) })
+	store := s.stores
 	s.w.after(s.travel(), func() {
 		switch {
+		case s.stores != store: // What was on its way ended with the API server.
+			unsure()
 		case kind == FaultRefused || !s.reaches(n) && s.w.chance(0.5):
 			finish(tenure.WriteRefused, tenure.View{})
 		case kind == FaultNotApplied || !s.reaches(n):
