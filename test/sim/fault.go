@@ -391,6 +391,7 @@ func (w *World) operate() {
 			w.note(n.index, "the pod is not wanted any more")
 			n.wanted = false
 			n.end()
+			n.renew()
 		}
 	}
 }

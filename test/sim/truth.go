@@ -138,7 +138,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	t.held(write)
 	astray, stays := astray || t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
 	anew := write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore
-	if astray && !anew && t.leads(record, stays) {
+	if astray && t.leads(record, stays) {
 		t.goesAstray(n, record)
 		return
 	}
