@@ -140,7 +140,8 @@ func (a *agent) begin() {
 
 // hang keeps the loop of the server from doing anything.
 func (n *node) hang(until time.Duration) {
-	switch n.hungUntil = until; {
+	n.hungUntil = max(n.hungUntil, until)
+	switch until = n.hungUntil; {
 	case n.cache != nil:
 		n.cache.Hang(until)
 	case n.agent != nil:
