@@ -137,7 +137,6 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	t.cacheWritten(n, write, before)
 	t.held(write)
 	astray, stays := astray || t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
-	anew := write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore
 	if astray && t.leads(record, stays) {
 		t.goesAstray(n, record)
 		return
@@ -146,7 +145,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	if !astray || !stays || last == nil || !later(*last, record) {
 		t.record = &record
 	}
-	if anew {
+	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
 		t.writtenAnew(n, write, before, last, highest)
 		return
 	}
@@ -171,7 +170,8 @@ func (t *truth) ordered(n *node, write tenure.Write, before tenure.View, stays b
 	moved := write.Holder != before.Holder && write.Holder != wire.Member{}
 	// The first term of a cache is above that of the write address.
 	first := t.w.caches != nil && (before.Record == nil || write.Kind == tenure.WriteBegin)
-	if moved && record.Term != before.Term+1 && !stays && !first {
+	next := record.Term == before.Term+1 || first && record.Term > before.Term
+	if moved && !next && !stays {
 		t.w.wrong("L2", "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
 	}
 	if !moved && before.Record != nil && record.Term == before.Term && record.Timeline != before.Record.Timeline {
@@ -248,9 +248,7 @@ func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
 
 // writtenAnew looks at the first write of a lease that was lost.
 func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, last *wire.LeaseRecord, highest int64) {
-	// Whoever has not heard of its write does it once more, if the lease is put back meanwhile.
-	again := write.Record.Term == highest && len(t.holders[highest]) == 1
-	if write.Record.Term <= highest && !again {
+	if write.Record.Term <= highest {
 		t.w.wrong("O3", "%s writes the lease anew at term %d, and term %d was written before", n.name, write.Record.Term,
 			highest)
 	}

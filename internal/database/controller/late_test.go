@@ -9,8 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,23 +26,7 @@ const late = 1500 * time.Millisecond
 // primary has moved. Each pod is made anew once, and the primary moves once.
 func TestLateRoll(t *testing.T) {
 	w := newWorld(t)
-	w.create(&v1alpha1.GeoDatabase{
-		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "cities"},
-		Spec: v1alpha1.GeoDatabaseSpec{
-			Instances: 3, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Class: "fast"},
-		},
-	})
-	r := &lateRoll{world: w, term: 1, members: []string{"cities-1", "cities-2", "cities-3"}, births: map[string]int{}}
-	w.passUntil("everything is made", func() bool {
-		return !slices.ContainsFunc(r.members, func(name string) bool {
-			return !w.get(name, &appsv1.StatefulSet{}) || !w.get(name, &corev1.PersistentVolumeClaim{})
-		})
-	})
-	for _, name := range r.members {
-		w.boot(name, "r1", running)
-	}
-	w.lead(r.term, r.members...)
-	w.passUntil("it is ready", w.ready)
+	r := &lateRoll{world: w, term: 1, members: w.three(), births: map[string]int{}}
 
 	lives := []life{{w.loop, w.reader}, r.next(), r.next()}
 	w.lag.Set(late)

@@ -12,8 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,23 +23,7 @@ import (
 // and with versions of everything else as the second one has left them: it must not take the instance back.
 func TestOvertaken(t *testing.T) {
 	w := newWorld(t)
-	w.create(&v1alpha1.GeoDatabase{
-		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "cities"},
-		Spec: v1alpha1.GeoDatabaseSpec{
-			Instances: 3, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Class: "fast"},
-		},
-	})
-	members := []string{"cities-1", "cities-2", "cities-3"}
-	w.passUntil("everything is made", func() bool {
-		return !slices.ContainsFunc(members, func(name string) bool {
-			return !w.get(name, &appsv1.StatefulSet{}) || !w.get(name, &corev1.PersistentVolumeClaim{})
-		})
-	})
-	for _, name := range members {
-		w.boot(name, "r1", running)
-	}
-	w.lead(1, members...)
-	w.passUntil("it is ready", w.ready)
+	w.three()
 
 	successor, stopped := w.loop, w.another()
 	var once sync.Once

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -436,4 +438,27 @@ func (w *world) lead(term int32, members ...string) {
 		slice.Annotations[wire.AnnotationTerm] = strconv.Itoa(int(term))
 		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{addressOf(members[0])}}}
 	})
+}
+
+// three makes a database of three instances, of which the first leads at term 1, and waits until it is ready.
+func (w *world) three() []string {
+	w.t.Helper()
+	w.create(&v1alpha1.GeoDatabase{
+		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "cities"},
+		Spec: v1alpha1.GeoDatabaseSpec{
+			Instances: 3, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Class: "fast"},
+		},
+	})
+	members := []string{"cities-1", "cities-2", "cities-3"}
+	w.passUntil("everything is made", func() bool {
+		return !slices.ContainsFunc(members, func(name string) bool {
+			return !w.get(name, &appsv1.StatefulSet{}) || !w.get(name, &corev1.PersistentVolumeClaim{})
+		})
+	})
+	for _, name := range members {
+		w.boot(name, "r1", running)
+	}
+	w.lead(1, members...)
+	w.passUntil("it is ready", w.ready)
+	return members
 }
