@@ -168,8 +168,12 @@ type Pod struct {
 	Template        string `json:"template,omitempty"`
 	Ready           bool   `json:"ready,omitempty"`
 	Deleting        bool   `json:"deleting,omitempty"`
-	Node            string `json:"node,omitempty"`
-	Address         string `json:"address,omitempty"`
+	// AwaySince is since when it is not ready, and EndsBy when it should have ended if it is being deleted; zero if not
+	// known.
+	AwaySince time.Time `json:"awaySince,omitzero"`
+	EndsBy    time.Time `json:"endsBy,omitzero"`
+	Node      string    `json:"node,omitempty"`
+	Address   string    `json:"address,omitempty"`
 	// Settings is the hash that its kubelet was told of.
 	Settings string `json:"settings,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no server runs in such a pod.

@@ -86,6 +86,9 @@ func podFacts(pod *corev1.Pod) *cache.Pod {
 		switch condition.Type {
 		case corev1.PodReady:
 			facts.Ready = isTrue
+			if !isTrue {
+				facts.AwaySince = condition.LastTransitionTime.Time
+			}
 		case corev1.PodResizePending:
 			if facts.Message = condition.Message; isTrue && condition.Reason == corev1.PodReasonInfeasible {
 				facts.Resize = cache.ResizeInfeasible
@@ -98,6 +101,9 @@ func podFacts(pod *corev1.Pod) *cache.Pod {
 			}
 		default:
 		}
+	}
+	if facts.Deleting {
+		facts.EndsBy = pod.DeletionTimestamp.Time
 	}
 	return facts
 }

@@ -144,6 +144,8 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 		// Nothing is made, so there is nothing to wait for but what has stopped us.
 	case pod == nil:
 		d.hold(cache.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
+	case d.Lease.Term > 0 && d.overdue(pod.EndsBy):
+		// It does not come any nearer to its end, so that nothing is under way: tellMissing says what is the matter.
 	case pod.Deleting:
 		d.hold(cache.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
 	case pod.Stuck != "":
@@ -167,6 +169,48 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 		d.hold(cache.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case report.Reason != "":
 		d.hold(cache.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
+	}
+}
+
+// missingAfter is for how long an instance may be away before that is more than a restart or a move.
+const missingAfter = time.Minute
+
+// overdue says that a moment is longer ago than that. If it is about to be, there is another look then.
+func (d *draft) overdue(since time.Time) bool {
+	if since.IsZero() {
+		return false
+	}
+	at := since.Add(missingAfter)
+	if d.Now.Before(at) {
+		d.look(at)
+	}
+	return !d.Now.Before(at)
+}
+
+// tellMissing says which instances have been away for longer. The pod on a lost node is deleted in vain, and no other
+// one takes its place: only a human knows whether the node comes back.
+func tellMissing(d *draft) {
+	if d.Lease.Term == 0 {
+		return // There is nothing yet that could be missing.
+	}
+	well, missing := 0, []string(nil)
+	for _, name := range d.plan.Design.Instances {
+		instance, _ := d.Instance(name)
+		pod := instance.Pod
+		switch {
+		case pod == nil:
+		case pod.Ready && !pod.Deleting:
+			well++
+		case d.overdue(pod.EndsBy):
+			missing = append(missing, fmt.Sprintf("the pod of %s is being deleted, and its node %s does not say that it has "+
+				"ended; if that never comes back, delete the Node or taint it node.kubernetes.io/out-of-service", name, pod.Node))
+		case d.overdue(pod.AwaySince):
+			missing = append(missing, name+" is not ready since "+pod.AwaySince.UTC().Format(time.RFC3339))
+		}
+	}
+	if len(missing) > 0 {
+		d.hold(cache.Degraded, 0, "CopiesMissing", fmt.Sprintf("%d of %d instances are well: %s",
+			well, len(d.plan.Design.Instances), strings.Join(missing, "; ")))
 	}
 }
 

@@ -32,6 +32,7 @@ var rules = []func(*draft){
 	restartPods,         // GC13: one at a time, replicas first, and only when another instance has everything
 	tellPods,            // new settings reach the agents at once
 	waitForInstances,    // what the instances are waiting for
+	tellMissing,         // what has been away for longer than a restart takes
 	waitForPrimary,      // what stands between the lease and an accepted write
 	carryOutFlush,       // GC12: a request to empty the cache is carried out once, by the primary
 	tellPendingRestarts, // what takes effect at the next restart

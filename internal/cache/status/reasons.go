@@ -48,6 +48,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "InstanceStarting", Means: "an instance is not ready yet"},
 	condition.Entry{Reason: "InstanceStopping", Means: "the pod of an instance is being deleted"},
 	condition.Entry{Reason: "InstanceStuck", Means: "the containers of an instance cannot start"},
+	condition.Entry{Reason: "CopiesMissing", Means: "an instance has been away for longer than a restart takes"},
 	condition.Entry{Reason: "AgentUnreachable", Means: "the agent of an instance gives no report"},
 	condition.Entry{Reason: "SettingsNotInForce", Means: "an instance has not taken over the latest settings yet"},
 	condition.Entry{Reason: "LeaseLost", Means: "the lease by which the agents agree is not the one that was made"},
