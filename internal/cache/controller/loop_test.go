@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -232,6 +233,34 @@ func TestDatabaseComesLater(t *testing.T) {
 	database.ResourceVersion, database.UID = "", ""
 	must(t, w.admin.Create(t.Context(), database))
 	w.settle("it is ready", w.ready("64Mi"))
+}
+
+// TestNodeLost has the only node stop: the pod is not ready, is deleted in vain, and the user is told of both.
+func TestNodeLost(t *testing.T) {
+	w := newWorld(t)
+	w.create("64Mi")
+	w.settle("it is ready", w.ready("64Mi"))
+	pod := &corev1.Pod{}
+	w.get("tiles-1-0", pod)
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.clock.Now())
+	must(t, w.admin.Status().Update(t.Context(), pod))
+	degraded := func(with string) func() bool {
+		return func() bool {
+			found := condition.Find(w.cache().Status.Conditions, v1alpha1.ConditionDegraded)
+			return found.Status == metav1.ConditionTrue && found.Reason == "CopiesMissing" &&
+				strings.Contains(found.Message, with)
+		}
+	}
+	w.settle("it is told", degraded("0 of 1 instances are well: tiles-1 is not ready since"))
+	w.get("tiles-1-0", pod)
+	pod.Finalizers = []string{"example.org/nobody-says-that-it-has-ended"}
+	must(t, w.admin.Update(t.Context(), pod))
+	must(t, w.admin.Delete(t.Context(), pod))
+	w.settle("the way out is told", degraded("taint it node.kubernetes.io/out-of-service"))
+	if ready := condition.Find(w.cache().Status.Conditions, condition.Ready); ready.Reason != "CopiesMissing" {
+		t.Errorf("Ready says %s: %s", ready.Reason, ready.Message)
+	}
 }
 
 // TestForeignChild finds a Service of somebody else under the name of the cache: nothing is made.
