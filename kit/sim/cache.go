@@ -24,7 +24,10 @@ type CacheOptions struct {
 	Namespace string
 	// Uncached are kinds that are read from the server instead.
 	Uncached []schema.GroupVersionKind
-	// At is the version at which every kind starts, 0 for the latest. A restarted process may find itself further in
+	// Watched are the kinds that the cache follows from the start, nil for all. It follows another one from its first read
+	// on, which shows the latest version: so does a cache that starts an informer for it.
+	Watched []schema.GroupVersionKind
+	// At is the version at which every such kind starts, 0 for the latest. A restarted process may find itself further in
 	// the past than the one before it.
 	At uint64
 }
@@ -36,6 +39,7 @@ type Cache struct {
 	options  CacheOptions
 	mu       sync.Mutex
 	position map[schema.GroupVersionKind]uint64 // of the kinds that have moved since the start
+	read     []schema.GroupVersionKind          // without being watched, in the order of the first read
 }
 
 var (
@@ -57,7 +61,9 @@ func newCache(server *Server, options CacheOptions) (*Cache, error) {
 func (c *Cache) fork(server *Server) *Cache {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return &Cache{server: server, options: c.options, position: maps.Clone(c.position)}
+	return &Cache{
+		server: server, options: c.options, position: maps.Clone(c.position), read: slices.Clip(c.read),
+	}
 }
 
 // Position returns the version at which a kind stands.
@@ -72,6 +78,25 @@ func (c *Cache) at(kind schema.GroupVersionKind) uint64 {
 		return moved
 	}
 	return c.options.At
+}
+
+// Read returns the kinds that were read without being watched, in the order of the first read.
+func (c *Cache) Read() []schema.GroupVersionKind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clip(c.read)
+}
+
+// follow returns the version at which a kind is read.
+func (c *Cache) follow(kind schema.GroupVersionKind) uint64 {
+	latest := c.server.Version()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.options.Watched != nil && !slices.Contains(c.options.Watched, kind) && !slices.Contains(c.read, kind) {
+		c.read = append(c.read, kind)
+		c.position[kind] = latest
+	}
+	return c.at(kind)
 }
 
 // Behind returns what the cache has not seen of a kind yet, oldest first. Each of the versions is a place where it may
@@ -133,7 +158,7 @@ func (c *Cache) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	if err != nil {
 		return err
 	}
-	found, err := c.server.look(Target{Kind: kind, Key: key}, c.Position(kind))
+	found, err := c.server.look(Target{Kind: kind, Key: key}, c.follow(kind))
 	switch {
 	case err != nil:
 		return err
@@ -153,7 +178,7 @@ func (c *Cache) List(_ context.Context, into client.ObjectList, options ...clien
 	if err != nil {
 		return err
 	}
-	query.At = c.Position(query.Kind)
+	query.At = c.follow(query.Kind)
 	found, version, err := c.server.list(query)
 	if err != nil {
 		return err
@@ -167,7 +192,7 @@ func (c *Cache) Look(kind schema.GroupVersionKind, key types.NamespacedName) exp
 	if !c.Holds(kind) {
 		return expect.Sight{}
 	}
-	position := c.Position(kind)
+	position := c.follow(kind)
 	sight := expect.Sight{Cached: true, Position: strconv.FormatUint(position, 10)}
 	seen, err := c.server.look(Target{Kind: kind, Key: key}, position)
 	switch {

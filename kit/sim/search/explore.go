@@ -267,9 +267,9 @@ func (e *explorer) tryLateCalls(try func(Schedule) bool) {
 func (e *explorer) tryStaleReads(try func(Schedule) bool) {
 	for turn := 1; turn <= e.calm.Turns; turn++ {
 		for _, program := range e.scenario.Programs {
-			for _, watch := range program.Watches {
+			for _, kind := range e.calm.Kinds[program.Name] {
 				for _, long := range []int{6, 20} {
-					decision := Decision{Turn: turn, Do: Hold, Program: program.Name, Kind: watch.Kind.Kind, For: long}
+					decision := Decision{Turn: turn, Do: Hold, Program: program.Name, Kind: kind, For: long}
 					if !try(Schedule{Decisions: []Decision{decision}}) {
 						return
 					}

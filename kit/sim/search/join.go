@@ -77,8 +77,9 @@ func (r *run) state() (state, bool) {
 		if len(current.held) > 0 {
 			return state{}, false
 		}
-		for _, watch := range seat.program.Watches {
-			text = strconv.AppendInt(append(text, ' '), int64(len(current.process.Cache().Behind(watch.Kind))), 10)
+		for _, watch := range current.sources() {
+			behind := len(current.process.Cache().Behind(watch.Kind))
+			text = strconv.AppendInt(append(append(text, ' '), watch.Kind.Kind...), int64(behind), 10)
 		}
 		text = strconv.AppendBool(append(text, ' '), current.early)
 		for _, entry := range current.queue {

@@ -73,7 +73,8 @@ func (r *run) begin(at *seat, back int) {
 	process, err := r.server.Start(sim.Life{
 		Name: name, Hook: r.hook(born), Crashing: runtime.Goexit,
 		Cache: sim.CacheOptions{
-			Namespace: at.program.Namespace, Uncached: at.program.Uncached, At: version - min(uint64(max(back, 0)), version-1),
+			Namespace: at.program.Namespace, Uncached: at.program.Uncached, Watched: at.program.watched(),
+			At: version - min(uint64(max(back, 0)), version-1),
 		},
 	})
 	if err != nil {
@@ -143,6 +144,16 @@ func (l *life) askForAll(r *run) {
 	}
 }
 
+// sources are what the cache follows: the watches, and the kinds that are read without one, of which no event leads to
+// a pass.
+func (l *life) sources() []Watch {
+	sources := slices.Clip(l.seat.program.Watches)
+	for _, kind := range l.process.Cache().Read() {
+		sources = append(sources, Watch{Kind: kind, Map: func(*unstructured.Unstructured) []reconcile.Request { return nil }})
+	}
+	return sources
+}
+
 func (l *life) ask(r *run, watch Watch, object *unstructured.Unstructured) {
 	if namespace := l.seat.program.Namespace; namespace != "" && object.GetNamespace() != namespace {
 		return
@@ -187,7 +198,7 @@ func (r *run) deliver(at *seat) bool {
 	if len(current.held) > 0 && r.turn%nagging == 0 {
 		current.askForAll(r)
 	}
-	for _, watch := range at.program.Watches {
+	for _, watch := range current.sources() {
 		if _, still := current.held[watch.Kind.Kind]; still {
 			continue
 		}

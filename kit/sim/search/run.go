@@ -41,6 +41,8 @@ type Result struct {
 	Verbs []sim.Verb
 	// CallTurns are the turns in which they were made.
 	CallTurns []int
+	// Kinds are those that the cache of each program follows in the end, by the name of the program.
+	Kinds map[string][]string
 }
 
 // Line is one line of a trace.
@@ -472,10 +474,16 @@ func (r *run) result() Result {
 	}
 	r.remember(world)
 	_, _ = trace.Write([]byte(world))
+	kinds := map[string][]string{}
+	for _, seat := range r.seats {
+		for _, source := range seat.current.sources() {
+			kinds[seat.program.Name] = append(kinds[seat.program.Name], source.Kind.Kind)
+		}
+	}
 	return Result{
 		Violation: r.violation, Schedule: Schedule{Decisions: r.decisions, Until: r.chooser.until()},
 		Trace: r.trace, Turns: r.turn, Calls: r.calls, Verbs: r.verbs, CallTurns: r.turns,
 		Hash: hex.EncodeToString(trace.Sum(nil)), World: world,
-		Joined: r.joined != nil,
+		Joined: r.joined != nil, Kinds: kinds,
 	}
 }

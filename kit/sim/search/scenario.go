@@ -53,14 +53,23 @@ type Program struct {
 	// beginning, which makes a search about twice as fast.
 	Fork func(Birth, reconcile.Reconciler) (reconcile.Reconciler, error)
 	// Memory tells all that a program remembers and that can make a difference to what it does: two programs that tell
-	// the same, and see the same in their caches, do the same. It may be nil. If all programs have it, and read only what
-	// they watch from their caches, runs of a search that come to the same state are carried on once.
+	// the same, and see the same in their caches, do the same. It may be nil. If all programs have it, runs of a
+	// search that come to the same state are carried on once.
 	Memory func(reconcile.Reconciler) string
-	// Watches say what leads to a pass.
+	// Watches say what leads to a pass. A kind that is read from the cache without one is followed from then on.
 	Watches []Watch
 	// Namespace restricts the cache, empty for all. Uncached are kinds that are read live.
 	Namespace string
 	Uncached  []schema.GroupVersionKind
+}
+
+// watched are the kinds of the watches.
+func (p *Program) watched() []schema.GroupVersionKind {
+	kinds := make([]schema.GroupVersionKind, 0, len(p.Watches))
+	for _, watch := range p.Watches {
+		kinds = append(kinds, watch.Kind)
+	}
+	return kinds
 }
 
 // Birth is what a new process has.

@@ -68,8 +68,8 @@ func (s *random) atTurn(r *run) []Decision {
 	}
 	var decided []Decision
 	program := s.scenario.Programs[s.source.IntN(len(s.scenario.Programs))]
-	if len(program.Watches) > 0 && s.happens(Hold) {
-		kind := program.Watches[s.source.IntN(len(program.Watches))].Kind.Kind
+	if sources := r.seat(program.Name).current.sources(); len(sources) > 0 && s.happens(Hold) {
+		kind := sources[s.source.IntN(len(sources))].Kind.Kind
 		decided = append(decided, Decision{
 			Turn: r.turn, Do: Hold, Program: program.Name, Kind: kind, For: 1 + s.source.IntN(40),
 		})
