@@ -158,6 +158,15 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 	case !report.Reachable:
 		d.hold(cache.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))
+	default:
+		waitForReport(d, instance, hash)
+	}
+}
+
+// waitForReport names what an instance that is up waits for by its own word.
+func waitForReport(d *draft, instance cache.Instance, hash string) {
+	pod, report := instance.Pod, instance.Report
+	switch {
 	case report.Reason == string(wire.ReasonMemoryLimited) &&
 		(pod.Resize == cache.ResizeDeferred || pod.Resize == cache.ResizeInfeasible):
 		// waitForResize has said why the settings cannot be in force.
