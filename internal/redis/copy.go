@@ -109,7 +109,7 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 // inTouch takes in what a server says whose link is up.
 func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	heard, goesOn := now.Add(-server.Quiet), c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
-	spokeAgain := c.Whole && !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
+	spokeAgain := !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
 	if goesOn && (c.Apart || spokeAgain || !c.Whole && c.Back.IsZero()) {
 		c.Back = now
 	}

@@ -160,6 +160,32 @@ func TestTheFirstWordAfterASilence(t *testing.T) {
 	}
 }
 
+// The same of a silence for which the copy has become too old to be read: that it had caught up once, long before, says
+// nothing.
+func TestTheFirstWordAfterALongSilence(t *testing.T) {
+	copied := whole()
+	for _, step := range []struct {
+		up            bool
+		offset        int64
+		after, spoken time.Duration
+		want          bool
+	}{
+		{false, 101, time.Second, 0, true},
+		{true, 102, 2 * time.Second, 2 * time.Second, true},
+		{true, 104, 5 * time.Second, 5 * time.Second, true},
+		{true, 104, 6*time.Second + bound, 5 * time.Second, false},
+		{true, 105, 7*time.Second + bound, 7*time.Second + bound, false},
+		{true, 106, 8*time.Second + bound, 8*time.Second + bound, false},
+		{true, 190, 9*time.Second + bound, 9*time.Second + bound, true},
+	} {
+		server := redis.Replication{Replica: true, Host: "a", Up: step.up, Offset: step.offset}
+		server.Quiet = step.after - step.spoken
+		if copied = copied.See(server, noon.Add(step.after), bound); copied.Whole != step.want {
+			t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)
+		}
+	}
+}
+
 // All of the data came between two looks, and then the link was down for long: what the server goes on from is old, and
 // not the data that was never seen to come.
 func TestDataThatWasNeverSeenToCome(t *testing.T) {
