@@ -30,6 +30,8 @@ type Copy struct {
 	Apart bool      `json:"apart,omitempty"`
 	Back  time.Time `json:"back,omitzero"`
 	Heard time.Time `json:"heard,omitzero"`
+	// Before is when the server was last looked at and did not take all of the data: what has come since is of later.
+	Before time.Time `json:"before,omitzero"`
 	// Term is the one that it leads, 0 if it never led, and Recovered where the writes were when that began.
 	Term      int64 `json:"term,omitempty"`
 	Recovered int64 `json:"recovered,omitempty"`
@@ -79,7 +81,8 @@ func (c Copy) Position() tenure.Position {
 // before. It stays whole when the link breaks, as long as the server can go on from its offset; a server that begins to
 // read all of the data anew has forgotten the offset. What has not heard of its primary for longer than the bound is
 // too old to be served to anybody. When the link is up again it goes on from its offset, and for a moment the server
-// answers with what it had, before all that has come since is in: until then the copy is as old as it was.
+// answers with what it had, before all that has come since is in: until then the copy is as old as it was. All of
+// the data may have taken long: it is of the moment in which it was asked for, and what was written since comes after.
 func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	if c.Incarnation == "" {
 		return c
@@ -103,6 +106,9 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	if server.Replica && !server.Up {
 		c.Apart, c.Back = true, time.Time{}
 	}
+	if !server.Syncing {
+		c.Before = now
+	}
 	return c.Aged(now, bound)
 }
 
@@ -110,7 +116,7 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	heard, goesOn := now.Add(-server.Quiet), c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
 	spokeAgain := !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
-	if goesOn && (c.Apart || spokeAgain || !c.Whole && c.Back.IsZero()) {
+	if !goesOn || c.Apart || spokeAgain || !c.Whole && c.Back.IsZero() {
 		c.Back = now
 	}
 	c.Apart, c.Heard = false, heard
@@ -120,8 +126,11 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	}
 	c.Whole, c.Had, c.Offset = true, true, server.Offset
 	c.Timeline, c.Dataset = c.Followed.Timeline, c.Followed.Dataset
-	if !goesOn || caughtUp {
+	switch {
+	case caughtUp:
 		c.Fresh = heard
+	case !goesOn:
+		c.Fresh = c.Before
 	}
 	return c
 }

@@ -24,7 +24,7 @@ func whole() redis.Copy {
 }
 
 func TestWhatMakesACopyWhole(t *testing.T) {
-	empty := redis.Copy{Incarnation: "i2", Followed: upstream}
+	empty := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second)}
 	untold := whole()
 	untold.Followed = redis.Followed{}
 	primary := whole()
@@ -186,6 +186,40 @@ func TestTheFirstWordAfterALongSilence(t *testing.T) {
 	}
 }
 
+// All of the data is as old as the moment in which it was asked for: what was written while it came follows after it.
+func TestAllOfTheDataTakesLong(t *testing.T) {
+	syncing := redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 1}
+	up := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 90}
+	for name, test := range map[string]struct {
+		took                  time.Duration
+		atOnce, later, caught bool
+	}{
+		"it does not":                      {4 * time.Second, true, true, true},
+		"so that it becomes old meanwhile": {bound - time.Second, true, false, true},
+		"longer than it may be old":        {bound + time.Second, false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			copied := redis.Copy{Incarnation: "i2", Followed: upstream}
+			for _, step := range []struct {
+				server redis.Replication
+				after  time.Duration
+				want   bool
+			}{
+				{redis.Replication{Replica: true, Host: "a"}, 0, false},
+				{syncing, time.Second, false},
+				{syncing, test.took - time.Second, false},
+				{up, test.took, test.atOnce},
+				{up, test.took + 1500*time.Millisecond, test.later},
+				{up, test.took + 2*time.Second, test.caught},
+			} {
+				if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
+					t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)
+				}
+			}
+		})
+	}
+}
+
 // All of the data came between two looks, and then the link was down for long: what the server goes on from is old, and
 // not the data that was never seen to come.
 func TestDataThatWasNeverSeenToCome(t *testing.T) {
@@ -257,7 +291,7 @@ func TestAPrimaryGoesOn(t *testing.T) {
 // A copy of a primary that had nothing yet goes on from there as well: when the link is up again after long, what was
 // written since comes in the moments after.
 func TestACopyOfNothingCatchesUpFirst(t *testing.T) {
-	copied := redis.Copy{Incarnation: "i2", Followed: upstream}
+	copied := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second)}
 	down := redis.Replication{Replica: true, Host: "a"}
 	up := redis.Replication{Replica: true, Host: "a", Up: true}
 	for _, step := range []struct {

@@ -61,7 +61,7 @@ func TestFence(t *testing.T) {
 				if test.copied.Incarnation != "" {
 					return test.copied
 				}
-				return redis.Copy{Incarnation: "i2", Followed: follows}
+				return redis.Copy{Incarnation: "i2", Followed: follows, Before: clock{}.Now()}
 			})
 			got, err := track.Fence(t.Context(), &test.link, clock{})
 			if (err != nil) != test.fails || got != test.want {

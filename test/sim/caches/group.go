@@ -117,5 +117,9 @@ func (g *Group) named(name string) *Pod {
 // Served says that applications were let in since the lease began.
 func (g *Group) Served() bool { return g.truth.latest != nil }
 
-// BeginAnew is another lease, of which terms begin again: nobody has obeyed the one before.
-func (g *Group) BeginAnew() { g.truth.latest, g.truth.leads, g.truth.emptied = nil, nil, 0 }
+// BeginAnew is another lease, of which terms begin again: nobody has obeyed the one before, and the terms of what was
+// written are no longer those of now.
+func (g *Group) BeginAnew() {
+	g.truth.latest, g.truth.leads, g.truth.emptied = nil, nil, 0
+	clear(g.truth.terms)
+}

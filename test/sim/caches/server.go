@@ -214,21 +214,45 @@ func (s *server) takeAll(l *link) {
 	if w.Lag() && !w.Calm() && w.Chance(0.3) {
 		took = w.Between(400*time.Millisecond, 4*time.Second)
 	}
+	if w.Lag() && !w.Calm() && w.Chance(0.1) {
+		took = w.Between(4*time.Second, 30*time.Second)
+	}
+	l.trickle()
 	taken, from := slices.Clone(l.up.log), l.up.id
-	s.later(took, func() {
-		if l.closed || s.link != l || l.up.dead || !w.Connected(l.up.p.index, s.p.index) {
-			return // It never comes to an end, and the link to one of its own.
+	s.later(took, func() { s.load(l, taken, from) })
+}
+
+// load reads all of the data that has come, if it has.
+func (s *server) load(l *link, taken []int, from string) {
+	w := s.p.w
+	switch {
+	case l.closed || s.link != l || l.up.dead:
+		return // It never comes to an end, and the link to one of its own.
+	case !w.Connected(l.up.p.index, s.p.index):
+		s.later(200*time.Millisecond, func() { s.load(l, taken, from) })
+		return
+	}
+	s.log, s.full, s.loading = nil, false, true
+	s.later(w.Between(5*time.Millisecond, 100*time.Millisecond), func() {
+		s.log, s.full, s.goes, s.loading, s.id, s.former = taken, true, true, false, from, ""
+		l.syncing, l.heard, s.heard, s.linked = false, w.Now(), w.Now(), w.Now()
+		if l.closed {
+			s.hangUp()
 		}
-		s.log, s.full, s.loading = nil, false, true
-		s.later(w.Between(5*time.Millisecond, 100*time.Millisecond), func() {
-			s.log, s.full, s.goes, s.loading, s.id, s.former = taken, true, true, false, from, ""
-			l.syncing, l.heard, s.heard, s.linked = false, w.Now(), w.Now(), w.Now()
-			if l.closed {
-				s.hangUp()
-			}
-			l.pump()
-		})
+		l.pump()
 	})
+}
+
+// trickle keeps the link up while all of the data is on its way: there is a word of it each second.
+func (l *link) trickle() {
+	w := l.up.p.w
+	if l.closed || !l.syncing || l.up.dead || l.down.dead {
+		return
+	}
+	if w.Connected(l.up.p.index, l.down.p.index) && w.Connected(l.down.p.index, l.up.p.index) {
+		l.heard, l.heardBack = w.Now(), w.Now()
+	}
+	w.After(time.Second, l.trickle)
 }
 
 func (l *link) hangsUp() {

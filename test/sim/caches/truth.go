@@ -186,12 +186,12 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 	case tenure.WriteBegin:
 		t.emptied = 0
 		if before != nil && before.Initialised {
-			t.begins(p, *before, begun)
+			t.begins(p, nil, *before, begun)
 		}
 	case tenure.WriteJoin:
 		t.takes(p, write)
-		if before != nil && before.Initialised {
-			t.begins(p, *before, begun)
+		if before != nil && before.Initialised && p.server != nil {
+			t.begins(p, p.server.log, *before, begun)
 		}
 	case tenure.WriteTake:
 		t.takes(p, write)
@@ -227,8 +227,9 @@ func (t *truth) looks(p *Pod) {
 	p.looked = now
 }
 
-// begins looks at an empty server that takes the lease: nobody may have had a copy, and been able to say so (V2).
-func (t *truth) begins(p *Pod, record wire.LeaseRecord, begun time.Duration) {
+// begins looks at a server that takes the lease and was no member, with what it has, if anything: no member may have
+// had a copy of more, and been able to say so (V2).
+func (t *truth) begins(p *Pod, with []int, record wire.LeaseRecord, begun time.Duration) {
 	now := t.g.w.Now()
 	for _, other := range t.g.pods {
 		s := other.server
@@ -239,9 +240,9 @@ func (t *truth) begins(p *Pod, record wire.LeaseRecord, begun time.Duration) {
 		// One that has just found its primary may lack what it does not know of, and one whose loop stood still knows only
 		// of what it saw before.
 		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack && s.replica
-		if young && len(s.log) > 0 && other.host.Well() > begun+wellFor {
-			t.wrong("V2", "%s begins an empty dataset, and %s has a copy that is %s old, and was well for %s", p.name,
-				other.name, now-s.heard, other.host.Well())
+		if _, more := t.lacks(with, s.log); young && more && other.host.Well() > begun+wellFor {
+			t.wrong("V2", "%s begins with %d entries, and %s has a copy of more that is %s old, and was well for %s", p.name,
+				len(with), other.name, now-s.heard, other.host.Well())
 		}
 	}
 }
