@@ -134,9 +134,9 @@ func (t *truth) goesAstray(n *node, record wire.LeaseRecord) {
 func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, astray bool) {
 	record := write.Record
 	last, highest := t.record, t.highest
-	t.cacheWritten(n, write, before)
-	t.held(write)
 	astray, stays := astray || t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
+	t.cacheWritten(n, write, before, astray)
+	t.held(write)
 	if astray && t.leads(record, stays) {
 		t.goesAstray(n, record)
 		return

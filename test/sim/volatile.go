@@ -199,12 +199,18 @@ func (w *World) unsettledCache() string {
 	return ""
 }
 
-// cacheWritten looks at a write of the lease of a cache.
-func (t *truth) cacheWritten(n *node, write tenure.Write, before tenure.View) {
-	if t.w.caches != nil {
-		begun := min(max(t.w.now-n.when(write.Started), 0), 20*time.Second)
-		t.w.caches.Written(n.name, write, before.Record, begun)
+// cacheWritten looks at a write of the lease of a cache. Who cannot know that the lease was put back, and joins with a
+// copy, may have less than a member which does know, and leads by no lease of before: the cache goes on, as after an
+// election that nobody else stood for.
+func (t *truth) cacheWritten(n *node, write tenure.Write, before tenure.View, astray bool) {
+	if t.w.caches == nil {
+		return
 	}
+	if astray && write.Kind == tenure.WriteJoin {
+		before.Record = nil
+	}
+	begun := min(max(t.w.now-n.when(write.Started), 0), 20*time.Second)
+	t.w.caches.Written(n.name, write, before.Record, begun)
 }
 
 // operateTheCachesLease is what the operator does about the lease of a cache that is lost: nothing, as long as an
