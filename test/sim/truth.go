@@ -137,7 +137,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 	astray, stays := astray || t.astray(n), write.Kind == tenure.WriteRenew || write.Kind == tenure.WriteRecord
 	t.cacheWritten(n, write, before, astray)
 	t.held(write)
-	if astray && t.leads(record, stays) {
+	if astray && t.leads(record, before.Record, stays) {
 		t.goesAstray(n, record)
 		return
 	}
@@ -180,9 +180,10 @@ func (t *truth) ordered(n *node, write tenure.Write, before tenure.View, stays b
 }
 
 // leads says that whoever writes this record is let in. An old holder that stays is not, because nobody follows it;
-// unless it needs nobody.
-func (t *truth) leads(record wire.LeaseRecord, stays bool) bool {
-	return !stays || record.W == 1 && t.w.caches == nil
+// unless it needs nobody. That of a cache has lost its data, unless it is only about to begin.
+func (t *truth) leads(record wire.LeaseRecord, before *wire.LeaseRecord, stays bool) bool {
+	begins := record.Initialised && before != nil && !before.Initialised
+	return !stays || record.W == 1 && (t.w.caches == nil || begins)
 }
 
 // held notes who has had a term.

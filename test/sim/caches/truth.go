@@ -13,6 +13,8 @@ import (
 const (
 	// slack is what the word of a server is behind the truth at most: it tells whole seconds, and is asked now and then.
 	slack = 3 * time.Second
+	// unseen is for how long a loop may stand still before it takes that for a silence of its link.
+	unseen = 2 * time.Second
 	// wellFor is how long nothing must have been wrong with somebody whose silence is nobody's fault but the loop's.
 	wellFor = 3 * time.Second
 )
@@ -214,14 +216,19 @@ func (t *truth) takes(p *Pod, write tenure.Write) {
 	}
 }
 
-// looks notes whether a loop has stood still for so long that it cannot know any more how old its copy is. It knows
-// again when the link to a primary is up.
+// looks notes what a loop can know of its copy. One that has stood still cannot tell whether the link was silent
+// meanwhile: its copy is as old as it was before that until a word has come some seconds later, and if that is too old,
+// it is none.
 func (t *truth) looks(p *Pod) {
 	now := t.g.w.Now()
+	still := now - p.looked
+	if p.looked > 0 && still > unseen {
+		p.resumed = now
+	}
 	switch {
-	case p.server != nil && p.server.up():
+	case p.server != nil && p.server.up() && (p.resumed == 0 || now-p.resumed > slack+unseen):
 		p.blind, p.fresh = false, now
-	case p.looked > 0 && now-p.looked > t.twice(p)-slack:
+	case p.looked > 0 && still > t.twice(p)-slack:
 		p.blind = true
 	}
 	p.looked = now
@@ -239,7 +246,7 @@ func (t *truth) begins(p *Pod, with []int, record wire.LeaseRecord, begun time.D
 		}
 		// One that has just found its primary may lack what it does not know of, and one whose loop stood still knows only
 		// of what it saw before.
-		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack && s.replica
+		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack+time.Second && s.replica
 		if _, more := t.lacks(with, s.log); young && more && other.host.Well() > begun+wellFor {
 			t.wrong("V2", "%s begins with %d entries, and %s has a copy of more that is %s old, and was well for %s", p.name,
 				len(with), other.name, now-s.heard, other.host.Well())
