@@ -78,11 +78,12 @@ func (c Copy) Position() tenure.Position {
 }
 
 // See takes in what a server says. A replica is whole when the link to its primary is up: then it has all that came
-// before. It stays whole when the link breaks, as long as the server can go on from its offset; a server that begins to
-// read all of the data anew has forgotten the offset. What has not heard of its primary for longer than the bound is
-// too old to be served to anybody. When the link is up again it goes on from its offset, and for a moment the server
-// answers with what it had, before all that has come since is in: until then the copy is as old as it was. All of
-// the data may have taken long: it is of the moment in which it was asked for, and what was written since comes after.
+// before. It stays whole when the link breaks, as long as the server has what is before its offset. One that takes all
+// of the data anew keeps what it had until that has come, and forgets the offset while it reads it. What has not heard
+// of its primary for longer than the bound is too old to be served to anybody. When the link is up again it goes on
+// from its offset, and for a moment the server answers with what it had, before all that has come since is in: until
+// then the copy is as old as it was. All of the data may have taken long: it is of the moment in which it was asked
+// for, and what was written since comes after.
 func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	if c.Incarnation == "" {
 		return c
@@ -95,7 +96,7 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	case c.Followed == (Followed{}):
 	case server.Up && !server.Syncing:
 		c = c.inTouch(server, now)
-	case server.Syncing || server.Offset < c.Offset:
+	case server.Offset < c.Offset || server.Syncing && server.Offset <= nothing:
 		c.Whole, c.Had, c.Offset = false, false, 0
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
@@ -115,16 +116,20 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 // inTouch takes in what a server says whose link is up.
 func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	heard, goesOn := now.Add(-server.Quiet), c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
+	if !c.Apart && !c.Heard.IsZero() && server.Offset == c.Offset {
+		heard = c.Heard // Every word moves the offset; the server counts by a clock that can be put back.
+	}
 	spokeAgain := !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
 	if !goesOn || c.Apart || spokeAgain || !c.Whole && c.Back.IsZero() {
 		c.Back = now
 	}
 	c.Apart, c.Heard = false, heard
 	caughtUp := c.Back.IsZero() || heard.Sub(c.Back) >= catchUp
+	c.Offset = server.Offset
 	if goesOn && !c.Whole && !caughtUp {
 		return c
 	}
-	c.Whole, c.Had, c.Offset = true, true, server.Offset
+	c.Whole, c.Had = true, true
 	c.Timeline, c.Dataset = c.Followed.Timeline, c.Followed.Dataset
 	switch {
 	case caughtUp:

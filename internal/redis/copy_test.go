@@ -48,7 +48,10 @@ func TestWhatMakesACopyWhole(t *testing.T) {
 			whole(), redis.Replication{Replica: true, Host: "a", Offset: 120}, time.Second, true, 120,
 		},
 		"all of the data comes anew": {
-			whole(), redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 100}, time.Second, false, 0,
+			whole(), redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 100}, time.Second, true, 100,
+		},
+		"all of the data has come anew, and is being read": {
+			whole(), redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 1}, time.Second, false, 0,
 		},
 		"all of the data came anew and broke off, between two looks": {
 			whole(), redis.Replication{Replica: true, Host: "a", Offset: 0}, time.Second, false, 0,
@@ -89,21 +92,23 @@ func TestTimelineOfACopy(t *testing.T) {
 // A copy that was too old goes on from its offset when the link is up again: what it lacks comes in the moments after.
 func TestOneThatWasTooOldCatchesUpFirst(t *testing.T) {
 	down := redis.Replication{Replica: true, Host: "a", Offset: 100}
-	up := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 100}
-	silent := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 100, Quiet: 2 * time.Second}
+	up := func(offset int64, quiet time.Duration) redis.Replication {
+		return redis.Replication{Replica: true, Host: "a", Up: true, Offset: offset, Quiet: quiet}
+	}
 	old := whole().See(down, noon.Add(bound+time.Second), bound)
 	for _, step := range []struct {
 		server redis.Replication
 		after  time.Duration
 		want   bool
 	}{
-		{up, 30 * time.Second, false},
-		{up, 31 * time.Second, false},
-		{down, 31500 * time.Millisecond, false},
-		{up, 32 * time.Second, false},
-		{up, 33 * time.Second, false},
-		{silent, 34 * time.Second, false},
-		{up, 35 * time.Second, true},
+		{up(100, 0), 30 * time.Second, false},
+		{up(101, 0), 31 * time.Second, false},
+		{redis.Replication{Replica: true, Host: "a", Offset: 101}, 31500 * time.Millisecond, false},
+		{up(102, 0), 32 * time.Second, false},
+		{up(103, 0), 33 * time.Second, false},
+		{up(103, 2*time.Second), 34 * time.Second, false},
+		{up(103, 0), 35 * time.Second, false}, // The clock that the server counts by was put back.
+		{up(104, 0), 36 * time.Second, true},
 	} {
 		if old = old.See(step.server, noon.Add(step.after), bound); old.Whole != step.want {
 			t.Errorf("whole %t after %s, want %t", old.Whole, step.after, step.want)
@@ -119,6 +124,7 @@ func TestALinkThatIsUpForAMoment(t *testing.T) {
 	seen := func(steps ...redis.Replication) redis.Copy {
 		copied := whole()
 		for second, server := range steps {
+			server.Offset += int64(second)
 			copied = copied.See(server, noon.Add(time.Duration(second+1)*time.Second), bound)
 		}
 		return copied
@@ -189,7 +195,9 @@ func TestTheFirstWordAfterALongSilence(t *testing.T) {
 // All of the data is as old as the moment in which it was asked for: what was written while it came follows after it.
 func TestAllOfTheDataTakesLong(t *testing.T) {
 	syncing := redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 1}
-	up := redis.Replication{Replica: true, Host: "a", Up: true, Offset: 90}
+	up := func(offset int64) redis.Replication {
+		return redis.Replication{Replica: true, Host: "a", Up: true, Offset: offset}
+	}
 	for name, test := range map[string]struct {
 		took                  time.Duration
 		atOnce, later, caught bool
@@ -208,9 +216,9 @@ func TestAllOfTheDataTakesLong(t *testing.T) {
 				{redis.Replication{Replica: true, Host: "a"}, 0, false},
 				{syncing, time.Second, false},
 				{syncing, test.took - time.Second, false},
-				{up, test.took, test.atOnce},
-				{up, test.took + 1500*time.Millisecond, test.later},
-				{up, test.took + 2*time.Second, test.caught},
+				{up(90), test.took, test.atOnce},
+				{up(91), test.took + 1500*time.Millisecond, test.later},
+				{up(92), test.took + 2*time.Second, test.caught},
 			} {
 				if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
 					t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)
@@ -293,19 +301,21 @@ func TestAPrimaryGoesOn(t *testing.T) {
 func TestACopyOfNothingCatchesUpFirst(t *testing.T) {
 	copied := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second)}
 	down := redis.Replication{Replica: true, Host: "a"}
-	up := redis.Replication{Replica: true, Host: "a", Up: true}
+	up := func(offset int64) redis.Replication {
+		return redis.Replication{Replica: true, Host: "a", Up: true, Offset: offset}
+	}
 	for _, step := range []struct {
 		server redis.Replication
 		after  time.Duration
 		want   bool
 	}{
-		{up, 0, true},
+		{up(0), 0, true},
 		{down, bound + time.Second, false},
-		{up, bound + 2*time.Second, false},
-		{up, bound + 3*time.Second, false},
-		{up, bound + 4*time.Second, true},
-		{redis.Replication{Replica: true, Host: "a", Syncing: true}, bound + 5*time.Second, false},
-		{up, bound + 6*time.Second, true},
+		{up(0), bound + 2*time.Second, false},
+		{up(1), bound + 3*time.Second, false},
+		{up(2), bound + 4*time.Second, true},
+		{redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 1}, bound + 5*time.Second, false},
+		{up(2), bound + 6*time.Second, true},
 	} {
 		if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
 			t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)

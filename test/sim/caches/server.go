@@ -316,7 +316,7 @@ func (s *server) replication() redis.Replication {
 	facts := redis.Replication{Replica: s.replica, Offset: int64(len(s.log)), Knows: true}
 	if s.replica {
 		facts.Host, facts.Up, facts.Syncing = s.host, s.up(), s.link != nil && s.link.syncing || s.loading
-		if !s.goes {
+		if !s.full {
 			facts.Offset = 1
 		}
 		if s.link != nil {
