@@ -73,7 +73,7 @@ func (a *Actor) one(ctx context.Context, standing tenure.Standing, action redis.
 	case redis.Follow:
 		return a.follow(ctx, standing, action)
 	case redis.Detach:
-		return a.Authority.Exclude(standing.Serial, func() error { return a.Link.Detach(ctx) })
+		return a.detach(ctx, standing)
 	case redis.Lead:
 		return a.lead(ctx, standing, action)
 	case redis.AdmitReplicas:

@@ -12,6 +12,15 @@ import (
 // wordPatience bounds what is said to the server while nobody else may act.
 const wordPatience = time.Second
 
+// detach has the server follow nobody.
+func (a *Actor) detach(ctx context.Context, standing tenure.Standing) error {
+	return a.Authority.Exclude(standing.Serial, func() error {
+		ctx, cancel := context.WithTimeout(ctx, wordPatience)
+		defer cancel()
+		return a.Link.Detach(ctx)
+	})
+}
+
 // follow makes the server a replica of exactly the copy that is meant. A copy that this may cost is given up only after
 // a look at the lease.
 func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action redis.Follow) error {

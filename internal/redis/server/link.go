@@ -65,6 +65,7 @@ func (l *Link) open() *client.Client {
 			CredentialsProvider: func() (string, string) { return render.AgentUser, l.Secret.Password() },
 			Protocol:            2, DisableIdentity: true, PoolSize: 200, MaxRetries: -1, DialerRetries: 1,
 			DialTimeout: time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
+			ContextTimeoutEnabled:    true, // Who may wait for a second only has a context that says so.
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 	})

@@ -128,13 +128,14 @@ func (l *Link) Admit(ctx context.Context, incarnation string, passwords redis.Pa
 	return nil
 }
 
-// CloseDoor implements redis.Link.
+// CloseDoor implements redis.Link. Both words go at once: a door that lets nobody in counts as closed, so that nobody
+// would ever end the connections of those who are in, if the pass ended between them.
 func (l *Link) CloseDoor(ctx context.Context) error {
-	if err := l.open().Do(ctx, "acl", "setuser", wire.CacheUser, "off").Err(); err != nil {
+	words := l.open().Pipeline()
+	words.Do(ctx, "acl", "setuser", wire.CacheUser, "off")
+	words.Do(ctx, "client", "kill", "user", wire.CacheUser)
+	if _, err := words.Exec(ctx); err != nil {
 		return fmt.Errorf("keep the application out: %w", err)
-	}
-	if err := l.open().Do(ctx, "client", "kill", "user", wire.CacheUser).Err(); err != nil {
-		return fmt.Errorf("end the connections of the application: %w", err)
 	}
 	return nil
 }
