@@ -191,3 +191,6 @@ func NewGuard(t *testing.T, changed func()) Guard {
 
 // PID is that of the watchdog.
 func (g Guard) PID() int { return g.current().PID() }
+
+// NewAgeClock is the clock by which a copy of a cache grows old.
+func NewAgeClock() func() time.Time { return newAgeClock().Now }

@@ -158,7 +158,14 @@ func (c *bootClock) Boot() string { return c.boot }
 
 func (c *bootClock) Jumped() tenure.Instant { return tenure.Instant(c.wall.Jumped()) }
 
-// clock is the wall clock, for what people read.
-type clock struct{}
+// ageClock tells how old something is: it goes on while the machine sleeps, and when the machine was stopped in a way
+// that only the wall clock has noticed. The clock that Go measures by does neither, and a copy would look young.
+type ageClock struct {
+	begun time.Time
+	since time.Duration
+	wall  watchdog.Wall
+}
 
-func (clock) Now() time.Time { return time.Now() }
+func newAgeClock() *ageClock { return &ageClock{begun: time.Now().Round(0), since: watchdog.Now()} }
+
+func (c *ageClock) Now() time.Time { return c.begun.Add(watchdog.Now() - c.since + c.wall.Lost()) }

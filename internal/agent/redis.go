@@ -103,6 +103,7 @@ type cacheWorld struct {
 	instance *controller.Loop
 	mounts   *server.Mounts
 	link     *server.Link
+	ages     *ageClock
 }
 
 func connectCache(
@@ -120,10 +121,11 @@ func connectCache(
 		Ended: func() { w.instance.Wake() }, Instance: options.Instance, Fresh: newID, Listen: options.Listen,
 	}
 	w.link = &server.Link{Runtime: options.Runtime, Port: options.Port, Secret: secret, Runner: runner}
+	w.ages = newAgeClock()
 	at := seat{
 		Options: options.Options, owner: options.Cache, route: options.Cache, supervisor: supervisor, port: options.Port,
 		material: w.mounts.Material, wishes: &cacheWishes{read: w.mounts.Settings},
-		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
+		looked: func() (time.Duration, bool) { state, ok := w.instance.State(); return w.ages.Now().Sub(state.At), ok },
 		// A primary that hands over waits for the answer: the last look at the server may be a quarter of a second old.
 		asked: func() { w.instance.Wake() },
 	}
@@ -131,10 +133,10 @@ func connectCache(
 	at.Volume = options.Runtime
 	track := &observe.Track{}
 	w.instance = controller.New(&observe.Observer{
-		Instance: options.Instance, Cache: options.Cache, Clock: clock{}, Mounts: w.mounts, Track: track,
+		Instance: options.Instance, Cache: options.Cache, Clock: w.ages, Mounts: w.mounts, Track: track,
 		Room: &server.Room{Folder: options.Groups}, Runner: runner, Link: w.link,
 	}, &act.Actor{
-		Mounts: w.mounts, Runner: runner, Link: w.link, Memory: track, Clock: clock{}, Names: finder{at},
+		Mounts: w.mounts, Runner: runner, Link: w.link, Memory: track, Clock: w.ages, Names: finder{at},
 		Before: func(action redis.Action) {
 			log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
 		},

@@ -132,7 +132,7 @@ func (v *voice) answerFlush(out http.ResponseWriter, in *http.Request) {
 
 // voice tells about both loops of the cache.
 func (w *cacheWorld) voice(log logr.Logger) *voice {
-	made := &voice{now: time.Now, log: log, tenure: w.shown, flush: w.instance.Ask}
+	made := &voice{now: w.ages.Now, log: log, tenure: w.shown, flush: w.instance.Ask}
 	made.http.peers = w.peers
 	made.state = func() (told, bool) {
 		state, ok := w.instance.State()

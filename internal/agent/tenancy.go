@@ -36,8 +36,8 @@ type seat struct {
 	material     pki.Source
 	wishes       tenure.Wishes
 	body         body
-	// looked is when the facts of the body were read.
-	looked func() (time.Time, bool)
+	// looked is how long ago the facts of the body were read.
+	looked func() (time.Duration, bool)
 	// port is where the server listens for applications.
 	port int
 	// asked is told when another instance asks how far the copy here has come, nil if nobody has to be.
@@ -181,15 +181,15 @@ func (w *tenancy) shown() (tenures.Shown, time.Duration, bool) {
 // dated are the facts of the server with when they were read, on the clock of deadlines.
 type dated struct {
 	tenure.Server
-	looked func() (time.Time, bool)
+	looked func() (time.Duration, bool)
 	clock  tenure.Clock
 }
 
 // Facts implements tenure.Server.
 func (d dated) Facts() tenure.Engine {
 	facts := d.Server.Facts()
-	if at, ok := d.looked(); ok && facts.Known && facts.At == 0 {
-		facts.At = d.clock.Now().Add(-time.Since(at))
+	if age, ok := d.looked(); ok && facts.Known && facts.At == 0 {
+		facts.At = d.clock.Now().Add(-age)
 	}
 	return facts
 }

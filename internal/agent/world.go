@@ -51,7 +51,7 @@ func connect(
 		Options: options, owner: options.Database, route: child(options.Database, "rw"), supervisor: supervisor,
 		port:     wire.PortPostgres,
 		material: w.real.Mounts.Material, wishes: &wishes{read: w.real.Mounts.Settings}, body: w.instance,
-		looked: func() (time.Time, bool) { state, ok := w.instance.State(); return state.At, ok },
+		looked: func() (time.Duration, bool) { state, ok := w.instance.State(); return time.Since(state.At), ok },
 	}, log)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ type Wall struct {
 	offset time.Duration
 	known  bool
 	jumped time.Duration
+	lost   time.Duration
 }
 
 // Jumped looks at both clocks, and returns when a jump forward was seen last, or 0.
@@ -49,11 +50,21 @@ func (w *Wall) Jumped() time.Duration {
 	return w.look(read(unix.CLOCK_REALTIME)-now, now)
 }
 
+// Lost looks at both clocks, and returns how far all jumps forward were: time that may have passed while the machine
+// did not count it.
+func (w *Wall) Lost() time.Duration {
+	w.Jumped()
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.lost
+}
+
 func (w *Wall) look(offset, now time.Duration) time.Duration {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.known && offset-w.offset > jumpLimit {
+	if jump := offset - w.offset; w.known && jump > jumpLimit {
 		w.jumped = now
+		w.lost += jump
 	}
 	w.offset, w.known = offset, true
 	return w.jumped

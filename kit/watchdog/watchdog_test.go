@@ -401,6 +401,13 @@ func TestWallJumps(t *testing.T) {
 			t.Errorf("at %s: jumped at %s, want %s", step.now, got, step.want)
 		}
 	}
+	if lost := (&watchdog.Wall{}).Lost(); lost != 0 {
+		t.Errorf("%s were lost at the first look", lost)
+	}
+	wall.Look(90*time.Second, 6*time.Second)
+	if lost := wall.LostBy(); lost != 40*time.Second {
+		t.Errorf("%s were lost, want 40s in two jumps", lost)
+	}
 }
 
 func TestClock(t *testing.T) {
