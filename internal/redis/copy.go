@@ -25,13 +25,18 @@ type Copy struct {
 	// Dataset is what the copy belongs to.
 	Dataset string `json:"dataset,omitempty"`
 	// Fresh is when it last was known to have everything that its primary had. Apart says that the link to it was down
-	// when the server was last looked at, and Back since when it is up again, or speaks again. Heard is its last word.
+	// when the server was last looked at, and Back since when it is up again.
 	Fresh time.Time `json:"fresh,omitzero"`
 	Apart bool      `json:"apart,omitempty"`
 	Back  time.Time `json:"back,omitzero"`
-	Heard time.Time `json:"heard,omitzero"`
+	// Goal is how far the primary said that it had come. Who has come as far has everything that it had when it was asked.
+	Goal Goal `json:"goal,omitzero"`
 	// Before is when the server was last looked at and did not take all of the data: what has come since is of later.
 	Before time.Time `json:"before,omitzero"`
+	// Unasked says that the primary does not tell how far it has come, because it is of a version that cannot. Then its
+	// words are counted on: Heard is the last one.
+	Unasked bool      `json:"unasked,omitempty"`
+	Heard   time.Time `json:"heard,omitzero"`
 	// Term is the one that it leads, 0 if it never led, and Recovered where the writes were when that began.
 	Term      int64 `json:"term,omitempty"`
 	Recovered int64 `json:"recovered,omitempty"`
@@ -51,6 +56,14 @@ type Followed struct {
 	Upstream wire.Member `json:"upstream"`
 	Timeline int         `json:"timeline"`
 	Dataset  string      `json:"dataset"`
+}
+
+// Goal is what a primary has said of itself.
+type Goal struct {
+	Upstream wire.Member `json:"upstream"`
+	// Asked is when it was asked, and Offset where it was after that.
+	Asked  time.Time `json:"asked"`
+	Offset int64     `json:"offset"`
 }
 
 // Start identifies this copy as the primary of its timeline.
@@ -115,17 +128,16 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 
 // inTouch takes in what a server says whose link is up.
 func (c Copy) inTouch(server Replication, now time.Time) Copy {
-	heard, goesOn := now.Add(-server.Quiet), c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
-	if !c.Apart && !c.Heard.IsZero() && server.Offset == c.Offset {
-		heard = c.Heard // Every word moves the offset; the server counts by a clock that can be put back.
+	goesOn := c.Had || c.Offset > 0 // Otherwise it has taken all of the data.
+	heard, spokeAgain := c.hear(server, now)
+	if !goesOn || c.Apart || spokeAgain || c.Unasked && !c.Whole && c.Back.IsZero() {
+		c.Back, c.Goal = now, Goal{}
 	}
-	spokeAgain := !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
-	if !goesOn || c.Apart || spokeAgain || !c.Whole && c.Back.IsZero() {
-		c.Back = now
+	caughtUp, fresh := c.Goal.Upstream == c.Followed.Upstream && server.Offset >= c.Goal.Offset, c.Goal.Asked
+	if c.Unasked {
+		caughtUp, fresh = c.Back.IsZero() || heard.Sub(c.Back) >= catchUp, heard
 	}
-	c.Apart, c.Heard = false, heard
-	caughtUp := c.Back.IsZero() || heard.Sub(c.Back) >= catchUp
-	c.Offset = server.Offset
+	c.Apart, c.Heard, c.Offset = false, heard, server.Offset
 	if goesOn && !c.Whole && !caughtUp {
 		return c
 	}
@@ -133,9 +145,40 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	c.Timeline, c.Dataset = c.Followed.Timeline, c.Followed.Dataset
 	switch {
 	case caughtUp:
-		c.Fresh = heard
+		c.Fresh, c.Goal = fresh, Goal{}
 	case !goesOn:
 		c.Fresh = c.Before
+	}
+	return c
+}
+
+// hear tells when the last word of the primary came, and whether that was the first one after a silence.
+func (c Copy) hear(server Replication, now time.Time) (heard time.Time, spokeAgain bool) {
+	heard = now.Add(-server.Quiet)
+	if !c.Apart && !c.Heard.IsZero() && server.Offset == c.Offset {
+		heard = c.Heard // Every word moves the offset; the server counts by a clock that can be put back.
+	}
+	return heard, c.Unasked && !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
+}
+
+// Asks says that the primary is to be asked how far it has come.
+func (c Copy) Asks(server Replication) bool {
+	return c.Term == 0 && c.Followed != (Followed{}) && server.Replica && server.Up && !server.Syncing &&
+		(c.Goal == Goal{})
+}
+
+// Told is the copy after its primary has said how far it has come. However late that is, it stays true of that copy.
+func (c Copy) Told(goal Goal) Copy {
+	if goal.Upstream == c.Followed.Upstream {
+		c.Goal, c.Unasked = goal, false
+	}
+	return c
+}
+
+// Refused is the copy after its primary did not say how far it has come, because it cannot.
+func (c Copy) Refused(upstream wire.Member) Copy {
+	if upstream == c.Followed.Upstream {
+		c.Unasked = true
 	}
 	return c
 }
@@ -143,12 +186,14 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 // nothing is the offset of a replica that has no data to go on from.
 const nothing = 1
 
-// silence is how long a link may say nothing until its next words may be old ones: a network that was cut delivers
-// first what was on its way, and can be cut again before the rest has come. There is a word each second.
+// silence is how long a link of which words are counted on may say nothing until the next ones may be old: a network
+// that was cut delivers first what was on its way, and can be cut again before the rest has come. There is a word each
+// second.
 const silence = 3 * time.Second
 
-// catchUp is how long after a link has come up a word of the primary must have come until a copy has what it lacked: a
-// primary sends all of that first, it is never more than a few megabytes, and there is a word each second.
+// catchUp is how long after such a link has come up a word of the primary must have come until a copy has what it
+// lacked: a primary sends all of that first, and there is a word each second. Where a lot is written, or the network is
+// slow, that is not enough: therefore the primary is asked.
 const catchUp = 2 * time.Second
 
 // Aged is the copy at a later moment, at which nothing was seen of it.

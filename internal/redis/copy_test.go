@@ -16,15 +16,16 @@ var (
 
 const bound = 20 * time.Second
 
-// whole is a replica that had everything at noon.
+// whole is a replica that had everything at noon. Its primary does not say how far it has come.
 func whole() redis.Copy {
 	return redis.Copy{
 		Incarnation: "i2", Whole: true, Timeline: 3, Offset: 100, Dataset: "i1", Fresh: noon, Followed: upstream,
+		Unasked: true,
 	}
 }
 
 func TestWhatMakesACopyWhole(t *testing.T) {
-	empty := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second)}
+	empty := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second), Unasked: true}
 	untold := whole()
 	untold.Followed = redis.Followed{}
 	primary := whole()
@@ -207,7 +208,7 @@ func TestAllOfTheDataTakesLong(t *testing.T) {
 		"longer than it may be old":        {bound + time.Second, false, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			copied := redis.Copy{Incarnation: "i2", Followed: upstream}
+			copied := redis.Copy{Incarnation: "i2", Followed: upstream, Unasked: true}
 			for _, step := range []struct {
 				server redis.Replication
 				after  time.Duration
@@ -231,7 +232,7 @@ func TestAllOfTheDataTakesLong(t *testing.T) {
 // All of the data came between two looks, and then the link was down for long: what the server goes on from is old, and
 // not the data that was never seen to come.
 func TestDataThatWasNeverSeenToCome(t *testing.T) {
-	copied := redis.Copy{Incarnation: "i2", Followed: upstream}
+	copied := redis.Copy{Incarnation: "i2", Followed: upstream, Unasked: true}
 	for _, step := range []struct {
 		server redis.Replication
 		after  time.Duration
@@ -299,7 +300,7 @@ func TestAPrimaryGoesOn(t *testing.T) {
 // A copy of a primary that had nothing yet goes on from there as well: when the link is up again after long, what was
 // written since comes in the moments after.
 func TestACopyOfNothingCatchesUpFirst(t *testing.T) {
-	copied := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second)}
+	copied := redis.Copy{Incarnation: "i2", Followed: upstream, Before: noon.Add(-time.Second), Unasked: true}
 	down := redis.Replication{Replica: true, Host: "a"}
 	up := func(offset int64) redis.Replication {
 		return redis.Replication{Replica: true, Host: "a", Up: true, Offset: offset}
@@ -319,6 +320,49 @@ func TestACopyOfNothingCatchesUpFirst(t *testing.T) {
 	} {
 		if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
 			t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)
+		}
+	}
+}
+
+// A primary that is asked how far it has come tells how old a copy is, whatever comes over the link meanwhile: who has
+// come as far has everything that was there when it was asked.
+func TestAPrimaryThatIsAsked(t *testing.T) {
+	up := func(offset int64) redis.Replication {
+		return redis.Replication{Replica: true, Host: "a", Up: true, Offset: offset}
+	}
+	copied := whole()
+	copied.Unasked = false
+	for _, step := range []struct {
+		asked, offset int64 // After how many seconds the primary was asked, and where it was; 0 if it has not answered.
+		server        redis.Replication
+		after         int64
+		fresh         int64
+		want          bool
+	}{
+		{0, 0, up(101), 1, 0, true},
+		{1, 104, up(103), 2, 0, true},
+		{0, 0, up(104), 3, 1, true},
+		{3, 180, up(110), 5, 1, true}, // It takes less than there is.
+		{0, 0, up(150), 15, 1, true},
+		{0, 0, up(179), 22, 1, false},
+		{0, 0, up(180), 23, 3, true},
+		{0, 0, redis.Replication{Replica: true, Host: "a", Offset: 180}, 24, 3, false},
+		{0, 0, up(181), 26, 3, false},
+		{26, 190, up(189), 28, 3, false},
+		{0, 0, up(190), 29, 26, true},
+		{0, 0, redis.Replication{Replica: true, Host: "a", Offset: 190}, 31, 26, true},
+		{30, 191, up(192), 32, 26, true}, // It was asked before the link was up again.
+		{0, 0, up(193), 33, 26, true},
+	} {
+		if step.offset > 0 {
+			at := noon.Add(time.Duration(step.asked) * time.Second)
+			copied = copied.Told(redis.Goal{Upstream: upstream.Upstream, Asked: at, Offset: step.offset})
+		}
+		copied = copied.See(step.server, noon.Add(time.Duration(step.after)*time.Second), bound)
+		fresh := noon.Add(time.Duration(step.fresh) * time.Second)
+		if copied.Whole != step.want || !copied.Fresh.Equal(fresh) {
+			t.Errorf("after %d s whole %t and fresh %s after noon, want %t and %d s", step.after, copied.Whole,
+				copied.Fresh.Sub(noon), step.want, step.fresh)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"meridian.dev/meridian/internal/wire"
@@ -65,7 +66,13 @@ type Link interface {
 	HearReplicas(ctx context.Context) error
 	// End has the server send on what it has written, and end at once.
 	End(ctx context.Context) error
+	// Far asks the server of another copy how far it has come, and tells that later, from any goroutine. The error is
+	// ErrUnasked if that server understands and does not say.
+	Far(upstream wire.Member, host string, passwords Passwords, tell func(offset int64, err error))
 }
+
+// ErrUnasked is what a server of before this question says.
+var ErrUnasked = errors.New("the server does not say how far it has come")
 
 // Replicas is what is said to the server about whom it follows and who follows it. It may be said from any goroutine.
 type Replicas interface {

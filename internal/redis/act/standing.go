@@ -63,6 +63,7 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 			copied.Followed = redis.Followed{
 				Upstream: action.Upstream, Timeline: standing.Timeline, Dataset: standing.SystemIdentifier,
 			}
+			copied.Goal, copied.Unasked = redis.Goal{}, false
 			return copied
 		})
 		return nil

@@ -130,6 +130,10 @@ func (w *world) CloseDoor(context.Context) error {
 
 func (w *world) Flush(context.Context) error { return w.effect("flush", func() {}) }
 
+func (w *world) Far(_ wire.Member, _ string, _ redis.Passwords, tell func(int64, error)) {
+	tell(0, redis.ErrUnasked)
+}
+
 func (w *world) HearReplicas(context.Context) error {
 	return w.effect("hear", func() {
 		for at := range w.server.Sent {

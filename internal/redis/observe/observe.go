@@ -76,6 +76,11 @@ func (o *Observer) Look(ctx context.Context, told Told) redis.Snapshot {
 		o.Doubt()
 	}
 	o.Track.look(&snapshot)
+	if asked, ok := o.Track.asks(snapshot); ok {
+		o.Link.Far(asked.upstream, snapshot.Server.Host, passwords, func(offset int64, err error) {
+			o.Track.answer(asked, offset, err)
+		})
+	}
 	return snapshot
 }
 

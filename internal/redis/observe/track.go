@@ -18,6 +18,51 @@ type Track struct {
 	bound   time.Duration
 	flush   string
 	emptied wire.Emptied
+	// asked is when the primary was last asked how far it has come, and answered says that it, or nobody, has answered.
+	asked    time.Time
+	answered bool
+}
+
+// Whom to ask how far it has come.
+type question struct {
+	upstream wire.Member
+	at       time.Time
+}
+
+const (
+	// askEvery is how often a primary is asked, and askPatience how long its answer is waited for.
+	askEvery    = time.Second
+	askPatience = 5 * time.Second
+)
+
+// asks says whether the primary is to be asked now. One question is under way at a time.
+func (t *Track) asks(snapshot redis.Snapshot) (question, bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	patience := askPatience
+	if t.answered || t.asked.IsZero() {
+		patience = askEvery
+	}
+	// A link that has just come up is asked about at once.
+	again := t.asked.IsZero() || snapshot.Now.Sub(t.asked) >= patience || t.answered && t.copied.Back.After(t.asked)
+	if !snapshot.Server.Reachable || !again || !t.copied.Asks(snapshot.Server.Replication) {
+		return question{}, false
+	}
+	t.asked, t.answered = snapshot.Now, false
+	return question{t.copied.Followed.Upstream, snapshot.Now}, true
+}
+
+// answer takes in what the primary has said, or that it has said nothing.
+func (t *Track) answer(to question, offset int64, err error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.answered = t.answered || to.at.Equal(t.asked)
+	switch {
+	case err == nil:
+		t.copied = t.copied.Told(redis.Goal{Upstream: to.upstream, Asked: to.at, Offset: offset})
+	case errors.Is(err, redis.ErrUnasked):
+		t.copied = t.copied.Refused(to.upstream)
+	}
 }
 
 // Change replaces what is known by what was done.

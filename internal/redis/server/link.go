@@ -37,6 +37,7 @@ type Link struct {
 	knows  atomic.Pointer[string]
 	once   sync.Once
 	client *client.Client
+	far    far
 	life   life
 	fixed  map[string]bool
 }
@@ -73,7 +74,13 @@ func (l *Link) open() *client.Client {
 }
 
 // Close ends the connection.
-func (l *Link) Close() { _ = l.open().Close() }
+func (l *Link) Close() {
+	_ = l.open().Close()
+	if l.far.mutex.TryLock() { // Nobody waits for an answer that nobody needs any more.
+		defer l.far.mutex.Unlock()
+		l.far.close()
+	}
+}
 
 // Server implements redis.Link.
 func (l *Link) Server(ctx context.Context, parameters []string, passwords redis.Passwords) redis.Server {

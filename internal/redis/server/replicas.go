@@ -121,7 +121,7 @@ func (l *Link) Admit(ctx context.Context, incarnation string, passwords redis.Pa
 	for _, secret := range replicaSecrets(passwords) {
 		words = append(words, "#"+hashOf(secret))
 	}
-	words = append(words, "+psync", "+sync", "+replconf", "+ping")
+	words = append(words, "+psync", "+sync", "+replconf", "+ping", "+role")
 	if err := l.open().Do(ctx, words...).Err(); err != nil {
 		return fmt.Errorf("let replicas in: %w", err)
 	}

@@ -242,6 +242,20 @@ func (l *link) flush() {
 	})
 }
 
+// Far implements redis.Link.
+func (l speaker) Far(upstream wire.Member, host string, _ redis.Passwords, tell func(int64, error)) {
+	w, p := l.p.w, l.p
+	w.After(p.latency(), func() {
+		up := p.primaryAt(host)
+		if up == nil || !slices.Contains(up.admits, upstream.Incarnation) {
+			w.After(time.Second, func() { tell(0, errDown) })
+			return
+		}
+		offset := int64(len(up.log))
+		w.After(p.latency(), func() { tell(offset, nil) })
+	})
+}
+
 // SetParameter implements redis.Link.
 func (l speaker) SetParameter(_ context.Context, parameter wire.Parameter) error {
 	return l.tell(func(s *server) { s.said[parameter.Name] = parameter.Value })

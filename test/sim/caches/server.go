@@ -37,6 +37,7 @@ type server struct {
 	loading    bool
 	heard      time.Duration // When it last had a word of its primary.
 	linked     time.Duration // When it last found one.
+	lagged     time.Duration // When more was last on its way than what had come.
 
 	open      bool
 	term      int64
@@ -167,6 +168,8 @@ type link struct {
 	heard     time.Duration
 	heardBack time.Duration
 	slow      time.Duration
+	// narrow is how long it takes to send one entry, 0 for a link that sends all at once. It ends with the calm.
+	narrow time.Duration
 }
 
 // refused says that the other end is reached, and the process there is gone: whatever is sent comes back.
@@ -182,15 +185,14 @@ func (s *server) connect() {
 	if !s.replica || s.host == "" || s.link != nil {
 		return
 	}
-	up := s.p.g.at(s.host)
-	if up == nil || up == s || !up.answers() || up.replica || !w.Connected(s.p.index, up.p.index) ||
-		!w.Connected(up.p.index, s.p.index) {
-		return
-	}
-	if !slices.Contains(up.admits, s.user) && !s.p.g.flaw.AnyReplica {
+	up := s.p.primaryAt(s.host)
+	if up == nil || up == s || !slices.Contains(up.admits, s.user) && !s.p.g.flaw.AnyReplica {
 		return
 	}
 	l := &link{up: up, down: s, at: s.host, heard: w.Now(), heardBack: w.Now()}
+	if w.Lag() && !w.Calm() && w.Chance(0.1) {
+		l.narrow = w.Between(20*time.Millisecond, 400*time.Millisecond)
+	}
 	s.link, up.links = l, append(up.links, l)
 	same := s.id == up.id && len(s.log) <= len(up.log) || s.id == up.former && len(s.log) <= up.formerEnd
 	if s.goes && same && !(w.Lag() && !w.Calm() && w.Chance(0.1)) {
@@ -202,6 +204,16 @@ func (s *server) connect() {
 		return
 	}
 	s.takeAll(l)
+}
+
+// primaryAt is the primary that is reached at an address from here, nil if there is none.
+func (p *Pod) primaryAt(address string) *server {
+	up := p.g.at(address)
+	if up == nil || !up.answers() || up.replica || !p.w.Connected(p.index, up.p.index) ||
+		!p.w.Connected(up.p.index, p.index) {
+		return nil
+	}
+	return up
 }
 
 // takeAll takes all of the data. What the replica had is kept until that has come, and gone while it is read.
@@ -274,11 +286,17 @@ func (l *link) pump() {
 	l.flying = true
 	from := len(l.down.log)
 	piece := slices.Clone(l.up.log[from:])
+	if l.narrow > 0 && !l.up.p.w.Calm() {
+		piece = piece[:1]
+	}
 	l.up.p.w.After(l.delay(), func() { l.deliver(from, piece) })
 }
 
 func (l *link) delay() time.Duration {
 	w := l.up.p.w
+	if l.narrow > 0 && !w.Calm() {
+		return l.narrow
+	}
 	if w.Calm() || !w.Lag() {
 		return l.up.p.latency()
 	}
@@ -308,6 +326,9 @@ func (l *link) deliver(from int, piece []int) {
 		l.down.linked = w.Now() // What was on its way comes first: as if it had just found its primary, it may lack the rest.
 	}
 	l.heard, l.down.heard = w.Now(), w.Now()
+	if l.narrow > 0 && len(l.down.log) < len(l.up.log) {
+		l.down.lagged = w.Now()
+	}
 	l.pump()
 }
 

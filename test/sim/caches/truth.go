@@ -128,6 +128,11 @@ func (t *truth) lacks(log, of []int) (id int, some bool) {
 // promoted looks at what becomes the primary (V1, V4).
 func (t *truth) promoted(s *server, term int64) {
 	age := t.g.w.Now() - s.heard
+	var missing int
+	var lacks bool
+	if t.leads != nil {
+		missing, lacks = t.lacks(s.log, t.leads.log)
+	}
 	if t.leads == nil || term >= t.leads.term {
 		t.leads = s
 	}
@@ -142,6 +147,9 @@ func (t *truth) promoted(s *server, term int64) {
 		t.wrong("V1", "%s leads at term %d without the data", s.p.name, term)
 	case age > t.twice(s.p)+slack:
 		t.wrong("V4", "%s leads at term %d, and has last heard of a primary %s ago", s.p.name, term, age)
+	case lacks && t.g.w.Now()-t.acked[missing] > t.twice(s.p)+slack:
+		t.wrong("V4", "%s leads at term %d, and lacks write %d, which was acknowledged %s ago", s.p.name, term, missing,
+			t.g.w.Now()-t.acked[missing])
 	}
 }
 
@@ -244,9 +252,10 @@ func (t *truth) begins(p *Pod, with []int, record wire.LeaseRecord, begun time.D
 			!record.Has(wire.Member{Name: other.name, Incarnation: s.incarnation}) {
 			continue
 		}
-		// One that has just found its primary may lack what it does not know of, and one whose loop stood still knows only
-		// of what it saw before.
-		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack+time.Second && s.replica
+		// One that has just found its primary may lack what it does not know of, one whose loop stood still knows only of
+		// what it saw before, and one that was behind may have been so for longer than it takes to say so.
+		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack+time.Second && s.replica &&
+			(s.lagged == 0 || now-s.lagged > t.twice(other))
 		if _, more := t.lacks(with, s.log); young && more && other.host.Well() > begun+wellFor {
 			t.wrong("V2", "%s begins with %d entries, and %s has a copy of more that is %s old, and was well for %s", p.name,
 				len(with), other.name, now-s.heard, other.host.Well())
