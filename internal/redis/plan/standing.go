@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	"meridian.dev/meridian/internal/redis"
@@ -86,6 +87,10 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 		return false
 	}
 	if s.Follows() && s.Server.Up {
+		if !s.Copy.Whole {
+			plan.wait(redis.Hold{Reason: wire.ReasonCopying, Detail: fmt.Sprintf(
+				"it lacks what %s has written, and is read when that has come", standing.Upstream.Name)})
+		}
 		return false
 	}
 	// What takes effect at a start only comes first: an empty server has nothing to lose by another one.
