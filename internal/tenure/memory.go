@@ -62,8 +62,9 @@ type Memory struct {
 	Retreated Instant `json:"retreated,omitempty"`
 	// Stopped is since when a server that was told to yield has ended, 0 if it has not.
 	Stopped Instant `json:"stopped,omitempty"`
-	// Incarnation is the copy that was last seen here.
-	Incarnation string `json:"incarnation,omitempty"`
+	// Incarnation is the copy that was last seen here, and Bare since when there is none, 0 if there is one.
+	Incarnation string  `json:"incarnation,omitempty"`
+	Bare        Instant `json:"bare,omitempty"`
 	// Sent are the last requests of each kind to each peer, so that none is sent twice at once.
 	Sent []Sent `json:"sent,omitempty"`
 }
@@ -106,13 +107,19 @@ const (
 )
 
 // Look keeps in mind which copy is here, and puts it into facts that could not tell: one look at the volume that failed
-// does not make it another copy. It also notes when a server has ended that was told to yield.
+// does not make it another copy. It also notes when a server has ended that was told to yield, and when a copy is gone.
 func (m *Memory) Look(engine Engine, now Instant) Engine {
 	switch {
 	case engine.Final == nil || engine.Processes:
 		m.Stopped = 0
 	case m.Stopped == 0:
 		m.Stopped = now
+	}
+	switch {
+	case engine.Data == DataNone && m.Bare == 0:
+		m.Bare = now
+	case engine.Data != DataNone && engine.Data != DataUnknown:
+		m.Bare = 0
 	}
 	if engine.Data == DataUnknown && engine.Incarnation == "" {
 		engine.Incarnation = m.Incarnation

@@ -39,13 +39,15 @@ func surrenderALostCopy(d *draft) bool {
 
 // beginAnew takes a lease that has ended and begins an empty copy. Members that have a copy and can lead stand by
 // themselves, within moments; they are asked all the same, and given a whole duration in which nobody of them answers.
+// Who has just lost its own copy, in the middle of an election, has not asked anybody yet.
 func beginAnew(d *draft) bool {
 	record, turn := d.Lease.Record, slices.Index(d.Policy.Instances, d.Name)
 	if !d.mayBeginAnew() || turn < 0 || !d.expired() {
 		return false
 	}
 	ended, patience := d.ended(), time.Duration(turn)*firstTurn
-	switch members, others := d.askForCopies(*record); {
+	members, others := d.askForCopies(*record)
+	switch {
 	case members:
 		patience += d.duration() // A member that has promised something stands only when that has ended.
 	case others:
@@ -54,7 +56,7 @@ func beginAnew(d *draft) bool {
 	if d.hearsOfALaterTerm() {
 		return d.Lost() != "" // The next pass mends it.
 	}
-	if d.someoneHasCopy() || d.recently(ended, patience) {
+	if d.someoneHasCopy() || d.recently(ended, patience) || (members || others) && d.recently(d.Bare, hearPatience) {
 		d.wait(wire.ReasonElection, "the primary is gone, and an instance that has a copy is given the time to take over")
 		return false
 	}
