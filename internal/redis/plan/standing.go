@@ -87,10 +87,7 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 		return false
 	}
 	if s.Follows() && s.Server.Up {
-		if !s.Copy.Whole {
-			plan.wait(redis.Hold{Reason: wire.ReasonCopying, Detail: fmt.Sprintf(
-				"it lacks what %s has written, and is read when that has come", standing.Upstream.Name)})
-		}
+		tellOfWhatIsMissing(s, plan)
 		return false
 	}
 	// What takes effect at a start only comes first: an empty server has nothing to lose by another one.
@@ -120,6 +117,14 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 	}
 	plan.do(follow)
 	return false
+}
+
+// tellOfWhatIsMissing is for a link that is up: a replica that is behind is not read.
+func tellOfWhatIsMissing(s redis.Snapshot, plan *draft) {
+	if !s.Copy.Whole {
+		plan.wait(redis.Hold{Reason: wire.ReasonCopying, Detail: fmt.Sprintf(
+			"it lacks what %s has written, and is read when that has come", s.Standing.Upstream.Name)})
+	}
 }
 
 func tellOfTheLink(s redis.Snapshot, plan *draft) {
