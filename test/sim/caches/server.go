@@ -199,6 +199,9 @@ func (s *server) connect() {
 		s.p.g.truth.goesOn(s, up)
 		s.id, s.former, s.formerEnd, s.full = up.id, s.id, len(s.log), true
 		s.linked = w.Now()
+		if len(s.log) == len(up.log) {
+			s.heard = w.Now() // It lacks nothing.
+		}
 		w.Note(s.p.index, "goes on from %s at %d", up.p.name, len(s.log))
 		l.pump()
 		return
