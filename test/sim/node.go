@@ -117,6 +117,16 @@ func (n *node) bootUp() {
 	}
 }
 
+// begun is the record that was being written when the agent ended, as far as its volume can tell that it was: a holder
+// that was giving its place away finds the lease as it was, if that was put back meanwhile.
+func (v *volume) begun() *wire.LeaseRecord {
+	next := v.stored.NextRecord
+	if next != nil && next.Term > v.stored.MaxTerm && v.stored.HeldTerm == v.stored.MaxTerm {
+		return nil
+	}
+	return next
+}
+
 // start starts the container.
 func (n *node) start() {
 	w := n.w
@@ -124,7 +134,7 @@ func (n *node) start() {
 		return
 	}
 	n.life++
-	w.truth.learned(n, n.volume.stored, n.volume.stored.NextRecord)
+	w.truth.learned(n, n.volume.stored, n.volume.begun())
 	n.leaving, n.watchBroken = false, false
 	n.guard = tenure.Guard{Alive: true}
 	n.agent = newAgent(n)
