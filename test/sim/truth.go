@@ -373,7 +373,7 @@ func (t *truth) stored(n *node, stored tenure.Stored) {
 	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm && !elsewhere {
 		t.w.wrong("M1", "%s forgets a term", n.name)
 	}
-	before := n.volume.stored.NextRecord
+	before := n.volume.begun()
 	if before != nil && stored.NextRecord != nil && before.Revision == stored.NextRecord.Revision {
 		before = nil // It is still under way.
 	}
