@@ -29,7 +29,8 @@ type Copy struct {
 	Fresh time.Time `json:"fresh,omitzero"`
 	Apart bool      `json:"apart,omitempty"`
 	Back  time.Time `json:"back,omitzero"`
-	// Goal is how far the primary said that it had come. Who has come as far has everything that it had when it was asked.
+	// Goal is how far the primary said that it had come when its link was up. Who has come as far has everything that it
+	// had when it was asked.
 	Goal Goal `json:"goal,omitzero"`
 	// Before is when the server was last looked at and did not take all of the data: what has come since is of later.
 	Before time.Time `json:"before,omitzero"`
@@ -113,6 +114,9 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 		c.Whole, c.Had, c.Offset = false, false, 0
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
+		if c.reached(server.Offset) {
+			c.Fresh, c.Goal = c.Goal.Asked, Goal{}
+		}
 	case server.Offset > nothing:
 		// All of the data has come and the link has broken, between two looks: it goes on from there, however old it is.
 		c.Offset = server.Offset
@@ -133,7 +137,7 @@ func (c Copy) inTouch(server Replication, now time.Time) Copy {
 	if !goesOn || c.Apart || spokeAgain || c.Unasked && !c.Whole && c.Back.IsZero() {
 		c.Back, c.Goal = now, Goal{}
 	}
-	caughtUp, fresh := c.Goal.Upstream == c.Followed.Upstream && server.Offset >= c.Goal.Offset, c.Goal.Asked
+	caughtUp, fresh := c.reached(server.Offset), c.Goal.Asked
 	if c.Unasked {
 		caughtUp, fresh = c.Back.IsZero() || heard.Sub(c.Back) >= catchUp, heard
 	}
@@ -161,15 +165,22 @@ func (c Copy) hear(server Replication, now time.Time) (heard time.Time, spokeAga
 	return heard, c.Unasked && !c.Heard.IsZero() && heard.Sub(c.Heard) > silence
 }
 
-// Asks says that the primary is to be asked how far it has come.
-func (c Copy) Asks(server Replication) bool {
-	return c.Term == 0 && c.Followed != (Followed{}) && server.Replica && server.Up && !server.Syncing &&
-		(c.Goal == Goal{})
+// reached says that the copy has come as far as its primary had when it was asked.
+func (c Copy) reached(offset int64) bool {
+	return c.Followed != (Followed{}) && c.Goal.Upstream == c.Followed.Upstream && offset >= c.Goal.Offset
 }
 
-// Told is the copy after its primary has said how far it has come. However late that is, it stays true of that copy.
+// Asks says that the primary is to be asked how far it has come. Offsets are about the same writes only while the link
+// is up.
+func (c Copy) Asks(server Replication) bool {
+	return c.Term == 0 && c.Followed != (Followed{}) && server.Replica && server.Up && !server.Syncing
+}
+
+// Told is the copy after its primary has said how far it has come. However late that is, it stays true of that copy,
+// unless the server was told to follow anew since then: before the link is up again its offset may be about other
+// writes.
 func (c Copy) Told(goal Goal) Copy {
-	if goal.Upstream == c.Followed.Upstream {
+	if goal.Upstream == c.Followed.Upstream && !goal.Asked.Before(c.Asked) {
 		c.Goal, c.Unasked = goal, false
 	}
 	return c

@@ -19,7 +19,7 @@ func TestAsks(t *testing.T) {
 	look := func(after time.Duration, up bool, offset int64) (question, bool) {
 		server, now := redis.Server{Reachable: true}, noon.Add(after)
 		server.Replication = redis.Replication{Replica: true, Host: "a", Up: up, Offset: offset}
-		track.copied = track.copied.See(server.Replication, now, track.bound)
+		track.see(server.Replication, now)
 		return track.asks(redis.Snapshot{Now: now, Server: server})
 	}
 	first, ok := look(0, true, 101)
@@ -30,9 +30,11 @@ func TestAsks(t *testing.T) {
 		t.Error("it asks while a question is under way")
 	}
 	track.answer(first, 103, nil)
-	if _, ok := look(2*time.Second, true, 102); ok {
-		t.Error("it asks before it has come as far as it was told")
+	behind, ok := look(2*time.Second, true, 102)
+	if !ok {
+		t.Error("it does not ask again before it has come as far as it was told")
 	}
+	track.answer(behind, 150, nil)
 	second, ok := look(3*time.Second, true, 103)
 	if !ok || !track.copied.Fresh.Equal(noon) {
 		t.Errorf("asks %t, fresh %s", ok, track.copied.Fresh)
@@ -63,7 +65,10 @@ func TestAsks(t *testing.T) {
 		t.Error("it waits for ever for an answer")
 	}
 	track.answer(late, 108, nil) // Late, and true all the same.
-	if track.copied.Unasked || track.copied.Goal.Offset != 108 || track.answered {
-		t.Errorf("after a late answer: %+v", track.copied)
+	if track.answered || len(track.goals) != 2 {
+		t.Errorf("after a late answer: %+v", track.goals)
+	}
+	if look(10*time.Second, true, 150); !track.copied.Fresh.Equal(late.at) || track.copied.Unasked {
+		t.Errorf("fresh %s, want %s", track.copied.Fresh, late.at)
 	}
 }

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type Track struct {
 	// asked is when the primary was last asked how far it has come, and answered says that it, or nobody, has answered.
 	asked    time.Time
 	answered bool
+	// goals are what the primary has answered and the copy has not come to yet, oldest first.
+	goals []redis.Goal
 }
 
 // Whom to ask how far it has come.
@@ -33,6 +36,8 @@ const (
 	// askEvery is how often a primary is asked, and askPatience how long its answer is waited for.
 	askEvery    = time.Second
 	askPatience = 5 * time.Second
+	// mostGoals is more than a copy that may be read has before it.
+	mostGoals = 120
 )
 
 // asks says whether the primary is to be asked now. One question is under way at a time.
@@ -59,7 +64,8 @@ func (t *Track) answer(to question, offset int64, err error) {
 	t.answered = t.answered || to.at.Equal(t.asked)
 	switch {
 	case err == nil:
-		t.copied = t.copied.Told(redis.Goal{Upstream: to.upstream, Asked: to.at, Offset: offset})
+		t.goals = append(t.goals, redis.Goal{Upstream: to.upstream, Asked: to.at, Offset: offset})
+		t.goals = t.goals[max(len(t.goals)-mostGoals, 0):]
 	case errors.Is(err, redis.ErrUnasked):
 		t.copied = t.copied.Refused(to.upstream)
 	}
@@ -86,6 +92,18 @@ func (t *Track) Ask(id string) {
 	t.flush = id
 }
 
+// see takes in what the server says, with the latest goal that it has reached.
+func (t *Track) see(server redis.Replication, now time.Time) {
+	t.goals = slices.DeleteFunc(t.goals, func(goal redis.Goal) bool {
+		return goal.Upstream != t.copied.Followed.Upstream
+	})
+	for len(t.goals) > 0 && server.Offset >= t.goals[0].Offset {
+		t.copied = t.copied.Told(t.goals[0])
+		t.goals = t.goals[1:]
+	}
+	t.copied = t.copied.See(server, now, t.bound)
+}
+
 // look puts what is known into the snapshot, after what the snapshot itself shows.
 func (t *Track) look(snapshot *redis.Snapshot) {
 	t.mutex.Lock()
@@ -107,7 +125,7 @@ func (t *Track) look(snapshot *redis.Snapshot) {
 	t.copied = t.copied.GoesOn(standing)
 	t.bound = snapshot.Bound()
 	if snapshot.Server.Reachable {
-		t.copied = t.copied.See(snapshot.Server.Replication, snapshot.Now, t.bound)
+		t.see(snapshot.Server.Replication, snapshot.Now)
 	} else if process.Running {
 		t.copied = t.copied.Aged(snapshot.Now, t.bound)
 	}
@@ -131,7 +149,7 @@ func (t *Track) Fence(ctx context.Context, link redis.Replicas, clock redis.Cloc
 		if err != nil {
 			return tenure.Position{}, err
 		}
-		t.copied = t.copied.See(now, clock.Now(), t.bound)
+		t.see(now, clock.Now())
 		switch {
 		case cut:
 			if err := link.Detach(ctx); err != nil {
