@@ -151,6 +151,9 @@ func (m *Memory) ReadDone(view View, began, now Instant) {
 	if m.Lease.Stale <= began {
 		m.Lease.Stale = 0
 	}
+	if m.gone(view) && began <= m.Lease.Changed {
+		return
+	}
 	if m.putBack(view) && began > m.Lease.Changed {
 		m.replace(view, now)
 		m.Ballot = nil // Its answers are about a version that may come once more, and mean another lease then.
@@ -159,6 +162,13 @@ func (m *Memory) ReadDone(view View, began, now Instant) {
 	if m.Lease.UID == view.UID && (view.UID == "" || m.Lease.Version == view.Version) {
 		m.Lease.Read = max(m.Lease.Read, began)
 	}
+}
+
+// gone says that this is a lease of before the one that is known, by their versions: an answer that was long on its way
+// does not bring it back.
+func (m *Memory) gone(view View) bool {
+	known := m.Lease
+	return known.Known && known.Exists && view.UID != "" && view.UID != known.UID && !Newer(view.Version, known.Version)
 }
 
 // putBack says that the lease, if it was like this after what is known of it, was put back to what it had been: its
@@ -269,6 +279,13 @@ func (m *Memory) replace(view View, now Instant) {
 	before := m.Lease
 	if view.UID == "" {
 		view.Version = before.Version // What was seen of a lease that is gone is older than this.
+	}
+	if view.UID != before.UID {
+		// What peers have told of terms was about the other one.
+		m.Peers = slices.Clone(m.Peers)
+		for i := range m.Peers {
+			m.Peers[i].Term = 0
+		}
 	}
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,

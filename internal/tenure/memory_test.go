@@ -246,6 +246,38 @@ func TestAReadOfALeaseThatWasPutBack(t *testing.T) {
 	}
 }
 
+// TestAReadOfALeaseThatIsGone: an answer that was long on its way tells of the lease before the one that is known. And
+// what peers say of a term is about one lease.
+func TestAReadOfALeaseThatIsGone(t *testing.T) {
+	next := view("700", b, 3)
+	next.UID = "next"
+	for name, test := range map[string]struct {
+		version string
+		began   tenure.Instant
+		want    string
+		told    int64
+	}{
+		"an old answer":                      {"690", 4 * second, "next", 3},
+		"a later one":                        {"710", 4 * second, "lease", 0},
+		"a read since then: it was put back": {"690", 6 * second, "lease", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := tenure.Memory{}
+			memory.Watched(next, 5*second)
+			memory.Heard(wire.PeerRequest{
+				Kind: wire.PeerTell, PeerHeader: wire.PeerHeader{From: b, LeaseUID: "next", Term: 3},
+			}, 5*second)
+			read := view(test.version, a, 1)
+			read.UID = "lease"
+			memory.ReadDone(read, test.began, 7*second)
+			if memory.Lease.UID != test.want || memory.Peers[0].Term != test.told {
+				t.Errorf("the lease is %s, and peers tell of term %d; want %s and %d", memory.Lease.UID,
+					memory.Peers[0].Term, test.want, test.told)
+			}
+		})
+	}
+}
+
 // TestAWriteUnderWayIsSeen: a read or a watch may be faster than the answer to a write, and whoever leads by it is not
 // ended for that. The right counts from its begin all the same, and a renewal is shown by its own answer alone (C1).
 func TestAWriteUnderWayIsSeen(t *testing.T) {
