@@ -26,7 +26,7 @@ type Track struct {
 	goals []redis.Goal
 }
 
-// Whom to ask how far it has come.
+// question is whom to ask how far it has come, and when that was asked.
 type question struct {
 	upstream wire.Member
 	at       time.Time
