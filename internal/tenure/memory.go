@@ -62,18 +62,29 @@ type Memory struct {
 	Retreated Instant `json:"retreated,omitempty"`
 	// Stopped is since when a server that was told to yield has ended, 0 if it has not.
 	Stopped Instant `json:"stopped,omitempty"`
-	// Incarnation is the copy that was last seen here, and Bare since when there is none, 0 if there is one.
-	Incarnation string  `json:"incarnation,omitempty"`
-	Bare        Instant `json:"bare,omitempty"`
+	// Incarnation is the copy that was last seen here.
+	Incarnation string `json:"incarnation,omitempty"`
 	// Sent are the last requests of each kind to each peer, so that none is sent twice at once.
 	Sent []Sent `json:"sent,omitempty"`
 }
 
-// Sent is a request to a peer.
+// Sent is a request to a peer. Since is when the first of those was sent that came one after the other.
 type Sent struct {
-	To   string        `json:"to"`
-	Kind wire.PeerKind `json:"kind"`
-	At   Instant       `json:"at"`
+	To    string        `json:"to"`
+	Kind  wire.PeerKind `json:"kind"`
+	At    Instant       `json:"at"`
+	Since Instant       `json:"since,omitempty"`
+}
+
+// sentGap is how far apart two requests may be for a peer to have been asked all the time.
+const sentGap = time.Second
+
+// Lasts is how long a peer has been asked by now, 0 if it was asked too long ago.
+func (s Sent) Lasts(now Instant) time.Duration {
+	if now.Since(s.At) > sentGap {
+		return 0
+	}
+	return now.Since(s.Since)
 }
 
 // View is the lease as the API server tells it. An absent lease is a View without a UID.
@@ -107,19 +118,13 @@ const (
 )
 
 // Look keeps in mind which copy is here, and puts it into facts that could not tell: one look at the volume that failed
-// does not make it another copy. It also notes when a server has ended that was told to yield, and when a copy is gone.
+// does not make it another copy. It also notes when a server has ended that was told to yield.
 func (m *Memory) Look(engine Engine, now Instant) Engine {
 	switch {
 	case engine.Final == nil || engine.Processes:
 		m.Stopped = 0
 	case m.Stopped == 0:
 		m.Stopped = now
-	}
-	switch {
-	case engine.Data == DataNone && m.Bare == 0:
-		m.Bare = now
-	case engine.Data != DataNone && engine.Data != DataUnknown:
-		m.Bare = 0
 	}
 	if engine.Data == DataUnknown && engine.Incarnation == "" {
 		engine.Incarnation = m.Incarnation
@@ -319,10 +324,15 @@ func (m *Memory) Heard(request wire.PeerRequest, now Instant) {
 
 // SentTo notes a request.
 func (m *Memory) SentTo(request wire.PeerRequest, now Instant) {
+	next := Sent{To: request.To.Name, Kind: request.Kind, At: now, Since: now}
 	m.Sent = slices.DeleteFunc(m.Sent, func(sent Sent) bool {
-		return sent.To == request.To.Name && sent.Kind == request.Kind
+		same := sent.To == next.To && sent.Kind == next.Kind
+		if same && sent.Lasts(now) > 0 {
+			next.Since = sent.Since
+		}
+		return same
 	})
-	m.Sent = append(m.Sent, Sent{To: request.To.Name, Kind: request.Kind, At: now})
+	m.Sent = append(m.Sent, next)
 	if request.Kind == wire.PeerTell {
 		m.peer(request.To.Name).Told = request.Term
 	}

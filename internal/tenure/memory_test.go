@@ -305,3 +305,35 @@ func TestAWriteUnderWayIsSeen(t *testing.T) {
 		})
 	}
 }
+
+func TestHowLongAPeerHasBeenAsked(t *testing.T) {
+	var memory tenure.Memory
+	ask := func(kind wire.PeerKind, at tenure.Instant) {
+		memory.SentTo(wire.PeerRequest{Kind: kind, To: b}, at)
+	}
+	lasts := func(kind wire.PeerKind, now tenure.Instant) time.Duration {
+		for _, sent := range memory.Sent {
+			if sent.To == b.Name && sent.Kind == kind {
+				return sent.Lasts(now)
+			}
+		}
+		return -1
+	}
+	ask(wire.PeerPlace, 10*second)
+	ask(wire.PeerPlace, 11*second)
+	ask(wire.PeerAsk, 11*second)
+	ask(wire.PeerPlace, 12*second)
+	if got := lasts(wire.PeerPlace, 12*second); got != 2*time.Second {
+		t.Errorf("asked one time after the other for %s, want 2s", got)
+	}
+	if got := lasts(wire.PeerAsk, 12*second); got != time.Second {
+		t.Errorf("another question was asked for %s, want 1s", got)
+	}
+	if got := lasts(wire.PeerPlace, 13*second+1); got != 0 {
+		t.Errorf("asked more than a second ago, and that counts as %s, want 0s", got)
+	}
+	ask(wire.PeerPlace, 15*second)
+	if got := lasts(wire.PeerPlace, 15*second); got != 0 {
+		t.Errorf("asked after a break for %s, want 0s", got)
+	}
+}

@@ -161,6 +161,8 @@ func (d *draft) send(why tenure.Why, every time.Duration, request wire.PeerReque
 	request.PeerHeader = d.header()
 	request.Term, request.LeaseUID = max(term, request.Term), cmp.Or(lease, request.LeaseUID)
 	d.do(tenure.Send{Why: why, Request: request})
-	d.Sent = append(slices.Clone(d.Sent), tenure.Sent{To: request.To.Name, Kind: request.Kind, At: d.Now})
+	d.Sent = append(slices.Clone(d.Sent), tenure.Sent{
+		To: request.To.Name, Kind: request.Kind, At: d.Now, Since: d.Now,
+	})
 	d.again(every)
 }

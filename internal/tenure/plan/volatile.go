@@ -39,7 +39,8 @@ func surrenderALostCopy(d *draft) bool {
 
 // beginAnew takes a lease that has ended and begins an empty copy. Members that have a copy and can lead stand by
 // themselves, within moments; they are asked all the same, and given a whole duration in which nobody of them answers.
-// Who has just lost its own copy, in the middle of an election, has not asked anybody yet.
+// Who has just lost its own copy in the middle of an election, or was bound by a promise until now, has not asked
+// anybody yet.
 func beginAnew(d *draft) bool {
 	record, turn := d.Lease.Record, slices.Index(d.Policy.Instances, d.Name)
 	if !d.mayBeginAnew() || turn < 0 || !d.expired() {
@@ -56,7 +57,7 @@ func beginAnew(d *draft) bool {
 	if d.hearsOfALaterTerm() {
 		return d.Lost() != "" // The next pass mends it.
 	}
-	if d.someoneHasCopy() || d.recently(ended, patience) || (members || others) && d.recently(d.Bare, hearPatience) {
+	if d.someoneHasCopy() || d.recently(ended, patience) || !d.heardOut(*record) {
 		d.wait(wire.ReasonElection, "the primary is gone, and an instance that has a copy is given the time to take over")
 		return false
 	}
@@ -100,16 +101,17 @@ func joinInTime(d *draft) bool {
 	if turn < 0 || !d.newcomer() || !d.expired() || d.promised() || d.Stored.Fence != nil || d.Write != nil {
 		return false
 	}
-	ended, patience := d.ended(), time.Duration(turn)*firstTurn
+	ended, patience, heard := d.ended(), time.Duration(turn)*firstTurn, true
 	if d.Lease.Holder != (wire.Member{}) || len(record.Members) > 1 {
-		patience += d.duration() // Otherwise the only member has given the lease back: there is none to wait for.
+		// Otherwise the only member has given the lease back: there is none to wait for.
+		patience, heard = patience+d.duration(), d.heardOut(*record)
 	}
 	d.askForCopies(*record)
 	if d.hearsOfALaterTerm() {
 		return d.Lost() != "" // The next pass mends it.
 	}
 	d.wait(wire.ReasonElection, "the primary is gone, and no member may have a copy: this one has, and is none yet")
-	if d.hasCopy(*record) || d.anotherHasMore() || d.recently(ended, patience) || d.unread(ended) {
+	if d.hasCopy(*record) || d.anotherHasMore() || d.recently(ended, patience) || !heard || d.unread(ended) {
 		return false
 	}
 	next := *record
@@ -162,6 +164,15 @@ func (d *draft) askForCopies(record wire.LeaseRecord) (members, others bool) {
 	}
 	members = slices.ContainsFunc(record.Members, func(member wire.Member) bool { return member.Name != d.Name })
 	return members, len(d.others(record)) > 0
+}
+
+// heardOut says that each of the other instances has been asked for long enough to have told that it has a copy.
+func (d *draft) heardOut(record wire.LeaseRecord) bool {
+	return !slices.ContainsFunc(d.others(record), func(name string) bool {
+		return !slices.ContainsFunc(d.Sent, func(sent tenure.Sent) bool {
+			return sent.To == name && sent.Kind == wire.PeerPlace && sent.Lasts(d.Now) >= hearPatience
+		})
+	})
 }
 
 // someoneHasCopy says that an instance has said a moment ago that it has a copy and can lead.
@@ -240,7 +251,8 @@ func dropAnOldCopy(d *draft) bool {
 	}
 	d.wait(wire.ReasonElection, "V6: the copy here is from before the cache was emptied, and does not lead")
 	d.askForCopies(*d.Lease.Record)
-	if d.recently(d.ended(), oldPatience) || d.someoneHasCopy() || d.unread(d.ended()) {
+	heard := d.heardOut(*d.Lease.Record)
+	if d.recently(d.ended(), oldPatience) || d.someoneHasCopy() || !heard || d.unread(d.ended()) {
 		return false
 	}
 	standing := d.idle()
