@@ -201,12 +201,14 @@ func (w *World) unsettledCache() string {
 
 // cacheWritten looks at a write of the lease of a cache. Who cannot know that the lease was put back, and joins with a
 // copy, may have less than a member which does know, and leads by no lease of before: the cache goes on, as after an
-// election that nobody else stood for.
+// election that nobody else stood for. The same goes for who begins an empty copy, if the lease was put back within its
+// term: of a later one the members would have told, of a later record they do not.
 func (t *truth) cacheWritten(n *node, write tenure.Write, before tenure.View, astray bool) {
 	if t.w.caches == nil {
 		return
 	}
-	if astray && write.Kind == tenure.WriteJoin {
+	within := t.record != nil && t.record.Term == before.Term
+	if astray && (write.Kind == tenure.WriteJoin || write.Kind == tenure.WriteBegin && within) {
 		before.Record = nil
 	}
 	begun := min(max(t.w.now-n.when(write.Started), 0), 20*time.Second)
