@@ -342,7 +342,7 @@ func (e *engine) prepare(s *server) {
 	if !e.n.w.calm && e.n.w.chance(0.1) {
 		took = e.n.w.between(time.Second, 20*time.Second)
 	}
-	s.inServer(took, func() { s.prepared = wish })
+	s.inServer(took, func() { s.prepared = max(s.prepared, wish) })
 }
 
 // yield stops the server in order, and says where it ended.

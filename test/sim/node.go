@@ -127,6 +127,43 @@ func (v *volume) begun() *wire.LeaseRecord {
 	return next
 }
 
+// astray says that the lease was put back to a state after which there was a later one that this volume has never seen.
+// Nobody there can know: for it the lease is as it was when it went away.
+func (t *truth) astray(n *node) bool {
+	known, last := t.known[n.index], t.record
+	return t.w.api.putBack && last != nil && (known.Term < t.highest || known.Term < last.Term ||
+		known.Term == last.Term && known.Revision < last.Revision)
+}
+
+// heard notes that somebody has told an agent of a later record than the lease has.
+func (t *truth) heard(a *agent, replied tenure.PeerReplied) {
+	now := t.w.api.lease
+	if replied.Request.Kind != wire.PeerFence || !replied.Reply.Yes || now.Record == nil ||
+		replied.Request.LeaseVersion != now.Version {
+		return
+	}
+	for _, record := range replied.Reply.Records {
+		if record.Term > now.Record.Term || record.Term == now.Record.Term && record.Revision > now.Record.Revision {
+			a.told = now.Version
+		}
+	}
+}
+
+// learned keeps what a volume has shown. What is about to be written is no knowledge of what was.
+func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
+	known := t.known[n.index]
+	last := stored.LastRecord
+	if first := stored.NextRecord; first != nil && last != nil && first.Term == last.Term && first.Revision == last.Revision {
+		last = nil // It is the first one, and about to be written.
+	}
+	for _, record := range []*wire.LeaseRecord{{Term: stored.MaxTerm}, last, next} {
+		if record != nil && (record.Term > known.Term || record.Term == known.Term && record.Revision > known.Revision) {
+			known = wire.LeaseRecord{Term: record.Term, Revision: record.Revision}
+		}
+	}
+	t.known[n.index] = known
+}
+
 // start starts the container.
 func (n *node) start() {
 	w := n.w

@@ -53,7 +53,7 @@ func beginADatabase(d *draft) bool {
 		d.wait(wire.ReasonBeginning, "the lease is read once more before this instance makes the first copy")
 		return true
 	}
-	if d.looksForTerms() {
+	if d.looksForTerms() || d.asksWhoKnowsOfThem() {
 		return true
 	}
 	if d.Stored.Incarnation == "" {
@@ -105,6 +105,24 @@ func (d *draft) looksForTerms() bool {
 	if !d.Route.Writing && !d.recently(d.Route.Tried, d.Policy.Renew/4) {
 		d.do(tenure.ReadRoute{Why: "which terms there have been nobody knows but the write address"})
 	}
+	return true
+}
+
+// asksWhoKnowsOfThem is for a cache that was there before, as the write address says, and whose lease knows of nothing.
+// If that was put back, the others know, and one of them may lead; until its own lease has ended also one that cannot be
+// asked. It reports whether that is waited for.
+func (d *draft) asksWhoKnowsOfThem() bool {
+	if !d.Policy.Volatile || d.Route.Term == 0 {
+		return false
+	}
+	d.askForCopies(wire.LeaseRecord{})
+	if d.hearsOfALaterTerm() {
+		return true
+	}
+	if d.heardOut(wire.LeaseRecord{}) && !d.recently(d.Lease.Changed, d.duration()) {
+		return false
+	}
+	d.wait(wire.ReasonBeginning, "the write address tells of a term, and the others are asked whether they know of it")
 	return true
 }
 

@@ -39,16 +39,17 @@ type Pod struct {
 	flush   redis.Flush
 
 	// looked is when the loop was last at work, resumed when it last began to be after it had stood still, and fresh when
-	// it last knew that its copy was. Blind means that it was not at work for too long, see truth.
-	looked, resumed, fresh time.Duration
-	blind                  bool
+	// it last knew that its copy was. Told is when it last asked how far the primary has come, and got an answer. Blind
+	// means that it was not at work for too long, see truth.
+	looked, resumed, fresh, told time.Duration
+	blind                        bool
 }
 
 // Start begins a life of the agent.
 func (p *Pod) Start(authority tenure.Authority) {
 	p.life++
 	p.facts, p.ran, p.failures, p.hung = tenure.Engine{}, false, 0, 0
-	p.looked, p.resumed, p.fresh, p.blind = 0, 0, 0, false
+	p.looked, p.resumed, p.fresh, p.told, p.blind = 0, 0, 0, 0, false
 	p.track = &observe.Track{}
 	said, around := speaker{p}, mounts{p}
 	p.loop = controller.New(&observe.Observer{

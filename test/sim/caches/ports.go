@@ -244,7 +244,7 @@ func (l *link) flush() {
 
 // Far implements redis.Link.
 func (l speaker) Far(upstream wire.Member, host string, _ redis.Passwords, tell func(int64, error)) {
-	w, p := l.p.w, l.p
+	w, p, asked := l.p.w, l.p, l.p.w.Now()
 	w.After(p.latency(), func() {
 		up := p.primaryAt(host)
 		if up == nil || !slices.Contains(up.admits, upstream.Incarnation) {
@@ -252,7 +252,10 @@ func (l speaker) Far(upstream wire.Member, host string, _ redis.Passwords, tell 
 			return
 		}
 		offset := int64(len(up.log))
-		w.After(p.latency(), func() { tell(offset, nil) })
+		w.After(p.latency(), func() {
+			p.told = asked
+			tell(offset, nil)
+		})
 	})
 }
 

@@ -253,9 +253,10 @@ func (t *truth) begins(p *Pod, with []int, record wire.LeaseRecord, begun time.D
 			continue
 		}
 		// One that has just found its primary may lack what it does not know of, one whose loop stood still knows only of
-		// what it saw before, and one that was behind may have been so for longer than it takes to say so.
-		young := now-min(s.heard, other.fresh) < t.twice(other)-slack && s.heard-s.linked > slack+time.Second && s.replica &&
-			(s.lagged == 0 || now-s.lagged > t.twice(other))
+		// what it saw before, one that gets no answer only of what it was told before, and one that was behind may have been
+		// so for longer than it takes to say so.
+		young := now-min(s.heard, other.fresh, other.told) < t.twice(other)-slack &&
+			s.heard-s.linked > slack+time.Second && s.replica && (s.lagged == 0 || now-s.lagged > t.twice(other))
 		if _, more := t.lacks(with, s.log); young && more && other.host.Well() > begun+wellFor {
 			t.wrong("V2", "%s begins with %d entries, and %s has a copy of more that is %s old, and was well for %s", p.name,
 				len(with), other.name, now-s.heard, other.host.Well())
