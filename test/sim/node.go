@@ -151,9 +151,8 @@ func (t *truth) heard(a *agent, replied tenure.PeerReplied) {
 
 // learned keeps what a volume has shown. What is about to be written is no knowledge of what was.
 func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
-	known := t.known[n.index]
-	last := stored.LastRecord
-	if first := stored.NextRecord; first != nil && last != nil && first.Term == last.Term && first.Revision == last.Revision {
+	known, last, first := t.known[n.index], stored.LastRecord, stored.NextRecord
+	if first != nil && last != nil && first.Term == last.Term && first.Revision == last.Revision {
 		last = nil // It is the first one, and about to be written.
 	}
 	for _, record := range []*wire.LeaseRecord{{Term: stored.MaxTerm}, last, next} {

@@ -109,8 +109,8 @@ func (d *draft) looksForTerms() bool {
 }
 
 // asksWhoKnowsOfThem is for a cache that was there before, as the write address says, and whose lease knows of nothing.
-// If that was put back, the others know, and one of them may lead; until its own lease has ended also one that cannot be
-// asked. It reports whether that is waited for.
+// If that was put back, the others know, and one of them may lead; until its own lease has ended also one that cannot
+// be asked. It reports whether that is waited for.
 func (d *draft) asksWhoKnowsOfThem() bool {
 	if !d.Policy.Volatile || d.Route.Term == 0 {
 		return false
