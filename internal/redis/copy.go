@@ -18,7 +18,7 @@ type Copy struct {
 	// Whole says that it has everything that was written on its timeline up to its offset. What was never whole, or is too
 	// old to be served, is no copy.
 	Whole bool `json:"whole,omitempty"`
-	// Had says that it was whole once, and has had something to go on from since, however little.
+	// Had says that all of the data has come once, and that it has had something to go on from since, however little.
 	Had      bool  `json:"had,omitempty"`
 	Timeline int   `json:"timeline,omitempty"`
 	Offset   int64 `json:"offset,omitempty"`
@@ -110,16 +110,17 @@ func (c Copy) See(server Replication, now time.Time, bound time.Duration) Copy {
 	case c.Followed == (Followed{}):
 	case server.Up && !server.Syncing:
 		c = c.inTouch(server, now)
-	case server.Offset < c.Offset || server.Syncing && server.Offset <= nothing:
+	case server.Offset < c.Offset || server.Syncing && server.Offset == nothing:
 		c.Whole, c.Had, c.Offset = false, false, 0
 	case c.Whole:
 		c.Offset = server.Offset // What came before the link broke.
 		if c.reached(server.Offset) {
 			c.Fresh, c.Goal = c.Goal.Asked, Goal{}
 		}
-	case server.Offset > nothing:
-		// All of the data has come and the link has broken, between two looks: it goes on from there, however old it is.
-		c.Offset = server.Offset
+	case server.Offset != nothing:
+		// All of the data has come and the link has broken, between two looks: it goes on from there, however old it is, and
+		// also if there was none.
+		c.Offset, c.Had = server.Offset, true
 	}
 	if server.Replica && !server.Up {
 		c.Apart, c.Back = true, time.Time{}
@@ -194,7 +195,8 @@ func (c Copy) Refused(upstream wire.Member) Copy {
 	return c
 }
 
-// nothing is the offset of a replica that has no data to go on from.
+// nothing is the offset of a replica that has no data to go on from. One that has a copy of an empty primary is at 0;
+// and the first write moves that by more than one byte.
 const nothing = 1
 
 // silence is how long a link of which words are counted on may say nothing until the next ones may be old: a network

@@ -232,21 +232,24 @@ func TestAllOfTheDataTakesLong(t *testing.T) {
 // All of the data came between two looks, and then the link was down for long: what the server goes on from is old, and
 // not the data that was never seen to come.
 func TestDataThatWasNeverSeenToCome(t *testing.T) {
-	copied := redis.Copy{Incarnation: "i2", Followed: upstream, Unasked: true}
-	for _, step := range []struct {
-		server redis.Replication
-		after  time.Duration
-		want   bool
-	}{
-		{redis.Replication{Replica: true, Host: "a", Offset: 1}, 0, false},
-		{redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 1}, time.Second, false},
-		{redis.Replication{Replica: true, Host: "a", Offset: 7}, 2 * time.Second, false},
-		{redis.Replication{Replica: true, Host: "a", Up: true, Offset: 7}, 40 * time.Second, false},
-		{redis.Replication{Replica: true, Host: "a", Up: true, Offset: 90}, 41 * time.Second, false},
-		{redis.Replication{Replica: true, Host: "a", Up: true, Offset: 91}, 42 * time.Second, true},
-	} {
-		if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
-			t.Errorf("whole %t after %s, want %t", copied.Whole, step.after, step.want)
+	for _, came := range []int64{7, 0} { // The primary may have been empty.
+		copied := redis.Copy{Incarnation: "i2", Followed: upstream, Unasked: true}
+		for _, step := range []struct {
+			server redis.Replication
+			after  time.Duration
+			want   bool
+		}{
+			{redis.Replication{Replica: true, Host: "a", Offset: 1}, 0, false},
+			{redis.Replication{Replica: true, Host: "a", Syncing: true, Offset: 1}, time.Second, false},
+			{redis.Replication{Replica: true, Host: "a", Offset: came}, 2 * time.Second, false},
+			{redis.Replication{Replica: true, Host: "a", Offset: came}, 39 * time.Second, false},
+			{redis.Replication{Replica: true, Host: "a", Up: true, Offset: came}, 40 * time.Second, false},
+			{redis.Replication{Replica: true, Host: "a", Up: true, Offset: 90}, 41 * time.Second, false},
+			{redis.Replication{Replica: true, Host: "a", Up: true, Offset: 91}, 42 * time.Second, true},
+		} {
+			if copied = copied.See(step.server, noon.Add(step.after), bound); copied.Whole != step.want {
+				t.Errorf("whole %t after %s with %d bytes, want %t", copied.Whole, step.after, came, step.want)
+			}
 		}
 	}
 }

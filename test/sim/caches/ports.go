@@ -251,7 +251,7 @@ func (l speaker) Far(upstream wire.Member, host string, _ redis.Passwords, tell 
 			w.After(time.Second, func() { tell(0, errDown) })
 			return
 		}
-		offset := int64(len(up.log))
+		offset := offsetOf(len(up.log))
 		w.After(p.latency(), func() {
 			p.told = asked
 			tell(offset, nil)

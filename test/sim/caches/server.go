@@ -335,9 +335,13 @@ func (l *link) deliver(from int, piece []int) {
 	l.pump()
 }
 
+// offsetOf is how far a server has come that has so many entries. Offsets count bytes, and the smallest word has some:
+// one byte is what a server says that has nothing.
+func offsetOf(entries int) int64 { return int64(entries) * 14 }
+
 // replication is what the server says of it.
 func (s *server) replication() redis.Replication {
-	facts := redis.Replication{Replica: s.replica, Offset: int64(len(s.log)), Knows: true}
+	facts := redis.Replication{Replica: s.replica, Offset: offsetOf(len(s.log)), Knows: true}
 	if s.replica {
 		facts.Host, facts.Up, facts.Syncing = s.host, s.up(), s.link != nil && s.link.syncing || s.loading
 		if !s.full {
@@ -352,7 +356,7 @@ func (s *server) replication() redis.Replication {
 		if !l.gone && !l.syncing {
 			facts.Sent = append(facts.Sent, redis.Sent{
 				Member: wire.Member{Name: l.down.p.name, Incarnation: l.down.incarnation}, Online: l.online,
-				Offset: int64(l.acked), Quiet: (s.p.w.Now() - l.heardBack).Truncate(time.Second),
+				Offset: offsetOf(l.acked), Quiet: (s.p.w.Now() - l.heardBack).Truncate(time.Second),
 			})
 		}
 	}
