@@ -149,11 +149,14 @@ func (t *truth) heard(a *agent, replied tenure.PeerReplied) {
 	}
 }
 
-// learned keeps what a volume has shown. What is about to be written is no knowledge of what was.
+// learned keeps what a volume has shown. What is about to be written, or was never done, is no knowledge of what was.
 func (t *truth) learned(n *node, stored tenure.Stored, next *wire.LeaseRecord) {
 	known, last, first := t.known[n.index], stored.LastRecord, stored.NextRecord
 	if first != nil && last != nil && first.Term == last.Term && first.Revision == last.Revision {
 		last = nil // It is the first one, and about to be written.
+	}
+	if next != nil && !slices.Contains(t.holders[next.Term], n.name) {
+		next = nil
 	}
 	for _, record := range []*wire.LeaseRecord{{Term: stored.MaxTerm}, last, next} {
 		if record != nil && (record.Term > known.Term || record.Term == known.Term && record.Revision > known.Revision) {

@@ -169,6 +169,13 @@ func writtenAndHeard(m moment, stored tenure.Stored) bool {
 		stored.HeldTerm == was.Term && stored.MaxTerm >= was.Term
 }
 
+// nothingObeyed says that a cache forgets a lease which it has never obeyed a term of, for another one that it is told
+// to obey, and has nothing.
+func nothingObeyed(m moment, stored tenure.Stored) bool {
+	return m.Policy.Volatile && m.Engine.Data == tenure.DataNone && m.stored.MaxTerm == 0 && stored.LeaseUID == "" &&
+		m.Policy.LeaseUID != "" && m.Policy.LeaseUID != m.stored.LeaseUID
+}
+
 func obeyOnlyASuccessor(m moment, action tenure.Action) string {
 	store, ok := action.(tenure.Store)
 	if !ok || m.stored.LeaseUID == "" || store.Stored.LeaseUID == m.stored.LeaseUID {
@@ -177,7 +184,7 @@ func obeyOnlyASuccessor(m moment, action tenure.Action) string {
 	record := m.Lease.Record
 	own := m.Right.Term > 0 && m.Right.Term == m.Lease.Term && m.Lease.Holder == m.Self()
 	switch {
-	case writtenAndHeard(m, store.Stored):
+	case writtenAndHeard(m, store.Stored) || nothingObeyed(m, store.Stored):
 	case store.Stored.LeaseUID != m.Lease.UID:
 		return "it is not the lease that was seen"
 	case m.Lease.Read == 0 && !own:

@@ -21,6 +21,7 @@ var rules = []rule{
 	waitForFacts,          // Without the volume or the settings nothing is begun, and nobody is answered.
 	countForNothing,       // I1: a copy that was put back answers nobody, and only waits for a new one.
 	keepPromisesAfterBoot, // A promise outlives a boot by a whole duration, because its end cannot be told any more.
+	startOver,             // V2: a lease that nobody has obeyed is forgotten when the settings name another one.
 	mendALostLease,        // O1, O2, O3: a lease that is gone, or another one, is not free.
 	learnFromTheLease,     // F2: terms only grow; a fence is lifted by a consistent read alone.
 	readTheLease,          // E5: what is in doubt is read until it is known.

@@ -37,6 +37,21 @@ func surrenderALostCopy(d *draft) bool {
 	return false
 }
 
+// startOver is for an instance that has begun to write the first record of a lease and has never seen it, when the
+// settings name another lease. They do so only where no instance has obeyed the one before: what was begun is over.
+func startOver(d *draft) bool {
+	known := d.Stored.LeaseUID
+	if !d.Policy.Volatile || d.Policy.LeaseUID == "" || known == "" || known == d.Policy.LeaseUID ||
+		d.Stored.MaxTerm > 0 || d.Engine.Data != tenure.DataNone || d.Write != nil {
+		return false
+	}
+	d.store("the settings name another lease, and the one before was never obeyed here", func(stored *tenure.Stored) {
+		stored.LeaseUID, stored.Incarnation = "", ""
+		stored.LastRecord, stored.NextRecord, stored.NextVersion = nil, nil, ""
+	})
+	return false
+}
+
 // beginAnew takes a lease that has ended and begins an empty copy. Members that have a copy and can lead stand by
 // themselves, within moments; they are asked all the same, and given a whole duration in which nobody of them answers.
 // Who has just lost its own copy in the middle of an election, or was bound by a promise until now, has not asked
