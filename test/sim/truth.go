@@ -363,9 +363,14 @@ func (t *truth) nobodyServed() bool {
 	return !served && (t.w.api.putBack || t.w.api.lost)
 }
 
-// boots forgets a promise that had ended before the machine did: nobody counts on it any more.
+// boots forgets a promise that had ended before the machine did: nobody counts on it any more. One from before an
+// earlier boot has ended a duration after that.
 func (t *truth) boots(n *node) {
-	if promise, there := t.promises[n.index]; there && promise.boot == n.boot && n.clock() >= promise.until {
+	promise, there := t.promises[n.index]
+	if promise.boot != n.boot {
+		promise.until = n.bootBase.Add(promise.duration)
+	}
+	if there && n.clock() >= promise.until {
 		delete(t.promises, n.index)
 	}
 }
