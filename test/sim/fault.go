@@ -361,10 +361,18 @@ func (w *World) setLease(duration time.Duration) {
 	w.policy = w.policy.For(duration)
 }
 
+// publishPolicy lets the settings come to the instances, each in its time and none back to older ones.
 func (w *World) publishPolicy() {
 	policy := w.policy
+	w.published++
 	for _, n := range w.nodes {
-		w.after(w.between(10*time.Millisecond, 2*time.Second), func() { n.seen(policy) })
+		edition := w.published
+		w.after(w.between(10*time.Millisecond, 2*time.Second), func() {
+			if edition > n.edition {
+				n.edition = edition
+				n.seen(policy)
+			}
+		})
 	}
 }
 

@@ -32,6 +32,7 @@ type node struct {
 	jumped   tenure.Instant
 	lostTime time.Duration
 
+	edition     int           // The last one of the settings that has come here.
 	frozen      time.Duration // The agent does nothing until then.
 	frozenPod   time.Duration // Nor does anything else in the pod.
 	paused      time.Duration // Nor does the clock of the machine.

@@ -29,6 +29,8 @@ type World struct {
 	early  map[pointKey]int
 	faults map[pointKey]map[int]*Fault
 	fired  int
+	// published counts the editions of the settings.
+	published int
 	// putBack counts volumes that were put back to an older state.
 	putBack int
 

@@ -173,7 +173,7 @@ func writtenAndHeard(m moment, stored tenure.Stored) bool {
 // to obey, and has nothing.
 func nothingObeyed(m moment, stored tenure.Stored) bool {
 	return m.Policy.Volatile && m.Engine.Data == tenure.DataNone && m.stored.MaxTerm == 0 && stored.LeaseUID == "" &&
-		m.Policy.LeaseUID != "" && m.Policy.LeaseUID != m.stored.LeaseUID
+		m.Policy.LeaseUID != "" && m.Policy.LeaseUID != m.stored.LeaseUID && m.Policy.LeaseUID == m.Lease.UID
 }
 
 func obeyOnlyASuccessor(m moment, action tenure.Action) string {

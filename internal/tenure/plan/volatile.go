@@ -38,11 +38,12 @@ func surrenderALostCopy(d *draft) bool {
 }
 
 // startOver is for an instance that has begun to write the first record of a lease and has never seen it, when the
-// settings name another lease. They do so only where no instance has obeyed the one before: what was begun is over.
+// settings name another lease, which is there. They do so only where no instance has obeyed the one before: what was
+// begun is over.
 func startOver(d *draft) bool {
-	known := d.Stored.LeaseUID
-	if !d.Policy.Volatile || d.Policy.LeaseUID == "" || known == "" || known == d.Policy.LeaseUID ||
-		d.Stored.MaxTerm > 0 || d.Engine.Data != tenure.DataNone || d.Write != nil {
+	known, named := d.Stored.LeaseUID, d.Policy.LeaseUID
+	if !d.Policy.Volatile || named == "" || known == "" || known == named || named != d.Lease.UID || d.Stored.MaxTerm > 0 ||
+		d.Engine.Data != tenure.DataNone || d.Write != nil {
 		return false
 	}
 	d.store("the settings name another lease, and the one before was never obeyed here", func(stored *tenure.Stored) {
