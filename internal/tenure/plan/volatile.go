@@ -42,8 +42,8 @@ func surrenderALostCopy(d *draft) bool {
 // begun is over.
 func startOver(d *draft) bool {
 	known, named := d.Stored.LeaseUID, d.Policy.LeaseUID
-	if !d.Policy.Volatile || named == "" || known == "" || known == named || named != d.Lease.UID || d.Stored.MaxTerm > 0 ||
-		d.Engine.Data != tenure.DataNone || d.Write != nil {
+	if !d.Policy.Volatile || named == "" || known == "" || known == named || named != d.Lease.UID ||
+		d.Stored.MaxTerm > 0 || d.Engine.Data != tenure.DataNone || d.Write != nil {
 		return false
 	}
 	d.store("the settings name another lease, and the one before was never obeyed here", func(stored *tenure.Stored) {
