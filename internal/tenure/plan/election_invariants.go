@@ -170,10 +170,11 @@ func writtenAndHeard(m moment, stored tenure.Stored) bool {
 }
 
 // nothingObeyed says that a cache forgets a lease which it has never obeyed a term of, for another one that it is told
-// to obey, and has nothing.
+// to obey and has read, and has nothing.
 func nothingObeyed(m moment, stored tenure.Stored) bool {
+	named := m.Policy.LeaseUID
 	return m.Policy.Volatile && m.Engine.Data == tenure.DataNone && m.stored.MaxTerm == 0 && stored.LeaseUID == "" &&
-		m.Policy.LeaseUID != "" && m.Policy.LeaseUID != m.stored.LeaseUID && m.Policy.LeaseUID == m.Lease.UID
+		named != "" && named != m.stored.LeaseUID && named == m.Lease.UID && m.Lease.Read > 0
 }
 
 func obeyOnlyASuccessor(m moment, action tenure.Action) string {

@@ -38,11 +38,11 @@ func surrenderALostCopy(d *draft) bool {
 }
 
 // startOver is for an instance that has begun to write the first record of a lease and has never seen it, when the
-// settings name another lease, which is there. They do so only where no instance has obeyed the one before: what was
-// begun is over.
+// settings name another lease, which a consistent read has shown. They do so only where no instance has obeyed the one
+// before: what was begun is over.
 func startOver(d *draft) bool {
 	known, named := d.Stored.LeaseUID, d.Policy.LeaseUID
-	if !d.Policy.Volatile || named == "" || known == "" || known == named || named != d.Lease.UID ||
+	if !d.Policy.Volatile || named == "" || known == "" || known == named || named != d.Lease.UID || d.Lease.Read == 0 ||
 		d.Stored.MaxTerm > 0 || d.Engine.Data != tenure.DataNone || d.Write != nil {
 		return false
 	}
