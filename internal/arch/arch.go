@@ -36,6 +36,7 @@ var Rules = []Rule{
 	{"imports", "a layer is a layer only while nobody reaches around it", checkImports},
 	{"modules", "the operator's users must not download the sandbox's dependencies", checkModules},
 	{"purity", "a pure decision can be printed, replayed and simulated", checkPurity},
+	{"records", "a reader must find what changed, and whether a decision still holds", checkRecords},
 	{"docs", "a package that cannot say what it is should not be one", checkDocs},
 	{"examples", "a kit package without an example that compiles is not for others to use", checkExamples},
 	{"names", "a name that fits everything gathers everything", checkNames},
@@ -47,10 +48,10 @@ const (
 	MaxFunctionLines = 70
 	MaxFileLines     = 500
 	MaxListFileLines = 800
-	MaxPackageFiles  = 15
+	MaxPackageLines  = 2500
 	MaxParameters    = 5
 	MaxLineWidth     = 120
-	MaxFolderDepth   = 4
+	MaxFolderDepth   = 5
 	MaxMakefileLines = 150
 )
 

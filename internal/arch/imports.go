@@ -36,10 +36,13 @@ var importRules = []importRule{
 		from: "kit", never: []string{Module + "/api", internal, Module + "/cmd", Module + "/sandbox", Module + "/test"},
 		tests: true, why: "kit serves any operator, and nobody outside can build internal",
 	},
-	loopRule("database", "cache", "postgres", "redis"),
-	loopRule("cache", "database", "postgres", "redis"),
+	loopRule("database", "cache", "postgres", "redis", "tenure"),
+	loopRule("cache", "database", "postgres", "redis", "tenure"),
 	loopRule("postgres", "database", "cache", "redis"),
 	loopRule("redis", "database", "cache", "postgres"),
+	loopRule("tenure", "database", "cache", "postgres", "redis"),
+	readsNoFlags("database"), readsNoFlags("cache"), readsNoFlags("tenure"),
+	readsNoFlags("postgres"), readsNoFlags("redis"),
 	{from: "cmd", never: testOnly, why: testOnlyWhy},
 	{from: "internal", never: testOnly, why: testOnlyWhy},
 	{from: "sandbox", never: []string{internal, Module + "/cmd"}, why: "the sandbox is a module of its own"},
@@ -51,6 +54,13 @@ func loopRule(loop string, others ...string) importRule {
 		rule.never = append(rule.never, internal+"/"+other)
 	}
 	return rule
+}
+
+func readsNoFlags(loop string) importRule {
+	return importRule{
+		from: "internal/" + loop, never: []string{"flag", "github.com/spf13/pflag"},
+		why: "what a loop is told comes from cmd or from the assembly of its process",
+	}
 }
 
 // stageBans says, for each stage of a loop, which other stages of the same loop it may not import.
