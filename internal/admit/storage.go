@@ -59,10 +59,8 @@ func refuseImpossibleSizes(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 			if database.Spec.Storage.AutoGrow != nil && !claim.WAL {
 				continue // It has grown by itself, and what the claims have is what is in force.
 			}
-			problems = append(problems,
-				Problem{field, fmt.Sprintf("the claim %s has %s already, and a volume cannot shrink; "+
-					"ask for at least that, or delete the claim if nobody needs its data", claim.Name,
-					claim.Size.String())})
+			problems = append(problems, Problem{field, fmt.Sprintf("the claim %s has %s already, and a volume cannot shrink; "+
+				"ask for at least that", claim.Name, claim.Size.String())})
 		case 1:
 			if class, found := facts.class(claim.Class); found && !class.Expandable {
 				problems = append(problems, cannotGrow(field, class, claim.Size))

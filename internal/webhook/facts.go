@@ -10,12 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/admit"
+	nouns "meridian.dev/meridian/internal/database"
 )
 
 const (
-	databaseLabel = "meridian.dev/database"
-	defaultClass  = "storageclass.kubernetes.io/is-default-class"
-	walComponent  = "wal"
+	defaultClass = "storageclass.kubernetes.io/is-default-class"
 
 	// factsLimit is how long a user waits for facts at most. What is not known by then is not judged.
 	factsLimit = time.Second
@@ -35,12 +34,12 @@ func (f factReader) read(ctx context.Context, database types.NamespacedName) adm
 	}
 	var claims corev1.PersistentVolumeClaimList
 	err := f.reader.List(ctx, &claims, client.InNamespace(database.Namespace),
-		client.MatchingLabels{databaseLabel: database.Name})
+		client.MatchingLabels{nouns.LabelDatabase: database.Name})
 	if err != nil {
 		facts.Classes = nil // Whether a class must exist depends on the claims.
 		return facts
 	}
-	facts.Claims = ClaimFacts(claims.Items)
+	facts.Claims = ClaimFacts(database.Name, claims.Items)
 	return facts
 }
 
@@ -57,13 +56,17 @@ func ClassFacts(classes []storagev1.StorageClass) []admit.StorageClass {
 	return facts
 }
 
-// ClaimFacts says about claims what the rules need to know.
-func ClaimFacts(claims []corev1.PersistentVolumeClaim) []admit.Claim {
+// ClaimFacts says about the claims of a database what the rules need to know. A claim is recognised by its name, as the
+// loop does that makes it: labels can be changed by anybody. Other claims that bear the database's label do not count.
+func ClaimFacts(database string, claims []corev1.PersistentVolumeClaim) []admit.Claim {
 	var facts []admit.Claim
 	for _, claim := range claims {
+		instance, wal := nouns.ClaimOwner(claim.Name)
+		if _, ours := nouns.SerialOf(database, instance); !ours {
+			continue
+		}
 		fact := admit.Claim{
-			Name: claim.Name, Size: claim.Spec.Resources.Requests[corev1.ResourceStorage],
-			WAL: claim.Labels["app.kubernetes.io/component"] == walComponent,
+			Name: claim.Name, Size: claim.Spec.Resources.Requests[corev1.ResourceStorage], WAL: wal,
 		}
 		if claim.Spec.StorageClassName != nil {
 			fact.Class = *claim.Spec.StorageClassName

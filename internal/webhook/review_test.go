@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/admit"
+	nouns "meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/webhook"
 )
 
@@ -141,17 +143,19 @@ func TestNonsense(t *testing.T) {
 func TestFactsThatCannotBeRead(t *testing.T) {
 	classes := []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "fast"}}}
 	request := &admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create,
-		Object:    raw(`{"spec":{"version":"17","storage":{"size":"1Gi","class":"nowhere"}}}`),
+		Operation: admissionv1.Create, Name: "cities",
+		Object: raw(`{"spec":{"version":"17","storage":{"size":"1Gi","class":"nowhere"}}}`),
 	}
 	tests := map[string]struct {
 		shelf   shelf
 		allowed bool
 	}{
-		"all known":        {shelf{classes: classes}, false},
-		"classes unknown":  {shelf{noClass: errors.New("away")}, true},
-		"claims unknown":   {shelf{classes: classes, noList: errors.New("away")}, true},
-		"claims are there": {shelf{classes: classes, claims: make([]corev1.PersistentVolumeClaim, 1)}, true},
+		"all known":       {shelf{classes: classes}, false},
+		"classes unknown": {shelf{noClass: errors.New("away")}, true},
+		"claims unknown":  {shelf{classes: classes, noList: errors.New("away")}, true},
+		"claims are there": {shelf{classes: classes, claims: []corev1.PersistentVolumeClaim{
+			{ObjectMeta: metav1.ObjectMeta{Name: "cities-1"}},
+		}}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -177,18 +181,63 @@ func TestFacts(t *testing.T) {
 	if diff := cmp.Diff(want, classes); diff != "" {
 		t.Errorf("classes differ (-want +got):\n%s", diff)
 	}
-	claim := corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "a-1-wal", Labels: map[string]string{"app.kubernetes.io/component": "wal"}},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: new("fast"),
-			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			},
-		},
+}
+
+// claimsOf are the claims that are really made for a database of one instance, and one that somebody else made.
+func claimsOf(t *testing.T, spec string) []corev1.PersistentVolumeClaim {
+	t.Helper()
+	object := nouns.Snapshot{
+		Identity: nouns.Identity{Namespace: "gis", Name: "cities", UID: "u"},
+		Images:   nouns.Images{Agent: "agent", Server: "server"},
 	}
-	wantClaims := []admit.Claim{{Name: "a-1-wal", Class: "fast", Size: resource.MustParse("1Gi"), WAL: true}}
-	if diff := cmp.Diff(wantClaims, webhook.ClaimFacts([]corev1.PersistentVolumeClaim{claim})); diff != "" {
+	if err := json.Unmarshal([]byte(spec), &object.Spec); err != nil {
+		t.Fatal(err)
+	}
+	object.Spec.Bootstrap.Database, object.Spec.Bootstrap.Owner = "app", "app" // As the schema defaults it.
+	children, err := render.Children(render.DesignOf(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := []corev1.PersistentVolumeClaim{{
+		ObjectMeta: metav1.ObjectMeta{Name: "copies", Labels: map[string]string{nouns.LabelDatabase: "cities"}},
+	}}
+	for _, child := range children {
+		if claim, ok := child.Object.(*corev1.PersistentVolumeClaim); ok {
+			made = append(made, *claim)
+		}
+	}
+	return made
+}
+
+const withLogVolume = `{"version":"17","instances":1,"storage":{"size":"1Gi","walSize":"2Gi","class":"fast"}}`
+
+func TestClaimsAreRecognised(t *testing.T) {
+	want := []admit.Claim{
+		{Name: "cities-1", Class: "fast", Size: resource.MustParse("1Gi")},
+		{Name: "cities-1-wal", Class: "fast", Size: resource.MustParse("2Gi"), WAL: true},
+	}
+	if diff := cmp.Diff(want, webhook.ClaimFacts("cities", claimsOf(t, withLogVolume))); diff != "" {
 		t.Errorf("claims differ (-want +got):\n%s", diff)
+	}
+}
+
+// TestDatabaseComesBackWithItsLogVolume: the claims that a deleted database has left are those that the new one asks
+// for. A size that they do not have is refused by the field that asks for it, and no claim is advised to be deleted.
+func TestDatabaseComesBackWithItsLogVolume(t *testing.T) {
+	shelf := shelf{claims: claimsOf(t, withLogVolume)}
+	for size, field := range map[string]string{"2Gi": "", "1Gi": "spec.storage.walSize"} {
+		answer, _ := review(t, shelf, databases, &admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Namespace: "gis", Name: "cities",
+			Object: raw(`{"spec":{"version":"17","instances":1,"storage":{"size":"1Gi","walSize":"` + size +
+				`","class":"fast","adopt":"u"}}}`),
+		})
+		switch {
+		case answer == nil || answer.Allowed != (field == ""):
+			t.Errorf("with %s the answer is %+v", size, answer)
+		case field == "":
+		case answer.Result.Details.Causes[0].Field != field || strings.Contains(answer.Result.Message, "delete"):
+			t.Errorf("with %s the refusal is %q", size, answer.Result.Message)
+		}
 	}
 }
 
