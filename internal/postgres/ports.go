@@ -148,6 +148,8 @@ type Source struct {
 	Instance string
 	// Slot is the place in the log that is kept there for the copy, from before it begins.
 	Slot string
+	// Timeline is the one that it leads on, or is about to: 0 if it is no primary. A question waits a moment for it.
+	Timeline int
 }
 
 // Probe writes a little, again and again, to a server that leads, in a goroutine of its own.

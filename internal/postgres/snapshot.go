@@ -57,6 +57,9 @@ type Snapshot struct {
 	Asked time.Time `json:"asked,omitzero"`
 	// AskedLast is when it last said so.
 	AskedLast time.Time `json:"askedLast,omitzero"`
+	// Foreign is what a member has told this start of a primary of WAL that the primary does not have, empty if none has:
+	// a position of another timeline was counted as flushed (B3).
+	Foreign string `json:"foreign,omitempty"`
 	// Hung says that the server, as a primary, did not write for several seconds.
 	Hung bool `json:"hung,omitempty"`
 }

@@ -56,6 +56,10 @@ type AskUpstream struct {
 type FollowUpstream struct {
 	Why
 	Text, Key string
+	// History is that of the primary: the copy must be a part of it when it connects (B3). It is empty for the log of a
+	// fenced member, which counts for nobody. From is how far the log was replayed.
+	History History
+	From    uint64
 }
 
 // FollowNobody cuts the server off from every other.

@@ -200,7 +200,7 @@ func (e *engine) upstream() *server {
 func (e *engine) connect(rewind bool) {
 	s := e.n.server
 	if line := s.stream; line != nil {
-		if line.up.dead || line.closed || line.up.n.name != e.standing.Upstream.Name {
+		if line.up.dead || line.closed || line.up.n.name != e.standing.Upstream.Name || line.foreign {
 			e.exclude(s.disconnect)
 		} else if line.broken() {
 			if line.cutSince == 0 {
@@ -221,7 +221,7 @@ func (e *engine) connect(rewind bool) {
 	c := &e.n.volume.copy
 	_, fits := fork(c.log, up.n.volume.copy.log)
 	switch {
-	case fits:
+	case fits || e.n.w.bug == BugFollowUnjudged && rewind && e.n.w.chance(0.5):
 		member := wire.Member{Name: e.n.name, Incarnation: c.incarnation}
 		taken := slices.ContainsFunc(up.senders, func(l *stream) bool { return l.member == member })
 		if !taken {

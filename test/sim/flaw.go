@@ -56,6 +56,7 @@ const (
 	BugFenceInMemory      Bug = "fence in memory only"
 	BugStoreLast          Bug = "what is stored is stored last"
 	BugClaimIgnored       Bug = "a volume that was put back counts as what it was"
+	BugFollowUnjudged     Bug = "a diverged copy follows by the name of a member"
 	BugRouteOfAnyTerm     Bug = "write address taken back by an old term"
 )
 
@@ -103,8 +104,27 @@ func modelFlaws() []Flaw {
 			Kinds: []FaultKind{FaultPowerOff, FaultKillServer, FaultCrash, FaultCutPeers}},
 		{Bug: BugFenceInMemory, Rule: "F1", Modes: strictly, Points: answerThenTake, Blind: []string{"E4"},
 			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
+		{Bug: BugFollowUnjudged, Rule: "B3", Modes: strictly, Nodes: 3, Blind: []string{"T1"},
+			Kinds: []FaultKind{FaultCut, FaultPowerOff}, Aim: divergeAndLose},
 		{Bug: BugRouteOfAnyTerm, Rule: "EndpointSlice", Kinds: []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}},
 	}
+}
+
+// divergeAndLose cuts a holder off until another one leads, and lets it come back with its tail while the third member
+// is away; then the new holder loses power, and the third member is there again.
+func divergeAndLose(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, false, false, false
+	c.Lease = 4 * time.Second
+	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
+	cut := began + within(5*time.Second)
+	heals := cut + 5*time.Second + within(4*time.Second)
+	c.Faults = []Fault{
+		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
+		{Kind: FaultPowerOff, At: heals - within(time.Second), Node: Replica - 2*random.IntN(2), For: 3 * time.Second},
+		{Kind: FaultPowerOff, At: heals + within(3*time.Second), Node: Holder, For: 40 * time.Second},
+	}
+	c.Last, c.Unsettled, c.Budget = heals+50*time.Second, true, 5*time.Second
+	return c
 }
 
 func leadObey(action tenure.Action) (tenure.Obey, bool) {

@@ -95,6 +95,9 @@ type server struct {
 	barrier    int
 	senders    []*stream
 	waiting    []int // Positions of commits that wait.
+	// released is up to where commits were released. It only grows, ends with the server, and is all that the next commit
+	// looks at: whoever has made it grow may be gone (B3).
+	released int
 }
 
 // stream is one sender of the log with its receiver.
@@ -107,6 +110,9 @@ type stream struct {
 	closed   bool
 	cutSince time.Duration
 	slow     time.Duration // How long a piece may take.
+	// foreign says that the receiver has left the history of the sender. It is let in all the same, gets nothing, and what
+	// it has of its own timeline counts as flushed (B3).
+	foreign bool
 }
 
 func waits(setting tenure.Setting) bool { return setting.K > 0 && len(setting.Names) > 0 }
@@ -214,6 +220,7 @@ func (s *server) commit(id int) {
 	log := &s.n.volume.copy.log
 	*log = append(*log, entry{s.timeline, id})
 	s.waiting = append(s.waiting, len(*log))
+	s.acknowledge(s.released)
 	if !s.defined {
 		s.acknowledge(len(*log))
 	}
@@ -238,7 +245,8 @@ func (s *server) release(by *stream) {
 		return
 	}
 	slices.Sort(flushed)
-	s.acknowledge(flushed[len(flushed)-setting.K])
+	s.released = max(s.released, flushed[len(flushed)-setting.K])
+	s.acknowledge(s.released)
 }
 
 func (s *server) acknowledge(upTo int) {
@@ -256,6 +264,8 @@ func (s *server) acknowledge(upTo int) {
 // attach makes the server take the log of another one.
 func (s *server) attach(up *server, member wire.Member) {
 	line := &stream{up: up, down: s, member: member, setting: up.postmaster, flushed: len(s.n.volume.copy.log)}
+	_, fits := fork(s.n.volume.copy.log, up.n.volume.copy.log)
+	line.foreign = !fits
 	s.stream = line
 	up.senders = append(up.senders, line)
 	s.n.w.note(s.n.index, "streams from %s as %s at %d", up.n.name, member, line.flushed)
@@ -266,13 +276,16 @@ func (s *server) attach(up *server, member wire.Member) {
 			up.learn()
 		})
 	}
+	if line.foreign {
+		line.acknowledge(line.flushed, s.n.w.latency())
+	}
 	line.pump()
 }
 
 // pump sends what the receiver lacks, one piece at a time.
 func (l *stream) pump() {
 	w := l.up.n.w
-	if l.flying || l.closed || l.up.dead || l.down.dead {
+	if l.flying || l.closed || l.up.dead || l.down.dead || l.foreign {
 		return
 	}
 	end := len(l.up.n.volume.copy.log)

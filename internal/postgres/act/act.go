@@ -34,6 +34,9 @@ type Actor struct {
 	Rewinding func(essence string)
 	// Promoting gets how far the copy had come right before a promotion, and to which timeline that is.
 	Promoting func(reached tenure.Position, timeline int)
+
+	// judged is the essence of the standing for which the copy was found to be a part of the primary's history.
+	judged string
 }
 
 // errFenced keeps an act of an old standing from undoing a fence.

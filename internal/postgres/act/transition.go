@@ -43,7 +43,7 @@ func (a *Actor) guarded(ctx context.Context, standing tenure.Standing, action po
 			return a.record(ctx, func(record *postgres.Record) { record.InProgress = postgres.StepRewind })
 		})
 	case postgres.FollowUpstream:
-		return true, a.exclude(standing, func() error { return a.follow(standing, action) })
+		return true, a.follow(ctx, standing, action)
 	case postgres.StartServer:
 		if action.Primary {
 			return true, a.startPrimary(standing, action)
@@ -125,18 +125,58 @@ func (a *Actor) beginClone(ctx context.Context, action postgres.BeginClone) erro
 	})
 }
 
-// follow runs under the lock of the fence.
-func (a *Actor) follow(standing tenure.Standing, action postgres.FollowUpstream) error {
-	if a.Fenced != nil && a.Fenced(standing.Serial) {
-		return errFenced
+// follow lets the server take the log of another. A copy that was not judged for this primary and term yet is cut off
+// from everybody first: only then its end stands still, and shows whether it is a part of the primary's history (B3).
+// From then on all that it gets is of that history, so it is not judged again.
+func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action postgres.FollowUpstream) error {
+	essence := postgres.Essence(standing)
+	switch {
+	case standing.Role != tenure.RoleFollow:
+		a.judged = "" // The log of a fenced member counts for nobody, and may leave the history of the next primary.
+	case a.judged != essence:
+		a.judged = ""
+		if err := a.judge(ctx, action); err != nil {
+			return err
+		}
+		a.judged = essence
 	}
-	if err := a.Ports.Mounts.LendKey(action.Key); err != nil {
+	return a.exclude(standing, func() error {
+		if a.Fenced != nil && a.Fenced(standing.Serial) {
+			return errFenced
+		}
+		if err := a.Ports.Mounts.LendKey(action.Key); err != nil {
+			return err
+		}
+		if err := a.Ports.Disk.Upstream(action.Text); err != nil {
+			return err
+		}
+		return a.reload()
+	})
+}
+
+func (a *Actor) judge(ctx context.Context, action postgres.FollowUpstream) error {
+	if err := a.cutOff(ctx); err != nil {
 		return err
 	}
-	if err := a.Ports.Disk.Upstream(action.Text); err != nil {
+	reached, err := a.Ports.Disk.Position(action.From)
+	if err != nil {
 		return err
 	}
-	return a.reload()
+	if !action.History.Holds(reached) {
+		return fmt.Errorf("B3: the copy is at %s, which is no part of the history of timeline %d", reached,
+			action.History.Timeline())
+	}
+	return nil
+}
+
+// cutOff returns nil only when nothing takes the log of another server any more.
+func (a *Actor) cutOff(ctx context.Context) error {
+	if err := a.followNobody(postgres.FollowNobody{Text: render.Alone()}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cutPatience)
+	defer cancel()
+	return a.Ports.Runner.EndReceiver(ctx)
 }
 
 func (a *Actor) followNobody(action postgres.FollowNobody) error {
@@ -197,12 +237,7 @@ func (a *Actor) lead(standing tenure.Standing, act func() error) error {
 
 // promote cuts the replica off first, so that it is known how far it has come, and where the new timeline must begin.
 func (a *Actor) promote(ctx context.Context, standing tenure.Standing, action postgres.Promote) error {
-	if err := a.followNobody(postgres.FollowNobody{Text: render.Alone()}); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, cutPatience)
-	defer cancel()
-	if err := a.Ports.Runner.EndReceiver(ctx); err != nil {
+	if err := a.cutOff(ctx); err != nil {
 		return err
 	}
 	if entering, err := a.Ports.Runner.EndEntering(); err != nil || entering > 0 {

@@ -22,3 +22,9 @@ func (m *Short) Look(s *postgres.Snapshot) { m.short.look(s) }
 
 // RememberAhead is a look at a replica.
 func (o *Observer) RememberAhead(server *postgres.Server) { o.rememberAhead(server) }
+
+// Foreign is the memory of positions of another timeline, for the tests.
+type Foreign struct{ foreign }
+
+// Look takes the snapshot of a pass.
+func (f *Foreign) Look(s postgres.Snapshot) string { return f.look(s, s.LeadingStart()) }

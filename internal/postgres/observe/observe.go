@@ -34,6 +34,7 @@ type Observer struct {
 	last     postgres.Snapshot
 	barrier  barrier
 	leading  leading
+	foreign  foreign
 	end      end
 	short    short
 	places   places

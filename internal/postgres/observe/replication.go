@@ -78,6 +78,7 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 		}
 		s.Server.Replication.Recovered = o.leading.recovered
 		s.Quorum = o.barrier.look(*s)
+		s.Foreign = o.foreign.look(*s, start)
 	}
 	s.Trouble = o.troubleOf(*s, promoted)
 	if s.Process.Running && o.leading.process == s.Process.Start {
@@ -89,6 +90,26 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	}
 	o.Ports.Probe.Watch(watched)
 	s.Hung = o.Ports.Probe.Hung()
+}
+
+// foreign remembers a position of another timeline that a start of a primary may have counted: the server itself keeps
+// it until it ends.
+type foreign struct{ start, text string }
+
+func (f *foreign) look(s postgres.Snapshot, start string) string {
+	if f.start != start {
+		*f = foreign{start: start}
+	}
+	own := s.Server.Replication.Flushed
+	for _, sender := range s.Server.Replication.Senders {
+		// The senders were read first, so that all they were sent is behind what was flushed here since.
+		counts := sender.Priority > 0 || !sender.Joining && slices.Contains(s.Standing.Setting.Names, sender.Member)
+		if counts && sender.Flushed > own && f.text == "" {
+			f.text = fmt.Sprintf("%s has told that it has flushed %s, and the log here ends at %s: that is another timeline's",
+				sender.Member, postgres.FormatLSN(sender.Flushed), postgres.FormatLSN(own))
+		}
+	}
+	return f.text
 }
 
 // look forgets what a server has said of a copy that was replaced since: it would be replaced again and again.

@@ -85,12 +85,12 @@ func leadsNow(s postgres.Snapshot) bool {
 func askWhetherItLeads(s postgres.Snapshot, plan *draft) {
 	last, holder := s.JobOf(postgres.JobAsk), s.Standing.Upstream.Name
 	asked := last.For == postgres.Essence(s.Standing) && !last.Ended.IsZero()
-	if !last.Running && !(asked && s.Now.Sub(last.Ended) < askPause) {
+	if !last.Running && !(asked && s.Now.Sub(last.Ended) < longestAskPause) {
 		plan.do(postgres.AskUpstream{Why: "a copy is given up only where another one leads", Source: source(s)})
 	}
 	if !asked {
 		plan.wait(postgres.Hold{
-			Reason: wire.ReasonCopying, Recheck: askPause,
+			Reason: wire.ReasonCopying, Recheck: longestAskPause,
 			Detail: "the copy was put back, and " + holder + " is asked whether it leads",
 		})
 		return

@@ -155,22 +155,14 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 		plan.wait(postgres.Hold{Reason: wire.ReasonCopying, Detail: "PostgreSQL stops, so that its copy can be replaced"})
 		return true
 	}
-	diverged := false
-	switch place := s.Server.Replication.Place; {
-	case !fresh(s):
-	case s.Process.Running:
-		diverged = s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving && place != nil &&
-			!s.Upstream.History.Holds(*place)
-	default:
-		diverged = s.Data.End != nil && !s.Upstream.History.Holds(*s.Data.End)
-	}
+	left := diverged(s) && !s.Server.Replication.Receiving
 	lost := s.Process.Lost && fresh(s) && !s.Server.Replication.Receiving
 	switch {
-	case !diverged && !lost:
+	case !left && !lost:
 		return false
 	case s.Process.Running:
 		plan.do(postgres.StopServer{Why: "the copy is no part of the primary's history, or lacks what that does not keep"})
-	case diverged:
+	case left:
 		plan.do(postgres.BeginRewind{Why: "the copy is no part of the primary's history"})
 	default:
 		plan.do(postgres.BeginDiscard{Why: "the primary does not have the log any more that this copy needs"})

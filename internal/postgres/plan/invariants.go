@@ -28,6 +28,8 @@ var invariants = []struct {
 	{"I2", markBeforeTheCopyChanges},
 	{"I4", keepTheLastCopy},
 	{"F1", stayFenced},
+	{"B3", followOnlyAHistoryThatHoldsTheCopy},
+	{"B3", startNoUnjudgedTail},
 	{"Q2", leadWithTheQuorum},
 	{"G1", letInOnlyWhereTold},
 	{"A1", makeTheApplicationOnce},
@@ -218,7 +220,8 @@ func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 	if has[postgres.StopServer](actions) && !s.Stopping && !yields && !replaced && !again && !restarts(s) {
 		return "a server would be stopped although nobody asked for it"
 	}
-	leads := s.Standing.Role == tenure.RoleLead && s.Server.Timeline == s.Standing.Timeline && s.Trouble == ""
+	leads := s.Standing.Role == tenure.RoleLead && s.Server.Timeline == s.Standing.Timeline && s.Trouble == "" &&
+		s.Foreign == ""
 	if has[postgres.KillServer](actions) && (leads || s.Data.Standby) && s.Volume.Record.Whole() {
 		return "a server would be killed that is as told"
 	}

@@ -329,8 +329,9 @@ func TestInvariantsBite(t *testing.T) {
 			func(s *snapshot) {
 				following(s)
 				s.Fenced = s.Standing.Serial
+				told(s)
 			},
-			postgres.FollowUpstream{}, "F1",
+			postgres.FollowUpstream{History: theirs}, "F1",
 		},
 		"follow unasked": {func(*snapshot) {}, postgres.FollowUpstream{}, "F1"},
 		"let in to another start": {
@@ -519,13 +520,14 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	s.Data.Timeline = pick(random, 1, 2)
 	s.Server.Timeline = pick(random, s.Data.Timeline, 3)
 	s.Data.End = pick(random, nil, &tenure.Position{Timeline: 1, LSN: 100}, &tenure.Position{Timeline: 1, LSN: 300})
+	s.Data.Short, s.Foreign = pick(random, false, true), pick(random, "", "", "", "foreign")
 	s.Promoting, s.Trouble = pick(random, false, true), pick(random, "", "", "", "wrong")
 	s.Process.Lost = pick(random, false, true)
 	s.Rewinding = pick(random, postgres.Essence(s.Standing), "")
 	s.Quorum.Replace = pick(random, nil, []int{7})
 	s.Quorum.Checkpoint = pick(random, false, true)
 	s.Upstream = postgres.Upstream{
-		Of: s.Standing.Upstream, Term: 2, Known: pick(random, true, false), At: s.Now,
+		Of: s.Standing.Upstream, Term: 2, Known: pick(random, true, false), Leads: pick(random, true, false), At: s.Now,
 		History: postgres.History{{Timeline: 1}, {Timeline: 3, Begin: 200}},
 	}
 	s.Server.Replication = postgres.Replication{

@@ -44,15 +44,17 @@ var rules = []rule{
 	recordNewSettings,
 	writeFiles, // Q2: the quorum is in the file before a server leads. G1: the gate is a part of the files.
 	tellOfRefusedParameters,
-	chooseTheUpstream, // F1: nobody is followed by a standing that was fenced.
+	chooseTheUpstream, // F1: nobody is followed by a standing that was fenced. B3: nor before the copy was judged.
 
 	// Starting and stopping.
 	yieldThePlace,  // Gate, checkpoint, stop.
 	askTheUpstream, // Whether the copy is a part of the upstream's history.
 	replaceADivergedCopy,
 	startTheServer, // C3, T1.
+	stopAShortCopy, // B3: it is judged by the end of its WAL.
 	waitForTheServer,
-	checkTheTimeline, // T1: after a promotion, timeline and place of the fork.
+	checkTheTimeline,          // T1: after a promotion, timeline and place of the fork.
+	killAfterAForeignPosition, // B3: what was counted of another timeline ends with the server.
 	reloadWhatChanged,
 	tellOfRoom,
 	promoteAReplica, // T1, Q2.

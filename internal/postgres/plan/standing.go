@@ -71,10 +71,14 @@ func source(s postgres.Snapshot) postgres.Source {
 	if port == 0 {
 		port = wire.PortPostgres
 	}
-	return postgres.Source{
+	found := postgres.Source{
 		Host: render.Host(s.Database, s.Standing.Upstream.Name), Address: s.Standing.UpstreamAddress, Port: port,
 		Instance: s.Instance, Slot: render.Slot(self(s)),
 	}
+	if s.Standing.Role == tenure.RoleFollow {
+		found.Timeline = s.Standing.Timeline
+	}
+	return found
 }
 
 func self(s postgres.Snapshot) wire.Member {
@@ -83,25 +87,6 @@ func self(s postgres.Snapshot) wire.Member {
 		member.Incarnation = record.Incarnation
 	}
 	return member
-}
-
-// chooseTheUpstream writes whom the server follows: nobody, unless it is told otherwise and was not fenced since.
-func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
-	text, key := upstream(s)
-	lent := key == "" || slices.Contains(s.Certificate.Lent, key)
-	for _, file := range s.Files {
-		if file.Name == render.UpstreamFile && file.Hash == render.Hash(text) && lent {
-			return false
-		}
-	}
-	if key == "" {
-		plan.do(postgres.FollowNobody{Why: "this instance is to take the log of nobody", Text: text})
-		return false
-	}
-	plan.do(postgres.FollowUpstream{
-		Why: postgres.Why("this instance is to take the log of " + s.Standing.Upstream.String()), Text: text, Key: key,
-	})
-	return false
 }
 
 func upstream(s postgres.Snapshot) (text, key string) {
@@ -143,11 +128,16 @@ func startAs(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
 			})
 			return false, false
 		}
-		if wasPrimary(s) && s.Fenced == 0 {
+		// A fence of an earlier standing says nothing of this one: only what has just answered a ballot is needed there.
+		if wasPrimary(s) && s.Fenced < s.Standing.Serial {
 			plan.wait(postgres.Hold{
 				Reason: wire.ReasonWaitingForStanding,
 				Detail: "the data is that of a primary, and it is not known yet whether it leads again or follows",
 			})
+			return false, false
+		}
+		if s.Data.Short {
+			plan.wait(missingLog())
 			return false, false
 		}
 		return false, true
@@ -185,10 +175,17 @@ func passedTimeline(s postgres.Snapshot) postgres.Hold {
 	}
 }
 
+// missingLog is for a copy that lets nobody in before it gets more WAL, and that would not tell then where it is.
+func missingLog() postgres.Hold {
+	return postgres.Hold{
+		Reason: wire.ReasonWaitingForStanding, Detail: "the copy needs more of the log of a primary before it can be used",
+	}
+}
+
 // mayFollow lets a replica start at once: what it has can be looked at later. The data of a primary may have what
 // nobody else has, so it is looked at before.
 func mayFollow(s postgres.Snapshot, plan *draft) bool {
-	if !wasPrimary(s) && !fresh(s) {
+	if !wasPrimary(s) && !fresh(s) && !s.Data.Short {
 		return true
 	}
 	switch {
@@ -207,42 +204,6 @@ func mayFollow(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	return true
-}
-
-// fresh says that the upstream of this standing has said what its history is.
-func fresh(s postgres.Snapshot) bool {
-	return s.Upstream.Known && s.Upstream.Of == s.Standing.Upstream && s.Upstream.Term == s.Standing.Term &&
-		s.Upstream.History.Timeline() >= s.Standing.Timeline
-}
-
-func missingUpstream(s postgres.Snapshot) postgres.Hold {
-	detail := fmt.Sprintf("%s has not told yet what its history is", s.Standing.Upstream.Name)
-	if fresh(s) {
-		detail = fmt.Sprintf("%s answers, and its log does not arrive yet", s.Standing.Upstream.Name)
-	}
-	if s.Upstream.Problem != "" {
-		detail = fmt.Sprintf("%s does not answer: %s", s.Standing.Upstream.Name, s.Upstream.Problem)
-	}
-	return postgres.Hold{Reason: wire.ReasonUpstreamMissing, Detail: detail, Recheck: askPause}
-}
-
-// askPause is between two questions.
-const askPause = 500 * time.Millisecond
-
-// askTheUpstream asks when the answer decides something: before the data of a primary follows, and when a replica does
-// not get the log.
-func askTheUpstream(s postgres.Snapshot, plan *draft) bool {
-	if !follows(s) || s.JobOf(postgres.JobAsk).Running {
-		return false
-	}
-	waiting := !s.Process.Running && wasPrimary(s) && !fresh(s)
-	stuck := s.Process.Running && s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving
-	last := s.JobOf(postgres.JobAsk)
-	recently := s.Now.Sub(last.Ended) < askPause && last.For == postgres.Essence(s.Standing)
-	if (waiting || stuck) && !recently {
-		plan.do(postgres.AskUpstream{Why: "whether the copy is a part of its history decides what to do", Source: source(s)})
-	}
-	return false
 }
 
 // checkTheTimeline ends a primary that is on another timeline than the reserved one: another may have the same number.

@@ -228,29 +228,60 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 		return postgres.Upstream{}, fmt.Errorf("ask %s about itself: %w", source.Host, short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
-	// Every server since version 14 tells this to whoever connects.
-	answer := postgres.Upstream{Known: true, Leads: connection.ParameterStatus("in_hot_standby") == "off"}
-	row, err := firstRow(ctx, connection, "IDENTIFY_SYSTEM", 3)
+	answer, err := identify(ctx, connection, source)
 	if err != nil {
 		return postgres.Upstream{}, err
 	}
-	answer.SystemIdentifier = row[0]
-	timeline, err := strconv.Atoi(row[1])
-	if err != nil {
-		return postgres.Upstream{}, fmt.Errorf("ask about its timeline: %w", err)
-	}
-	if answer.LSN, err = postgres.ParseLSN(row[2]); err != nil {
-		return postgres.Upstream{}, err
-	}
+	timeline := answer.History.Timeline()
 	text := ""
 	if timeline > 1 {
-		if row, err = firstRow(ctx, connection, fmt.Sprintf("TIMELINE_HISTORY %d", timeline), 2); err != nil {
+		row, err := firstRow(ctx, connection, fmt.Sprintf("TIMELINE_HISTORY %d", timeline), 2)
+		if err != nil {
 			return postgres.Upstream{}, err
 		}
 		text = row[1]
 	}
 	answer.History, err = postgres.ParseHistory(timeline, text)
 	return answer, err
+}
+
+// Times of a question to a server that is about to lead: how long it is waited for, and how often it is asked.
+const (
+	leadPatience = time.Second
+	leadPause    = 20 * time.Millisecond
+)
+
+// identify asks who the server is. The others hear of a new primary before it leads, and have to hear its history as
+// soon as it does: so one that does not lead on its timeline yet is asked again over the same connection.
+func identify(ctx context.Context, connection *pgconn.PgConn, source postgres.Source) (postgres.Upstream, error) {
+	begun := time.Now()
+	for {
+		row, err := firstRow(ctx, connection, "IDENTIFY_SYSTEM", 3)
+		if err != nil {
+			return postgres.Upstream{}, err
+		}
+		timeline, err := strconv.Atoi(row[1])
+		if err != nil {
+			return postgres.Upstream{}, fmt.Errorf("ask about its timeline: %w", err)
+		}
+		// Every server since version 14 tells this to whoever is connected.
+		answer := postgres.Upstream{
+			Known: true, Leads: connection.ParameterStatus("in_hot_standby") == "off", SystemIdentifier: row[0],
+			History: postgres.History{{Timeline: timeline}},
+		}
+		if answer.LSN, err = postgres.ParseLSN(row[2]); err != nil {
+			return postgres.Upstream{}, err
+		}
+		ready := source.Timeline == 0 || answer.Leads && timeline >= source.Timeline
+		if ready || time.Since(begun) >= leadPatience {
+			return answer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return postgres.Upstream{}, fmt.Errorf("ask %s about itself: %w", source.Host, ctx.Err())
+		case <-time.After(leadPause):
+		}
+	}
 }
 
 func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, columns int) ([]string, error) {

@@ -78,12 +78,16 @@ func leading(s postgres.Snapshot) *tenure.Leading {
 		Open: s.Server.Open, Prepared: s.Prepared(),
 	}
 	for _, sender := range replication.Senders {
-		if sender.Member.Incarnation == "" || !sender.Stream {
+		// A position beyond the own one is of another timeline (B3).
+		if sender.Member.Incarnation == "" || !sender.Stream || sender.Flushed > replication.Flushed {
 			continue
 		}
-		found.Replicas = append(found.Replicas, tenure.Replica{
-			Member: sender.Member, Flushed: sender.Flushed, Near: sender.Flushed+postgres.Near >= replication.Flushed,
-		})
+		replica := tenure.Replica{Member: sender.Member, Near: sender.Flushed+postgres.Near >= replication.Flushed}
+		if !sender.Joining {
+			// Whoever goes by another name than a member's may become one, and counts for nothing until then (B2).
+			replica.Flushed = sender.Flushed
+		}
+		found.Replicas = append(found.Replicas, replica)
 	}
 	return found
 }

@@ -154,3 +154,32 @@ func TestEngine(t *testing.T) {
 		})
 	}
 }
+
+// What counts of a replica: where it is on this timeline, and only if it goes by the name of a member.
+func TestReplicasThatCount(t *testing.T) {
+	member := wire.Member{Name: "cities-2", Incarnation: "i2"}
+	for name, test := range map[string]struct {
+		sender postgres.Sender
+		want   []tenure.Replica
+	}{
+		"a member": {
+			postgres.Sender{Stream: true, Flushed: 9}, []tenure.Replica{{Member: member, Flushed: 9, Near: true}},
+		},
+		"it does not stream": {postgres.Sender{Flushed: 9}, nil},
+		"one that joins": {
+			postgres.Sender{Stream: true, Flushed: 9, Joining: true}, []tenure.Replica{{Member: member, Near: true}},
+		},
+		"of another timeline": {postgres.Sender{Stream: true, Flushed: 11}, nil},
+	} {
+		test.sender.Member = member
+		engine := status.Engine(postgres.Snapshot{
+			Process: postgres.Process{Running: true, Start: "s1"},
+			Server: postgres.Server{Reachable: true, Timeline: 2, Replication: postgres.Replication{
+				Flushed: 10, Senders: []postgres.Sender{test.sender},
+			}},
+		}, "")
+		if diff := cmp.Diff(test.want, engine.Leading.Replicas); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}

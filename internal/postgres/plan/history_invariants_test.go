@@ -1,0 +1,115 @@
+package plan_test
+
+import (
+	"testing"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/plan"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// theirs is the history of the primary in these tests.
+var theirs = postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 200}}
+
+// told is a stopped replica whose primary has told a history that holds the copy.
+func told(s *postgres.Snapshot) {
+	s.Standing.Timeline = 2
+	s.Data.End = &tenure.Position{Timeline: 1, LSN: 200}
+	s.Upstream = postgres.Upstream{
+		Of: s.Standing.Upstream, Term: s.Standing.Term, Known: true, Leads: true, History: theirs,
+	}
+}
+
+// B3: the name and the slot of a member are used only when the primary of this term has told a history that holds the
+// position of the copy.
+func TestFollowingIsJudged(t *testing.T) {
+	running := func(s *postgres.Snapshot) {
+		s.Process.Running, s.Server = true, postgres.Server{Reachable: true, Replica: true}
+		s.Server.Replication.Place, s.Data.End = s.Data.End, nil
+	}
+	for name, test := range map[string]struct {
+		change func(*postgres.Snapshot)
+		right  bool
+	}{
+		"as told":               {func(*postgres.Snapshot) {}, true},
+		"a running replica":     {running, true},
+		"on the new timeline":   {func(s *postgres.Snapshot) { *s.Data.End = tenure.Position{Timeline: 2, LSN: 900} }, true},
+		"nothing was told":      {func(s *postgres.Snapshot) { s.Upstream = postgres.Upstream{} }, false},
+		"told in another term":  {func(s *postgres.Snapshot) { s.Upstream.Term-- }, false},
+		"told by another copy":  {func(s *postgres.Snapshot) { s.Upstream.Of.Incarnation = "i9" }, false},
+		"told before it leads":  {func(s *postgres.Snapshot) { s.Upstream.Leads = false }, false},
+		"an earlier timeline":   {func(s *postgres.Snapshot) { s.Standing.Timeline = 3 }, false},
+		"the end is unknown":    {func(s *postgres.Snapshot) { s.Data.End = nil }, false},
+		"beyond the fork":       {func(s *postgres.Snapshot) { s.Data.End.LSN = 201 }, false},
+		"on a foreign timeline": {func(s *postgres.Snapshot) { s.Data.End.Timeline = 3 }, false},
+		"a running one beyond the fork": {func(s *postgres.Snapshot) {
+			running(s)
+			s.Server.Replication.Place.LSN = 201
+		}, false},
+		"a server that does not answer": {func(s *postgres.Snapshot) {
+			s.Process.Running = true
+		}, false},
+	} {
+		given := replica()
+		test.change(&given)
+		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{postgres.FollowUpstream{History: theirs}}})
+		if right := len(violations) == 0; right != test.right {
+			t.Errorf("%s: violations %v", name, violations)
+		}
+	}
+}
+
+func replica() postgres.Snapshot {
+	s := running()
+	following(&s)
+	told(&s)
+	return s
+}
+
+// B3: a server is not started with an upstream of an earlier standing in its files.
+func TestNobodyStartsByAnEarlierUpstream(t *testing.T) {
+	start := postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}}
+	given := replica()
+	given.Files = []postgres.File{{Name: render.UpstreamFile, Hash: render.Hash("primary_conninfo = 'x'"), Ours: true}}
+	if violations := plan.Check(given, start); len(violations) != 1 || violations[0].Rule != "B3" {
+		t.Errorf("violations %v", violations)
+	}
+	given.Certificate.Lent = []string{render.KeyName(given.Standing, given.Certificate.Installed)}
+	if violations := plan.Check(given, start); len(violations) > 0 {
+		t.Errorf("the key is lent by this standing: %v", violations)
+	}
+	given.Standing.Term++
+	if violations := plan.Check(given, start); len(violations) != 1 {
+		t.Errorf("the key is lent by an earlier standing: %v", violations)
+	}
+}
+
+// B3: the data of a primary is started as a replica only after it was judged, or for a ballot that it has answered.
+func TestNoTailIsReplayedUnjudged(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*postgres.Snapshot)
+		right  bool
+	}{
+		"idle":                          {func(*postgres.Snapshot) {}, false},
+		"fenced by an earlier standing": {func(s *postgres.Snapshot) { s.Fenced = s.Standing.Serial - 1 }, false},
+		"fenced by this standing":       {func(s *postgres.Snapshot) { s.Fenced = s.Standing.Serial }, true},
+		"follows": {func(s *postgres.Snapshot) {
+			s.Standing.Role, s.Standing.Upstream = tenure.RoleFollow, wire.Member{Name: "cities-2", Incarnation: "i2"}
+		}, false},
+		"follows and is judged": {func(s *postgres.Snapshot) {
+			s.Standing.Role, s.Standing.Upstream = tenure.RoleFollow, wire.Member{Name: "cities-2", Incarnation: "i2"}
+			told(s)
+		}, true},
+		"the data of a replica": {func(s *postgres.Snapshot) { s.Data.Standby = true }, true},
+	} {
+		given := running()
+		given.Process.Running, given.Server, given.Standing.Role = false, postgres.Server{}, tenure.RoleIdle
+		test.change(&given)
+		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}})
+		if right := len(violations) == 0; right != test.right {
+			t.Errorf("%s: violations %v", name, violations)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// PostgreSQL lets in a standby whose WAL has left the primary's history, if its end lies in the segment of the fork,
+// and counts its position on the old timeline as flushed (B3). So a copy is judged before it connects: the primary of
+// this very term has told a history that holds the position of the copy. The rules here are about that judgement.
+
+// position is where the flushed WAL of the copy ends, nil while that is not known.
+func position(s postgres.Snapshot) *tenure.Position {
+	switch {
+	case !s.Process.Running:
+		return s.Data.End
+	case s.Server.Reachable && s.Server.Replica:
+		return s.Server.Replication.Place
+	}
+	return nil
+}
+
+// fresh says that the upstream of this standing has told its history. One that is followed as a primary has told it as
+// one, on the timeline of this term.
+func fresh(s postgres.Snapshot) bool {
+	return s.Upstream.Known && s.Upstream.Of == s.Standing.Upstream && s.Upstream.Term == s.Standing.Term &&
+		s.Upstream.History.Timeline() >= s.Standing.Timeline &&
+		(s.Upstream.Leads || s.Standing.Role == tenure.RoleCatchUp)
+}
+
+// judged says that the copy is a part of the history of the primary of this term.
+func judged(s postgres.Snapshot) bool {
+	reached := position(s)
+	return reached != nil && fresh(s) && s.Upstream.History.Holds(*reached)
+}
+
+// diverged says that the copy is no part of that history.
+func diverged(s postgres.Snapshot) bool {
+	reached := position(s)
+	return reached != nil && fresh(s) && !s.Upstream.History.Holds(*reached)
+}
+
+// connected says that the upstream file is the wanted one, by a key that is lent. The name of the key tells the term,
+// and the file is written only after the copy was judged.
+func connected(s postgres.Snapshot, text, key string) bool {
+	lent := key == "" || slices.Contains(s.Certificate.Lent, key)
+	return lent && slices.ContainsFunc(s.Files, func(file postgres.File) bool {
+		return file.Name == render.UpstreamFile && file.Hash == render.Hash(text)
+	})
+}
+
+// chooseTheUpstream writes whom the server follows: nobody, unless it is told otherwise, was not fenced since, and its
+// copy is a part of the primary's history.
+func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	text, key := upstream(s)
+	if connected(s, text, key) {
+		return false
+	}
+	why := postgres.Why("this instance is to take the log of nobody")
+	if key != "" && s.Standing.Role == tenure.RoleFollow && !judged(s) {
+		why = "B3: nobody is followed before the primary of this term has told a history that holds this copy"
+		text, key = render.Alone(), ""
+	}
+	if key != "" {
+		plan.do(follow(s, text, key))
+	} else if !connected(s, text, key) {
+		plan.do(postgres.FollowNobody{Why: why, Text: text})
+	}
+	return false
+}
+
+func follow(s postgres.Snapshot, text, key string) postgres.FollowUpstream {
+	action := postgres.FollowUpstream{
+		Why: postgres.Why("this instance is to take the log of " + s.Standing.Upstream.String()), Text: text, Key: key,
+	}
+	if s.Standing.Role == tenure.RoleFollow {
+		action.History, action.From = s.Upstream.History, s.Server.Replication.Replayed
+	}
+	return action
+}
+
+// unjudged says that the copy is to follow a primary and does not yet.
+func unjudged(s postgres.Snapshot) bool {
+	text, key := upstream(s)
+	return s.Standing.Role == tenure.RoleFollow && key != "" && !connected(s, text, key)
+}
+
+// Pauses between questions that failed: each next is twice as long.
+const (
+	firstAskPause   = 100 * time.Millisecond
+	longestAskPause = 500 * time.Millisecond
+)
+
+func askPause(s postgres.Snapshot) time.Duration {
+	last := s.JobOf(postgres.JobAsk)
+	if !unjudged(s) || last.For != postgres.Essence(s.Standing) {
+		return longestAskPause
+	}
+	return min(firstAskPause<<min(last.Failures, 8), longestAskPause)
+}
+
+// askTheUpstream asks when the answer decides something: before a copy follows, and when a replica does not get the
+// log.
+func askTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	last := s.JobOf(postgres.JobAsk)
+	if !follows(s) || last.Running {
+		return false
+	}
+	waiting := !fresh(s) && (unjudged(s) || !s.Process.Running && wasPrimary(s))
+	connects := unjudged(s) && judged(s)
+	stuck := s.Process.Running && s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving && !connects
+	recently := s.Now.Sub(last.Ended) < askPause(s) && last.For == postgres.Essence(s.Standing)
+	if (waiting || stuck) && !recently {
+		plan.do(postgres.AskUpstream{Why: "whether the copy is a part of its history decides what to do", Source: source(s)})
+	}
+	return false
+}
+
+// stopAShortCopy stops a server that cannot let anybody in before it gets more WAL, and that follows nobody: only the
+// end of its WAL tells where it is.
+func stopAShortCopy(s postgres.Snapshot, plan *draft) bool {
+	if !s.Process.Running || s.Server.Reachable || !s.Data.Short || !s.Data.Standby || !follows(s) || !unjudged(s) {
+		return false
+	}
+	if !s.JobOf(postgres.JobStop).Running {
+		plan.do(postgres.StopServer{Why: "its copy is judged before it follows, and the server does not tell where it is"})
+	}
+	plan.wait(missingUpstream(s))
+	return true
+}
+
+func missingUpstream(s postgres.Snapshot) postgres.Hold {
+	detail := fmt.Sprintf("%s has not told yet what its history is", s.Standing.Upstream.Name)
+	switch {
+	case s.Upstream.Problem != "":
+		detail = fmt.Sprintf("%s does not answer: %s", s.Standing.Upstream.Name, s.Upstream.Problem)
+	case diverged(s):
+		detail = fmt.Sprintf("the copy is at %s, which is no part of the history of %s", *position(s),
+			s.Standing.Upstream.Name)
+	case fresh(s):
+		detail = fmt.Sprintf("%s answers, and its log does not arrive yet", s.Standing.Upstream.Name)
+	}
+	return postgres.Hold{Reason: wire.ReasonUpstreamMissing, Detail: detail, Recheck: askPause(s)}
+}
+
+// killAfterAForeignPosition ends a primary that a member has told of WAL which the primary does not have: the server
+// has noted that position as flushed, and would acknowledge every commit before it at once, whoever has it. The note is
+// in the memory of this start of the server, and ends with it.
+func killAfterAForeignPosition(s postgres.Snapshot, plan *draft) bool {
+	if s.Foreign == "" || s.Standing.Role != tenure.RoleLead || !s.Primary() {
+		return false
+	}
+	plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Foreign})
+	plan.do(postgres.KillServer{Why: "B3: " + postgres.Why(s.Foreign)})
+	return true
+}
