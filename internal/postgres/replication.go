@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,6 +106,10 @@ const (
 	JobAsk        JobKind = "ask"
 )
 
+// ErrEarly is of a rewind that did nothing: pg_rewind 15 compares the last checkpoints, and says that no rewind is
+// required until the new primary has written the first one of its timeline.
+var ErrEarly = errors.New("pg_rewind says that no rewind is required, and the copy has left the primary's history")
+
 // Job is something that takes long.
 type Job struct {
 	Kind JobKind `json:"kind"`
@@ -112,9 +117,11 @@ type Job struct {
 	For     string `json:"for,omitempty"`
 	Running bool   `json:"running,omitempty"`
 	// Problem is why the last one failed, Failures how many did in a row, Ended when the last one did.
-	Problem  string    `json:"problem,omitempty"`
-	Failures int       `json:"failures,omitempty"`
-	Ended    time.Time `json:"ended,omitzero"`
+	Problem  string `json:"problem,omitempty"`
+	Failures int    `json:"failures,omitempty"`
+	// Early says that it did nothing, because something was not ready that will be.
+	Early bool      `json:"early,omitempty"`
+	Ended time.Time `json:"ended,omitzero"`
 	// Began is when the present or last one began, Done and Total are bytes, of a clone.
 	Began time.Time `json:"began,omitzero"`
 	Done  int64     `json:"done,omitempty"`

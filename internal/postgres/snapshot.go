@@ -51,6 +51,8 @@ type Snapshot struct {
 	// Rewinding is what this process wrote the marker of a rewind for, empty if it did not: a rewind that an earlier one
 	// began may have left anything.
 	Rewinding string `json:"rewinding,omitempty"`
+	// Marked is when it wrote that: a rewind of before is not the one that the marker is for.
+	Marked time.Time `json:"marked,omitzero"`
 	// Remembered is the start of the primary that this process was when it last answered, empty if it was none.
 	Remembered string `json:"remembered,omitempty"`
 	// Asked is since when this start of the server has wanted to give its place away for a restart, zero if it has not.
@@ -141,6 +143,8 @@ type Data struct {
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
 	// Timeline is the highest that the control file tells of.
 	Timeline int `json:"timeline,omitempty"`
+	// Checkpointed is the timeline of the last checkpoint, 0 if it is not known.
+	Checkpointed int `json:"checkpointed,omitempty"`
 	// Standby says that a server would start as a replica.
 	Standby bool `json:"standby,omitempty"`
 	// End is how far the copy has come, by its log: known while no server runs.

@@ -44,7 +44,11 @@ type Rewind struct {
 }
 
 // RecordRewound notes that it was done.
-type RecordRewound struct{ Why }
+type RecordRewound struct {
+	Why
+	// Vain says that it has changed nothing: the copy is what it was before.
+	Vain bool
+}
 
 // AskUpstream asks the upstream about itself.
 type AskUpstream struct {

@@ -149,8 +149,10 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 		return a.followNobody(action)
 	case postgres.RecordRewound:
 		// From now on it is a replica's copy.
-		if err := a.Ports.Disk.Standby(true); err != nil {
-			return err
+		if !action.Vain {
+			if err := a.Ports.Disk.Standby(true); err != nil {
+				return err
+			}
 		}
 		return a.note(ctx, action)
 	case postgres.RecordInitialised, postgres.RecordSettings, postgres.RecordRefused, postgres.RecordApplication,

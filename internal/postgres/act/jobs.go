@@ -2,6 +2,7 @@ package act
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -70,6 +71,7 @@ func (j *Jobs) enter(kind postgres.JobKind, purpose string, cancel context.Cance
 func (j *Jobs) end(ended *job, err error) {
 	j.mutex.Lock()
 	ended.Running, ended.Ended, ended.Problem = false, j.Clock.Now(), ""
+	ended.Early = errors.Is(err, postgres.ErrEarly)
 	if err != nil {
 		ended.Failures++
 		ended.Problem = err.Error()

@@ -5,6 +5,10 @@ package controller_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,4 +144,50 @@ func TestAReplicaFollowsAtOnce(t *testing.T) {
 	})
 	t.Logf("a primary after %s, the quorum after %s", led, time.Since(begin))
 	three.streams()
+}
+
+// pg_rewind 15 says that no rewind is required, and succeeds, until the new primary has written its first checkpoint.
+func TestARewindThatDoesNothing(t *testing.T) {
+	r, one, two := pair(t)
+	members := []wire.Member{one.member(), two.member()}
+	var checkpointer int
+	for _, pid := range children(t, two.postmaster()) {
+		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		must(t, err)
+		if strings.Contains(string(title), "checkpointer") {
+			checkpointer = pid
+		}
+	}
+	must(t, syscall.Kill(checkpointer, syscall.SIGSTOP))
+	goOn := sync.OnceFunc(func() { must(t, syscall.Kill(checkpointer, syscall.SIGCONT)) })
+	t.Cleanup(goOn)
+	_, err := two.fence()
+	must(t, err)
+	one.writeTail()
+	one.loop.Kill()
+	one.obey(tenure.Standing{Role: tenure.RoleIdle})
+	r.lead(two, 2, 2, tenure.Setting{}, members...)
+	r.follow(one, two, 2, 2, members...)
+	one.await("a rewind that does nothing", func(tenure.Engine) bool { return one.logged("RecordRewound") })
+	time.Sleep(3 * time.Second)
+	if rounds := one.count("Rewind to"); rounds > 2 {
+		t.Errorf("%d rewinds in three seconds", rounds)
+	}
+	if one.logged("Discard") {
+		t.Error("the copy was given up")
+	}
+	goOn()
+	must(t, two.execute(20*time.Second, "insert into t values (3)"))
+	one.streams()
+	if !two.logged("copies can be rewound only after the first checkpoint") {
+		t.Error("the new primary has not written a checkpoint by itself")
+	}
+	one.await("the rows of the primary", func(tenure.Engine) bool { return one.rows() == "1,2,3" })
+}
+
+// count is how often the log has a text.
+func (i *instance) count(text string) int {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return strings.Count(i.log.String(), text)
 }

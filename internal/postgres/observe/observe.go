@@ -46,6 +46,7 @@ type Observer struct {
 	promotion promotion
 	trouble   trouble
 	rewinding string
+	marked    time.Time
 	ahead     ahead
 	asking    asking
 }

@@ -27,9 +27,10 @@ func (o *Observer) Promoting(reached tenure.Position, timeline int) {
 
 // Rewinding takes what the marker of a rewind was written for, from any goroutine.
 func (o *Observer) Rewinding(essence string) {
+	now := o.Ports.Clock.Now()
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.rewinding = essence
+	o.rewinding, o.marked = essence, now
 }
 
 // Asking takes that this start of the server has asked to give its place away for a restart, from any goroutine.
@@ -56,7 +57,7 @@ func (o *Observer) rememberAhead(server *postgres.Server) {
 func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	o.mutex.Lock()
 	s.Upstream = o.upstream
-	s.Rewinding = o.rewinding
+	s.Rewinding, s.Marked = o.rewinding, o.marked
 	promoted := o.promotion
 	if o.asking.start == s.Process.Start && s.Process.Running {
 		s.Asked, s.AskedLast = o.asking.since, o.asking.last

@@ -78,7 +78,7 @@ const answerLasts = 5 * time.Second
 // leadsNow says that the server of the upstream has said of itself that it leads. The lease alone does not show that:
 // whoever it names may have been put back as well.
 func leadsNow(s postgres.Snapshot) bool {
-	return fresh(s) && s.Upstream.Leads && s.Upstream.SystemIdentifier == s.Standing.SystemIdentifier &&
+	return s.Told() && s.Upstream.Leads && s.Upstream.SystemIdentifier == s.Standing.SystemIdentifier &&
 		s.Now.Sub(s.Upstream.At) < answerLasts
 }
 

@@ -2,17 +2,10 @@ package plan
 
 import (
 	"strings"
-	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
-)
-
-// Pauses between copies that failed.
-const (
-	firstCopyPause   = 2 * time.Second
-	longestCopyPause = time.Minute
 )
 
 // another says that the record of the lease has a member that is not this instance: this is not the last copy (I2).
@@ -26,14 +19,6 @@ func another(s postgres.Snapshot) bool {
 		}
 	}
 	return false
-}
-
-func copyPause(job postgres.Job) time.Duration {
-	length := firstCopyPause
-	for failures := job.Failures; failures > 1 && length < longestCopyPause; failures-- {
-		length *= 2
-	}
-	return min(length, longestCopyPause)
 }
 
 func killOnAnUnfinishedCopy(s postgres.Snapshot, plan *draft) bool {
@@ -81,7 +66,7 @@ func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	}
 	job := s.JobOf(postgres.JobClone)
 	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the data of the primary is being copied"}
-	left := copyPause(job) - s.Now.Sub(job.Ended)
+	left := job.Pause() - s.Now.Sub(job.Ended)
 	switch {
 	case job.Running || s.JobOf(postgres.JobDiscard).Running:
 	case !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s):
@@ -121,15 +106,17 @@ func rewindTheCopy(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	job := s.JobOf(postgres.JobRewind)
-	tried := job.For == postgres.Essence(s.Standing) && !job.Ended.IsZero() && !job.Running
+	tried := s.Rewound(job)
 	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy is made to fit that of the primary"}
 	switch {
 	case job.Running:
+	case tried && job.Early:
+		plan.do(postgres.RecordRewound{Why: "the rewind has changed nothing, and is tried again later", Vain: true})
 	case tried && job.Problem == "":
 		plan.do(postgres.RecordRewound{Why: "the copy fits that of the primary"})
 	case !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s):
 		hold.Detail = "the copy was being made to fit another, which does not lead any more"
-	case tried && fresh(s) && s.Upstream.At.After(job.Ended):
+	case tried && s.Told() && s.Upstream.At.After(job.Ended):
 		plan.do(postgres.BeginDiscard{Why: postgres.Why("it could not be made to fit: " + job.Problem)})
 	case tried:
 		if !s.JobOf(postgres.JobAsk).Running {
@@ -155,10 +142,16 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 		plan.wait(postgres.Hold{Reason: wire.ReasonCopying, Detail: "PostgreSQL stops, so that its copy can be replaced"})
 		return true
 	}
-	left := diverged(s) && !s.Server.Replication.Receiving
-	lost := s.Process.Lost && fresh(s) && !s.Server.Replication.Receiving
+	left := s.Diverged() && !s.Server.Replication.Receiving
+	lost := s.Process.Lost && s.Told() && !s.Server.Replication.Receiving
 	switch {
 	case !left && !lost:
+		return false
+	case left && !lost && s.TooEarly() > 0:
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCopying, Recheck: s.TooEarly(),
+			Detail: "the copy cannot be rewound before the primary has written the first checkpoint of its timeline",
+		})
 		return false
 	case s.Process.Running:
 		plan.do(postgres.StopServer{Why: "the copy is no part of the primary's history, or lacks what that does not keep"})

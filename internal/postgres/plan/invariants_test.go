@@ -517,7 +517,7 @@ func anyStanding(random *rand.Rand, s *postgres.Snapshot) {
 
 func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	s.Data.Standby = pick(random, s.Server.Replica, !s.Server.Replica)
-	s.Data.Timeline = pick(random, 1, 2)
+	s.Data.Timeline, s.Data.Checkpointed = pick(random, 1, 2), pick(random, 0, 1, 2)
 	s.Server.Timeline = pick(random, s.Data.Timeline, 3)
 	s.Data.End = pick(random, nil, &tenure.Position{Timeline: 1, LSN: 100}, &tenure.Position{Timeline: 1, LSN: 300})
 	s.Data.Short, s.Foreign = pick(random, false, true), pick(random, "", "", "", "foreign")
@@ -543,7 +543,8 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 		}
 		s.Jobs = append(s.Jobs, postgres.Job{
 			Kind: kind, For: pick(random, postgres.Essence(s.Standing), "yield s1", "other"), Running: pick(random, false, true),
-			Problem: pick(random, "", "broken"), Ended: s.Now.Add(-pick(random, time.Second, time.Hour)),
+			Problem: pick(random, "", "broken"), Early: pick(random, false, false, true),
+			Ended: s.Now.Add(-pick(random, time.Second, time.Hour)),
 		})
 	}
 	if random.IntN(8) == 0 {

@@ -15,37 +15,6 @@ import (
 // and counts its position on the old timeline as flushed (B3). So a copy is judged before it connects: the primary of
 // this very term has told a history that holds the position of the copy. The rules here are about that judgement.
 
-// position is where the flushed WAL of the copy ends, nil while that is not known.
-func position(s postgres.Snapshot) *tenure.Position {
-	switch {
-	case !s.Process.Running:
-		return s.Data.End
-	case s.Server.Reachable && s.Server.Replica:
-		return s.Server.Replication.Place
-	}
-	return nil
-}
-
-// fresh says that the upstream of this standing has told its history. One that is followed as a primary has told it as
-// one, on the timeline of this term.
-func fresh(s postgres.Snapshot) bool {
-	return s.Upstream.Known && s.Upstream.Of == s.Standing.Upstream && s.Upstream.Term == s.Standing.Term &&
-		s.Upstream.History.Timeline() >= s.Standing.Timeline &&
-		(s.Upstream.Leads || s.Standing.Role == tenure.RoleCatchUp)
-}
-
-// judged says that the copy is a part of the history of the primary of this term.
-func judged(s postgres.Snapshot) bool {
-	reached := position(s)
-	return reached != nil && fresh(s) && s.Upstream.History.Holds(*reached)
-}
-
-// diverged says that the copy is no part of that history.
-func diverged(s postgres.Snapshot) bool {
-	reached := position(s)
-	return reached != nil && fresh(s) && !s.Upstream.History.Holds(*reached)
-}
-
 // connected says that the upstream file is the wanted one, by a key that is lent. The name of the key tells the term,
 // and the file is written only after the copy was judged.
 func connected(s postgres.Snapshot, text, key string) bool {
@@ -63,7 +32,7 @@ func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	why := postgres.Why("this instance is to take the log of nobody")
-	if key != "" && s.Standing.Role == tenure.RoleFollow && !judged(s) {
+	if key != "" && s.Standing.Role == tenure.RoleFollow && !s.Judged() {
 		why = "B3: nobody is followed before the primary of this term has told a history that holds this copy"
 		text, key = render.Alone(), ""
 	}
@@ -112,8 +81,8 @@ func askTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	if !follows(s) || last.Running {
 		return false
 	}
-	waiting := !fresh(s) && (unjudged(s) || !s.Process.Running && wasPrimary(s))
-	connects := unjudged(s) && judged(s)
+	waiting := !s.Told() && (unjudged(s) || !s.Process.Running && wasPrimary(s))
+	connects := unjudged(s) && s.Judged()
 	stuck := s.Process.Running && s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving && !connects
 	recently := s.Now.Sub(last.Ended) < askPause(s) && last.For == postgres.Essence(s.Standing)
 	if (waiting || stuck) && !recently {
@@ -140,10 +109,10 @@ func missingUpstream(s postgres.Snapshot) postgres.Hold {
 	switch {
 	case s.Upstream.Problem != "":
 		detail = fmt.Sprintf("%s does not answer: %s", s.Standing.Upstream.Name, s.Upstream.Problem)
-	case diverged(s):
-		detail = fmt.Sprintf("the copy is at %s, which is no part of the history of %s", *position(s),
+	case s.Diverged():
+		detail = fmt.Sprintf("the copy is at %s, which is no part of the history of %s", *s.Position(),
 			s.Standing.Upstream.Name)
-	case fresh(s):
+	case s.Told():
 		detail = fmt.Sprintf("%s answers, and its log does not arrive yet", s.Standing.Upstream.Name)
 	}
 	return postgres.Hold{Reason: wire.ReasonUpstreamMissing, Detail: detail, Recheck: askPause(s)}

@@ -69,6 +69,7 @@ var rules = []rule{
 	leaveASharedSegment,
 	makeAgents,
 	enforceTheQuorum, // B1.
+	writeAFirstCheckpoint,
 
 	// What is inside. Each stands for itself: a missing extension does not keep a password from being changed.
 	makeTheRole,

@@ -185,16 +185,19 @@ func missingLog() postgres.Hold {
 // mayFollow lets a replica start at once: what it has can be looked at later. The data of a primary may have what
 // nobody else has, so it is looked at before.
 func mayFollow(s postgres.Snapshot, plan *draft) bool {
-	if !wasPrimary(s) && !fresh(s) && !s.Data.Short {
+	if !wasPrimary(s) && !s.Data.Short && (!s.Told() || s.TooEarly() > 0) {
 		return true
 	}
 	switch {
 	case s.Data.End == nil:
 		plan.wait(postgres.Hold{Reason: wire.ReasonServerRecovering, Detail: "the end of the log is not known yet"})
 		return false
-	case !fresh(s):
+	case !s.Told():
 		plan.wait(missingUpstream(s))
 		return false
+	}
+	if s.TooEarly() > 0 {
+		return false // The hold of that says so.
 	}
 	if !s.Upstream.History.Holds(*s.Data.End) {
 		plan.wait(postgres.Hold{
@@ -298,6 +301,23 @@ func enforceTheQuorum(s postgres.Snapshot, plan *draft) bool {
 			Why: "sessions wait for a first quorum only after the checkpointer has seen it",
 			For: s.LeadingStart() + " " + render.StandbyNames(&s.Standing.Setting),
 		})
+	}
+	return false
+}
+
+// checkpointPause is between checkpoints that failed.
+const checkpointPause = 10 * time.Second
+
+// writeAFirstCheckpoint comes after a promotion, when applications are let in: until the control file tells of the new
+// timeline, no copy that has left it can be rewound.
+func writeAFirstCheckpoint(s postgres.Snapshot, plan *draft) bool {
+	job, purpose := s.JobOf(postgres.JobCheckpoint), fmt.Sprintf("timeline %d", s.Server.Timeline)
+	missing := s.Data.Checkpointed > 0 && s.Data.Checkpointed < s.Server.Timeline
+	free := s.Standing.Role == tenure.RoleLead && !s.Server.Replica && s.Server.Open && s.Standing.Prepare == 0 &&
+		!s.Quorum.Checkpoint
+	failed := job.For == purpose && job.Problem != "" && s.Now.Sub(job.Ended) < checkpointPause
+	if missing && free && !job.Running && !failed {
+		plan.do(postgres.Checkpoint{Why: "copies can be rewound only after the first checkpoint of a timeline", For: purpose})
 	}
 	return false
 }

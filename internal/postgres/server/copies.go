@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -206,7 +207,7 @@ func (c *Copies) Discard(context.Context) error {
 
 // Rewind implements postgres.Copies.
 func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
-	_, err := c.Supervisor.Run(ctx, supervise.Command{
+	output, err := c.Supervisor.Run(ctx, supervise.Command{
 		Path: "pg_rewind", Env: c.Env, Dir: c.Folder, Args: []string{
 			"--target-pgdata=" + filepath.Join(c.Folder, dataFolder),
 			"--source-server=" + c.conninfo(source, "user="+render.RoleRewind, "dbname=postgres",
@@ -215,6 +216,10 @@ func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
 	})
 	if err != nil {
 		return fmt.Errorf("rewind: %w", err)
+	}
+	// Only a copy that has left the history is rewound, so this is never true.
+	if bytes.Contains(output, []byte("no rewind required")) {
+		return fmt.Errorf("rewind: %w", postgres.ErrEarly)
 	}
 	return nil
 }

@@ -157,6 +157,7 @@ func (d *Disk) lookAtData(ctx context.Context) (postgres.Data, error) {
 		return damaged(data, err)
 	}
 	data.SystemIdentifier, data.Timeline, data.State = control.systemIdentifier, control.timeline, control.state
+	data.Checkpointed = control.checkpointed
 	data.Floors, data.Consistent = control.floors, control.consistent
 	d.redo.Store(control.redo)
 	d.line.Store(int64(control.timeline))
@@ -323,6 +324,7 @@ type control struct {
 	timeline         int
 	state            string
 	redo, consistent uint64
+	checkpointed     int
 	floors           []postgres.Floor
 }
 
@@ -387,6 +389,9 @@ func parseControl(output []byte) (control, error) {
 				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
 			}
 			read.timeline = max(read.timeline, timeline)
+			if name == "Latest checkpoint's TimeLineID" {
+				read.checkpointed = timeline
+			}
 		}
 	}
 	if read.systemIdentifier == "" || read.state == "" || read.timeline == 0 {

@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+)
+
+// Position is where the flushed WAL of the copy ends, nil while that is not known.
+func (s Snapshot) Position() *tenure.Position {
+	switch {
+	case !s.Process.Running:
+		return s.Data.End
+	case s.Server.Reachable && s.Server.Replica:
+		return s.Server.Replication.Place
+	}
+	return nil
+}
+
+// Told says that the upstream of this standing has told its history. One that is followed as a primary has told it as
+// one, on the timeline of this term.
+func (s Snapshot) Told() bool {
+	return s.Upstream.Known && s.Upstream.Of == s.Standing.Upstream && s.Upstream.Term == s.Standing.Term &&
+		s.Upstream.History.Timeline() >= s.Standing.Timeline &&
+		(s.Upstream.Leads || s.Standing.Role == tenure.RoleCatchUp)
+}
+
+// Judged says that the copy is a part of the history of the primary of this term (B3).
+func (s Snapshot) Judged() bool {
+	reached := s.Position()
+	return reached != nil && s.Told() && s.Upstream.History.Holds(*reached)
+}
+
+// Diverged says that the copy is no part of that history.
+func (s Snapshot) Diverged() bool {
+	reached := s.Position()
+	return reached != nil && s.Told() && !s.Upstream.History.Holds(*reached)
+}
+
+// Pauses between copies that failed.
+const (
+	firstCopyPause   = 2 * time.Second
+	longestCopyPause = time.Minute
+)
+
+// Pause is how long a job that copies is not begun again after it failed: each time twice as long.
+func (j Job) Pause() time.Duration {
+	length := firstCopyPause
+	for failures := j.Failures; failures > 1 && length < longestCopyPause; failures-- {
+		length *= 2
+	}
+	return min(length, longestCopyPause)
+}
+
+// TooEarly is how long a rewind is not tried again that did nothing. A replica runs meanwhile and follows nobody:
+// pg_rewind goes by what it has replayed.
+func (s Snapshot) TooEarly() time.Duration {
+	job := s.JobOf(JobRewind)
+	if !job.Early || job.For != Essence(s.Standing) {
+		return 0
+	}
+	return max(job.Pause()-s.Now.Sub(job.Ended), 0)
+}
+
+// Rewound says that a rewind for the present standing has ended since its marker was written.
+func (s Snapshot) Rewound(job Job) bool {
+	return job.For == Essence(s.Standing) && !job.Ended.IsZero() && !job.Running && !job.Ended.Before(s.Marked)
+}
