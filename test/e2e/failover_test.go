@@ -83,6 +83,10 @@ var faults = []fault{
 		name: "operator away and node power-off", moves: true, mute: true, gap: 13 * time.Second, hold: 20 * time.Second,
 		do: (*failover).stopNodeAlone,
 	},
+	{
+		name: "diverged former primary follows", node: true, moves: true, mute: true, gap: 5 * time.Minute,
+		do: (*failover).followDiverged,
+	},
 }
 
 // noticing is how long the status may say what is not so any more.

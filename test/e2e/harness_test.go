@@ -269,16 +269,10 @@ func (f *failover) steer() {
 		f.t.Fatal(err)
 	}
 	for _, node := range nodes.Items {
-		if node.Name == f.node {
-			continue
+		if node.Name != f.node {
+			f.steerThrough(node.Name)
+			break
 		}
-		for _, address := range node.Status.Addresses {
-			if address.Type == corev1.NodeInternalIP {
-				command(f.t, "ip", "route", "replace", f.address+"/32", "via", address.Address)
-				f.way = node.Name
-			}
-		}
-		break
 	}
 	if f.routed == "" {
 		f.routed = f.address
