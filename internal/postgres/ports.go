@@ -176,9 +176,9 @@ type Runner interface {
 	Promote() error
 	// EndReceiver ends what takes the log of another server, and returns nil only when it is proven to be gone.
 	EndReceiver(ctx context.Context) error
-	// EndEntering ends sessions that are about to be let in, by rules of access that may be old, and returns how many
-	// there were.
-	EndEntering() (int, error)
+	// EndEntering ends sessions that are about to be let in by rules of access that may be old, and returns nil only when
+	// they are proven to be gone.
+	EndEntering(ctx context.Context) error
 	// Kill ends every process at once.
 	Kill() error
 }

@@ -177,7 +177,7 @@ func (r *runner) Promote() error {
 	return nil
 }
 
-func (r *runner) EndEntering() (int, error) { return 0, nil }
+func (r *runner) EndEntering(context.Context) error { return nil }
 
 func (mounts) TakeKeysBack() error { return nil }
 

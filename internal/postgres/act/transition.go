@@ -240,8 +240,8 @@ func (a *Actor) promote(ctx context.Context, standing tenure.Standing, action po
 	if err := a.cutOff(ctx); err != nil {
 		return err
 	}
-	if entering, err := a.Ports.Runner.EndEntering(); err != nil || entering > 0 {
-		return errors.Join(fmt.Errorf("%d sessions are about to be let in by earlier rules", entering), err)
+	if err := a.Ports.Runner.EndEntering(ctx); err != nil {
+		return err
 	}
 	reached, err := a.Ports.Disk.Position(action.From)
 	if err != nil {

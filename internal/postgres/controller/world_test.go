@@ -366,7 +366,7 @@ func (w process) Look() postgres.Process {
 
 func (w process) Promote() error { return errors.New("nobody asked for it") }
 
-func (w process) EndEntering() (int, error) { return 0, nil }
+func (w process) EndEntering(context.Context) error { return nil }
 
 func (w process) EndReceiver(context.Context) error { return nil }
 

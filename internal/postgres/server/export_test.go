@@ -49,3 +49,38 @@ func Receives(title string) bool { return receiverTitle.MatchString(title) }
 
 // Enters is as Receives.
 func Enters(title string) bool { return enteringTitle.MatchString(title) }
+
+var kindNames = map[kind]string{
+	kindOther: "other", kindUntitled: "untitled", kindReceiver: "receiver", kindEntering: "entering",
+}
+
+// Kinds tells what each child of a process is, by its number.
+func Kinds(parent int) (map[int]string, error) {
+	family, err := familyOf(parent)
+	kinds := map[int]string{}
+	for child, is := range family.children {
+		kinds[child.pid] = kindNames[is]
+	}
+	return kinds, err
+}
+
+// Remaining are those that are left after these looks, with whether they are proven to be what is looked for.
+func Remaining(unwanted string, looks ...map[int]string) map[int]bool {
+	var suspects map[child]bool
+	kinds := map[string]kind{}
+	for is, name := range kindNames {
+		kinds[name] = is
+	}
+	for _, look := range looks {
+		found := family{children: map[child]kind{}}
+		for pid, name := range look {
+			found.children[child{pid: pid}] = kinds[name]
+		}
+		suspects = found.remaining(suspects, kinds[unwanted])
+	}
+	left := map[int]bool{}
+	for child, proven := range suspects {
+		left[child.pid] = proven
+	}
+	return left
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -184,4 +185,29 @@ func (r *Runner) Reload() error {
 		return errors.New("reload: there is no server")
 	}
 	return process.Signal(syscall.SIGHUP)
+}
+
+// Promote implements postgres.Runner. The file and the signal are what pg_ctl uses; they work although no session can
+// be had.
+func (r *Runner) Promote() error {
+	process := r.current(false)
+	if process == nil {
+		return errors.New("promote: there is no server")
+	}
+	if err := os.WriteFile(filepath.Join(r.Disk.Data(), "promote"), nil, 0o600); err != nil {
+		return fmt.Errorf("promote: %w", err)
+	}
+	if err := process.Signal(syscall.SIGUSR1); err != nil {
+		return fmt.Errorf("promote: %w", err)
+	}
+	return nil
+}
+
+// Kill implements postgres.Runner.
+func (r *Runner) Kill() error {
+	process := r.current(true)
+	if process == nil {
+		return nil
+	}
+	return process.Kill()
 }
