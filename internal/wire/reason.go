@@ -93,6 +93,8 @@ const (
 	ReasonFenced Reason = "Fenced"
 	// ReasonRouteMissing: the EndpointSlice of the write address is gone, or names a later term than there is.
 	ReasonRouteMissing Reason = "RouteMissing"
+	// ReasonServerNotWriting: the server of the primary runs and flushes no WAL, and no other member can take over.
+	ReasonServerNotWriting Reason = "ServerNotWriting"
 	// ReasonFactsOld: what is known of the server is too old to decide by.
 	ReasonFactsOld Reason = "FactsOld"
 	// ReasonCutOff: the primary and too many of its replicas do not reach each other.

@@ -139,6 +139,7 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonVolumeFull, "there is hardly room on a volume, so that writes are refused or the server waits"),
 	agentEntry(wire.ReasonRestarting, "the server is started anew, or waits for a switchover before"),
 	agentEntry(wire.ReasonRouteMissing, "the endpoints of the write address are gone"),
+	agentEntry(wire.ReasonServerNotWriting, "PostgreSQL runs and flushes no WAL, and no other member can take over"),
 	agentEntry(wire.ReasonFactsOld, "what the agent knows of its server is too old to act on"),
 	agentEntry(wire.ReasonCutOff, "the primary reaches the API server and none of the other members"),
 	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),

@@ -185,13 +185,43 @@ func (d *draft) endTheTenure(term int64, record wire.LeaseRecord, free bool) boo
 	switch why := d.unfit(); {
 	case why == "":
 		return false
+	case d.hangs() && !(free && d.othersTakeOver()):
+		return d.bearWithAHungServer(why, free)
 	case free:
 		d.giveBack(why)
 		return true
-	case d.Engine.Hung && d.fresh():
+	}
+	return false
+}
+
+// hangs says that the server does not write any more, by facts that are not old.
+func (d *draft) hangs() bool { return d.Engine.Hung && d.fresh() }
+
+// othersTakeOver says that enough other members for an election have answered just now, and that one of them can lead.
+func (d *draft) othersTakeOver() bool {
+	if d.Policy.Volatile {
+		return true
+	}
+	since := d.Now.Add(-d.Policy.Renew)
+	leads := func(place tenure.Place) bool {
+		return place.At >= since && place.Member != d.Self() && d.Lease.Record.Has(place.Member) && !place.CannotLead
+	}
+	return d.Lease.Failing == nil && slices.ContainsFunc(d.Places, leads) && d.othersElectSince(since)
+}
+
+// bearWithAHungServer leaves a server alone that does not write while nobody can take its place: it may be that the
+// disk is slow, and an end would only add a recovery to that. A cache has no disk to wait for.
+func (d *draft) bearWithAHungServer(why tenure.Why, free bool) bool {
+	if d.Policy.Volatile {
 		d.do(tenure.Kill{Why: why})
 		return true
 	}
+	if free && d.Lease.Failing == nil {
+		d.askForPlaces()
+		d.again(placeEvery)
+	}
+	d.wait(wire.ReasonServerNotWriting, "PostgreSQL runs and flushes no WAL, and too few other members answer that could "+
+		"take over: it is left running")
 	return false
 }
 
@@ -217,7 +247,7 @@ func (d *draft) othersCanElect() bool { return d.answersNeeded() < len(d.Lease.R
 // it.
 func (d *draft) unfit() tenure.Why {
 	switch {
-	case d.Engine.Hung && d.fresh():
+	case d.hangs():
 		return "the server lives and does not write any more"
 	case d.Engine.CannotLead != "" && d.Engine.Leading == nil:
 		return tenure.Why("the server cannot lead: " + d.Engine.CannotLead)
