@@ -37,6 +37,9 @@ type Engine struct {
 	Lost string `json:"lost,omitempty"`
 	// Hung says that the server as a primary does not write any more although its process lives.
 	Hung bool `json:"hung,omitempty"`
+	// Probed is when that was known last, if it is known apart from the rest: a loop that waits for a disk that stands
+	// still looks at nothing. 0 if it is as old as the rest.
+	Probed Instant `json:"probed,omitempty"`
 	// Emptied is the last request to empty the data that the server has carried out as a primary, nil if none was. Only a
 	// server that keeps its data in memory has one.
 	Emptied *wire.Emptied `json:"emptied,omitempty"`

@@ -135,6 +135,10 @@ func away() []Scenario {
 		of("write address gone for a while", 3, at(0, FaultRouteGone, 0, 20*s)).within(2 * s),
 		of("loop of the holder's server hangs", 3, at(0, FaultHang, Holder, 30*s)).within(2 * s),
 		of("loop of a replica's server hangs", 3, at(0, FaultHang, Replica, 30*s)).within(2 * s),
+		of("loop of a replica's server hangs for long, holder powered off", 5, at(0, FaultHang, Replica, 300*s),
+			at(20*s, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 3*s),
+		of("loop of a replica's server hangs, holder powered off", 5, at(0, FaultHang, Replica, 300*s),
+			at(s, FaultPowerOff, Holder, 30*s)).within(2*leaseLasts + 18*s),
 		of("loop of the server hangs while a replica goes", 3, at(0, FaultHang, Holder, 20*s),
 			at(s, FaultPowerOff, Replica, 10*s)).within(2 * s),
 	}

@@ -20,12 +20,18 @@ const fencePatience = time.Second
 // errOutdated is what becomes of an act whose standing is not the present one any more.
 var errOutdated = errors.New("another standing has come")
 
-// Facts implements tenure.Server.
+// Facts implements tenure.Server. Whether the server writes is known also while a pass is held up, as by a disk that
+// stands still.
 func (l *Loop) Facts() tenure.Engine {
-	if facts := l.engine.Load(); facts != nil {
-		return *facts
+	shown := l.engine.Load()
+	if shown == nil {
+		return tenure.Engine{}
 	}
-	return tenure.Engine{}
+	facts := *shown
+	if l.Instant != nil {
+		facts.Hung, facts.Probed = l.ports.Probe.Hung(), l.Instant()
+	}
+	return facts
 }
 
 // Changed has a token whenever there are new facts.

@@ -5,6 +5,8 @@ package controller_test
 import (
 	"testing"
 	"time"
+
+	"meridian.dev/meridian/internal/tenure"
 )
 
 // A primary that does not answer for a moment keeps its sessions and its place, but soon it is not said to serve.
@@ -27,5 +29,20 @@ func TestASlowServerIsNotSaidToServe(t *testing.T) {
 		if state.Report.Serving != want.serving || state.Ready != want.ready {
 			t.Errorf("after %s: serving %t, ready %t", want.passed, state.Report.Serving, state.Ready)
 		}
+	}
+}
+
+// A disk that stands still holds up the passes too: that the server does not write is told all the same.
+func TestAHungServerIsToldBetweenPasses(t *testing.T) {
+	w := newWorld(t)
+	loop := w.settle(w.loop())
+	now := tenure.Instant(7 * time.Second)
+	loop.Instant = func() tenure.Instant { return now }
+	if facts := loop.Facts(); facts.Hung {
+		t.Error("a server that writes is said to hang")
+	}
+	w.hung = true
+	if facts := loop.Facts(); !facts.Hung || facts.Probed != now {
+		t.Errorf("hung %t, known at %s", facts.Hung, facts.Probed)
 	}
 }

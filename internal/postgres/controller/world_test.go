@@ -56,6 +56,7 @@ type world struct {
 	running bool
 	// mute says that the server does not answer; passed is how much time has.
 	mute   bool
+	hung   bool // Whether the probe finds that the server does not write.
 	passed time.Duration
 	starts int
 	// restarted is the token that the server was started by.
@@ -116,7 +117,7 @@ func (w *world) restart() {
 
 func (w *world) loop() *controller.Loop {
 	loop := controller.New(postgres.Ports{
-		Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w}, Copies: w.copies, Probe: probe{},
+		Clock: w, Mounts: w, Disk: w, Runner: process{w}, SQL: inside{w}, Copies: w.copies, Probe: probe{w},
 		Claim:     func(string) postgres.Claim { return w.claim },
 		ReadClaim: func(context.Context) (postgres.Claim, error) { return cmp.Or(w.claimNow, w.claim), nil },
 		Go:        func(work func()) { work() },
@@ -350,12 +351,12 @@ func (w *world) Marked() (*postgres.Record, bool, error) {
 // copies are not made in this model: there is nobody else.
 type copies struct{ postgres.Copies }
 
-// probe finds everything well.
-type probe struct{}
+// probe finds everything well, unless a test says otherwise.
+type probe struct{ *world }
 
 func (probe) Watch(string) {}
 
-func (probe) Hung() bool { return false }
+func (p probe) Hung() bool { return p.hung }
 
 // process is the process of the model.
 type process struct{ *world }

@@ -195,7 +195,9 @@ func (d *draft) endTheTenure(term int64, record wire.LeaseRecord, free bool) boo
 }
 
 // hangs says that the server does not write any more, by facts that are not old.
-func (d *draft) hangs() bool { return d.Engine.Hung && d.fresh() }
+func (d *draft) hangs() bool {
+	return d.Engine.Hung && (d.fresh() || d.Engine.Probed > 0 && d.recently(d.Engine.Probed, d.Policy.Renew))
+}
 
 // othersTakeOver says that enough other members for an election have answered just now, and that one of them can lead.
 func (d *draft) othersTakeOver() bool {
@@ -251,10 +253,25 @@ func (d *draft) unfit() tenure.Why {
 		return "the server lives and does not write any more"
 	case d.Engine.CannotLead != "" && d.Engine.Leading == nil:
 		return tenure.Why("the server cannot lead: " + d.Engine.CannotLead)
+	case d.unattended() != "" && d.Engine.Leading == nil:
+		return tenure.Why("the server cannot lead: " + d.unattended())
 	case d.Now < d.Rest:
 		return "the lease is being given back"
 	}
 	return ""
+}
+
+// attendedLately is how long the loop of the server may be without a look at it before it counts as hanging. It is
+// longer than the pause between two looks ever is.
+const attendedLately = 15 * time.Second
+
+// unattended says why nobody would carry out what the server is told, because the loop that does so hangs. It is empty
+// if somebody would.
+func (d *draft) unattended() string {
+	if d.Engine.At == 0 || d.Now.Since(d.Engine.At) < attendedLately {
+		return ""
+	}
+	return "the agent has not looked at it for long"
 }
 
 // fresh says that what is known of the server was read not long ago. The gate, the members and the end of a server that

@@ -173,7 +173,7 @@ func (d *draft) cannotLead() string {
 	case d.Now < d.Rest:
 		return "a promotion has failed a moment ago"
 	}
-	return d.Engine.CannotLead
+	return cmp.Or(d.Engine.CannotLead, d.unattended())
 }
 
 // promisesNot says why nothing is promised to whoever asks, empty if it is.
