@@ -107,6 +107,8 @@ type Disk interface {
 	// Position finds how far the copy has come by its log (I3). Nobody may write to the log meanwhile. What lies before
 	// from is known to be sound. It may be called from any goroutine.
 	Position(from uint64) (tenure.Position, error)
+	// Received tells up to where a receiver has flushed the log of a timeline, so that Position need not read that.
+	Received(flushed tenure.Position)
 	// Upstream writes the file that says whom the server follows. It may be called from any goroutine.
 	Upstream(text string) error
 	// Standby makes the next start one of a replica, or of a primary. It removes placeholders of timelines that lead

@@ -253,6 +253,9 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 	snapshot := l.observer.Look(look, told)
 	decided := plan.Decide(snapshot)
 	l.replayed.Store(snapshot.Server.Replication.Replayed)
+	if replication := snapshot.Server.Replication; replication.Receiving && replication.Place != nil {
+		l.ports.Disk.Received(*replication.Place)
+	}
 	var outcome postgres.Outcome
 	if outcome.Violations = plan.Check(snapshot, decided); len(outcome.Violations) == 0 {
 		l.show(snapshot, decided, outcome)

@@ -316,6 +316,8 @@ func (w *world) LendKey(string) error { return nil }
 
 func (w *world) TakeKeysBack() error { return nil }
 
+func (w *world) Received(tenure.Position) {}
+
 func (w *world) Position(uint64) (tenure.Position, error) {
 	if w.standstill != nil {
 		<-w.standstill

@@ -45,6 +45,7 @@ type Disk struct {
 	control control
 	// redo is where recovery would begin, for Position.
 	redo  atomic.Uint64
+	sound sound
 	line  atomic.Int64
 	major atomic.Int64
 }
@@ -204,6 +205,8 @@ func (d *Disk) WriteRecord(record postgres.Record) error {
 	if err := d.write(d.path(recordFile), document); err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
+	// Whatever changes the copy is recorded before, and when it is done (I2).
+	d.sound.forget()
 	return nil
 }
 

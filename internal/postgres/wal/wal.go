@@ -105,9 +105,9 @@ func (w *folder) segment(timeline int, number uint64) string {
 
 // Position finds how far the copy in a data directory has come by its log alone: the highest timeline that has a
 // record, of those that descend from the given one, and where its last record ends. From is a place up to which the log
-// is known to be sound, such as what was replayed, or 0; it only saves time. What was found is on the disk when it
-// returns.
-func Position(data string, timeline int, from uint64) (tenure.Position, error) {
+// is known to be sound, such as what was replayed, or 0, and sound the same of one timeline alone, such as what was
+// found before; both only save time. What was found is on the disk when it returns.
+func Position(data string, timeline int, from uint64, sound tenure.Position) (tenure.Position, error) {
 	wal, err := openWAL(filepath.Join(data, "pg_wal"))
 	if err != nil {
 		return tenure.Position{}, err
@@ -119,8 +119,11 @@ func Position(data string, timeline int, from uint64) (tenure.Position, error) {
 	// The highest timeline that has a record of its own is the one. A segment of it may hold less than the timeline
 	// before: the sender begins with the whole segment.
 	for index := len(history) - 1; index >= 0; index-- {
-		branch := history[index]
-		end, err := wal.end(branch.Timeline, from)
+		branch, begin := history[index], from
+		if branch.Timeline == sound.Timeline {
+			begin = max(from, sound.LSN)
+		}
+		end, err := wal.end(branch.Timeline, begin)
 		if errors.Is(err, errLogEnds) {
 			continue
 		}

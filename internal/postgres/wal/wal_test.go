@@ -23,7 +23,9 @@ const (
 )
 
 // segment makes the third segment of a timeline with so many records on its first page.
-func segment(records int) []byte {
+func segment(records int) []byte { return segmentAt(base, records) }
+
+func segmentAt(base uint64, records int) []byte {
 	content := make([]byte, segmentSize)
 	binary.LittleEndian.PutUint16(content[0:], 0xD116)
 	binary.LittleEndian.PutUint16(content[2:], 2)
@@ -88,7 +90,7 @@ func TestPositionAndRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := copyOf(t, test.segments, test.branch)
-			position, err := wal.Position(data, 4, 0)
+			position, err := wal.Position(data, 4, 0, tenure.Position{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,6 +100,32 @@ func TestPositionAndRepeated(t *testing.T) {
 			names, err := wal.Repeated(data, 4)
 			if err != nil || len(names) > 0 != test.repeated {
 				t.Errorf("repeated: %v, error %v", names, err)
+			}
+		})
+	}
+}
+
+// What is known to be sound is not read again: a segment that was spoilt meanwhile shows that. Of another timeline
+// nothing is known by that.
+func TestPositionReadsFromWhatIsSound(t *testing.T) {
+	data := copyOf(t, map[int]int{4: 3, 5: 3}, 9)
+	next := filepath.Join(data, "pg_wal", fmt.Sprintf("%08X%08X%08X", 4, 0, 4))
+	if err := os.WriteFile(next, segmentAt(base+segmentSize, 2), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		sound tenure.Position
+		want  uint64
+	}{
+		"nothing":               {tenure.Position{}, after(3)},
+		"of the timeline":       {tenure.Position{Timeline: 4, LSN: base + segmentSize + 100}, after(2) + segmentSize},
+		"of the next timeline":  {tenure.Position{Timeline: 5, LSN: base + segmentSize + 100}, after(3)},
+		"of what is gone since": {tenure.Position{Timeline: 4, LSN: base + 9*segmentSize}, after(2) + segmentSize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			position, err := wal.Position(data, 4, 0, test.sound)
+			if want := (tenure.Position{Timeline: 4, LSN: test.want}); err != nil || position != want {
+				t.Errorf("at %s, want %s, error %v", position, want, err)
 			}
 		})
 	}
