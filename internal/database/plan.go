@@ -218,6 +218,8 @@ type Design struct {
 	Growth Growth
 	// Restarts are the servers that were asked to start anew, as it is written down.
 	Restarts []Restart
+	// Memory is what the settings count on while a container has less than the spec asks for, nil otherwise.
+	Memory *resource.Quantity
 	// Leaving are instances that are no longer wanted and still there.
 	Leaving []string
 }

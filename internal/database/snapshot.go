@@ -38,7 +38,7 @@ type Snapshot struct {
 	Orphaning bool `json:"orphaning,omitempty"`
 	// Request is the switchover that a user asks for, nil for none.
 	Request *Request `json:"request,omitempty"`
-	// Refusals are what was asked for lately and refused, by an agent or by a node, sorted by id.
+	// Refusals are what was asked for lately and refused by an agent, sorted by id.
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Fleet is what the other databases of this operator allow.
 	Fleet Fleet `json:"fleet,omitzero"`
@@ -190,7 +190,13 @@ type Set struct {
 	Restart  string `json:"restart,omitempty"`
 	// Stopped says that it shall have no pod.
 	Stopped bool `json:"stopped,omitempty"`
+	// CPU and Memory are what the database container of its template asks for.
+	CPU    resource.Quantity `json:"cpu,omitzero"`
+	Memory resource.Quantity `json:"memory,omitzero"`
 }
+
+// Size is what the database container of its template asks for.
+func (s Set) Size() Size { return Size{CPU: s.CPU, Memory: s.Memory} }
 
 // Pod is the pod of an instance.
 type Pod struct {
@@ -217,6 +223,10 @@ type Pod struct {
 	Memory        resource.Quantity `json:"memory,omitzero"`
 	Resize        PodResize         `json:"resize,omitempty"`
 	ResizeMessage string            `json:"resizeMessage,omitempty"`
+	// Granted is the memory that its container has by the kubelet's word, zero if that is not known.
+	Granted resource.Quantity `json:"granted,omitzero"`
+	// SizeTrial is what the API server says to the wanted size, nil if nobody had to ask.
+	SizeTrial *SizeTrial `json:"sizeTrial,omitempty"`
 	// Use is how full its volume is, in percent, in the steps in which its agent tells it; 0 for not worth telling.
 	Use int `json:"use,omitempty"`
 	// UnplacedSince is since when no node can take it, zero if one can.
@@ -234,11 +244,27 @@ const (
 	PodResizeInfeasible PodResize = "Infeasible"
 )
 
+// SizeTrial is what the API server says to another size of a running pod.
+type SizeTrial struct {
+	// Refusal is why it does not take that size: a quota, a LimitRange, a policy, a missing right. Empty if it does.
+	Refusal string `json:"refusal,omitempty"`
+	// NodeTooSmall says that the refusal is about the node: it has less than that in all.
+	NodeTooSmall bool `json:"nodeTooSmall,omitempty"`
+}
+
 // Size is what a database container gets.
 type Size struct {
 	CPU    resource.Quantity `json:"cpu"`
 	Memory resource.Quantity `json:"memory"`
 }
+
+// Equal compares two of them.
+func (s Size) Equal(other Size) bool {
+	return s.CPU.Cmp(other.CPU) == 0 && s.Memory.Cmp(other.Memory) == 0
+}
+
+// Size is what its database container asks for.
+func (p Pod) Size() Size { return Size{CPU: p.CPU, Memory: p.Memory} }
 
 // Report is what the agent of an instance says.
 type Report struct {
@@ -333,9 +359,9 @@ type Fleet struct {
 	Roll Roll `json:"roll,omitempty"`
 }
 
-// Refusal is the word of an agent that it will not hand over, or of a node that it has no room.
+// Refusal is the word of an agent that it will not hand over.
 type Refusal struct {
-	// ID is what was refused: the id of a switchover, or ResizeID.
+	// ID is what was refused: the id of a switchover.
 	ID  string    `json:"id"`
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`
@@ -427,11 +453,6 @@ func (s Snapshot) Refusal(id string) *Refusal {
 		}
 	}
 	return nil
-}
-
-// ResizeID is the request to give a pod another size.
-func ResizeID(pod string, size Size) string {
-	return "resize-" + pod + "-" + size.CPU.String() + "-" + size.Memory.String()
 }
 
 // LeaseLost says that the lease is not the one that was made for this database.

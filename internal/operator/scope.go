@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -133,9 +132,7 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *childr
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
 		Fleet: s.fleet, Namespace: s.namespace,
-		Try: func(ctx context.Context, pod *corev1.Pod) error {
-			return part.GetClient().Create(ctx, pod, client.DryRunAll)
-		},
+		Try: observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
 		Tell: act.TellAgent, Refused: refusals.Note, Begin: s.fleet.Begin,

@@ -137,26 +137,11 @@ func (p *pass) resizePod(ctx context.Context, action database.Action) (database.
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
-	before := pod.DeepCopy()
-	for i := range pod.Spec.Containers {
-		container := &pod.Spec.Containers[i]
-		if container.Name != database.ContainerDatabase || container.Resources.Requests == nil {
-			continue
-		}
-		container.Resources.Requests[corev1.ResourceCPU] = action.Size.CPU
-		container.Resources.Requests[corev1.ResourceMemory] = action.Size.Memory
-		if _, limited := container.Resources.Limits[corev1.ResourceMemory]; limited {
-			container.Resources.Limits[corev1.ResourceMemory] = action.Size.Memory
-		}
-	}
-	patch := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
+	patch := client.StrategicMergeFrom(pod.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	render.Resize(&pod, *action.Size)
 	err := p.Client.SubResource("resize").Patch(ctx, &pod, patch, client.FieldOwner(database.FieldManager))
-	if apierrors.IsForbidden(err) && p.Refused != nil {
-		// The node is too small. What follows from that is for the plan to say, in the next pass.
-		p.Refused(client.ObjectKeyFromObject(p.object), database.ResizeID(action.UID, *action.Size), err.Error(), p.Now())
-		return database.Result{Refused: err.Error()}, nil
-	}
 	if err != nil {
+		// A refusal is told by the next pass, which tries the size before it plans.
 		p.doubt(action, err)
 		return database.Result{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -155,7 +156,29 @@ func setFacts(set *appsv1.StatefulSet) *database.Set {
 		Template: set.Spec.Template.Annotations[database.AnnotationTemplate],
 		Restart:  set.Spec.Template.Annotations[database.AnnotationRestart],
 		Stopped:  set.Spec.Replicas != nil && *set.Spec.Replicas == 0,
+		CPU:      requested(set.Spec.Template.Spec)[corev1.ResourceCPU],
+		Memory:   requested(set.Spec.Template.Spec)[corev1.ResourceMemory],
 	}
+}
+
+// requested is what the database container of a pod asks for.
+func requested(pod corev1.PodSpec) corev1.ResourceList {
+	for _, container := range pod.Containers {
+		if container.Name == database.ContainerDatabase {
+			return container.Resources.Requests
+		}
+	}
+	return nil
+}
+
+// granted is the memory that the database container has by the kubelet's word, zero if it does not say.
+func granted(pod *corev1.Pod) resource.Quantity {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == database.ContainerDatabase && status.Resources != nil {
+			return status.Resources.Requests[corev1.ResourceMemory]
+		}
+	}
+	return resource.Quantity{}
 }
 
 func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
@@ -211,15 +234,11 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
 		Secrets: pod.Annotations[database.AnnotationSecrets],
+		CPU:     requested(pod.Spec)[corev1.ResourceCPU], Memory: requested(pod.Spec)[corev1.ResourceMemory],
+		Granted: granted(pod),
 	}
 	// What cannot be read says nothing.
 	facts.Use, _ = strconv.Atoi(pod.Annotations[wire.AnnotationVolumeUse])
-	for _, container := range pod.Spec.Containers {
-		if container.Name == database.ContainerDatabase {
-			facts.CPU = container.Resources.Requests[corev1.ResourceCPU]
-			facts.Memory = container.Resources.Requests[corev1.ResourceMemory]
-		}
-	}
 	for _, condition := range pod.Status.Conditions {
 		switch {
 		case resizing(condition) != "":

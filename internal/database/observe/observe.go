@@ -49,6 +49,9 @@ type Observer struct {
 	Pulse *children.Pulse
 	// Try asks the API server whether it would take a pod, and makes none. Without it nothing is tried.
 	Try func(ctx context.Context, pod *corev1.Pod) error
+	// TryResize asks the API server whether a pod may be patched to another size, and has the answer filled in. Without it
+	// nothing is tried.
+	TryResize func(ctx context.Context, pod *corev1.Pod, patch client.Patch) error
 	// Fleet knows what the other databases allow; without one, everything. Namespace is where these are, empty for all.
 	Fleet     *Fleet
 	Namespace string
@@ -119,6 +122,7 @@ func (o Observer) Observe(
 		{"storage classes to choose from", p.listClasses},
 		{"children", p.compareChildren},
 		{"what is left over", p.readSurplus},
+		{"the trial of the sizes", p.trySizes},
 		{"the trial of the template", p.tryTemplate},
 		{"caches", p.readCaches},
 	} {

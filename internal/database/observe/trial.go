@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,27 +33,39 @@ func (p *pass) tryTemplate(ctx context.Context) error {
 		if err != nil || pod == nil {
 			return err
 		}
-		p.facts.Trial = judgeTrial(target, p.Try(ctx, pod))
+		p.facts.Trial = judgeTrial(target, p.Try(ctx, pod), growth(instance.Pod, render.SizeOf(design, wanted.Name)))
 		return nil
 	}
 	return nil
 }
 
-// changes says that the template of an instance is to be written soon.
+// changes says that a pod of an instance is to be made soon, or its template to be written: because the user asks for
+// it, because its node is too small for it, or because there is none.
 func (p *pass) changes(instance database.Instance, target string) bool {
 	set, pod := instance.Set, instance.Pod
-	if set == nil || set.Template == target {
+	if set == nil || set.Stopped {
 		return false
 	}
-	asked := !render.SameWish(p.facts.Spec, set.Wish) || p.facts.Spec.Restart != "" && p.facts.Spec.Restart != set.Restart
-	return asked || pod == nil || pod.Deleting || pod.Stuck != ""
+	if pod == nil {
+		return set.Observed
+	}
+	if pod.Resize == database.PodResizeInfeasible || pod.SizeTrial != nil && pod.SizeTrial.NodeTooSmall {
+		return true
+	}
+	asked := func(wish, restart string) bool {
+		return !render.SameWish(p.facts.Spec, wish) || p.facts.Spec.Restart != "" && p.facts.Spec.Restart != restart
+	}
+	written := set.Template == target
+	return !written && (asked(set.Wish, set.Restart) || pod.Deleting || pod.Stuck != "") ||
+		pod.Template != target && asked(pod.Wish, pod.Restart)
 }
 
-// judgeTrial tells a no from no answer. A quota counts the old pod together with the new one, so it proves nothing.
-func judgeTrial(template string, err error) *database.Trial {
+// judgeTrial tells a no from no answer. A quota counts the old pod together with the new one: it is a no only if there
+// is no room without the old one either.
+func judgeTrial(template string, err error, grows resourceGrowth) *database.Trial {
 	trial := &database.Trial{Template: template}
 	switch {
-	case err == nil || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+	case err == nil || apierrors.IsForbidden(err) && fitsQuota(err.Error(), grows):
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err):
 		trial.Refusal = redact.Refusal(err)
 	default:
@@ -63,8 +74,8 @@ func judgeTrial(template string, err error) *database.Trial {
 	return trial
 }
 
-// Refusals remembers for each database what was refused lately: by the agent of its holder, which does not hand over,
-// or by a node, which has no room. Whoever forgets it asks again. It is safe for concurrent use.
+// Refusals remembers for each database what the agent of its holder has refused lately: it does not hand over. Whoever
+// forgets it asks again. It is safe for concurrent use.
 type Refusals struct {
 	lock  sync.Mutex
 	heard map[types.NamespacedName]map[string]database.Refusal

@@ -21,8 +21,17 @@ func resizePods(d *draft) {
 		switch {
 		case d.infeasible(instance) != "":
 			// rollInstances has it made anew, where there is room.
-		case size.CPU.Cmp(pod.CPU) == 0 && size.Memory.Cmp(pod.Memory) == 0:
+		case size.Equal(pod.Size()):
 			waitForResize(d, instance)
+		case refusesSize(pod) && d.madeFor(instance, size):
+			// Admission has given it another size, and another pod would get that too: it is told, and tolerated.
+			d.plan.Pending = append(d.plan.Pending, fmt.Sprintf(
+				"%s has %s CPU and %s where %s and %s are wanted, and the API server refuses these: %s", wanted.Name,
+				pod.CPU.String(), pod.Memory.String(), size.CPU.String(), size.Memory.String(), pod.SizeTrial.Refusal))
+		case refusesSize(pod):
+			d.hold(database.Stalled, later, "ResizeRefused", fmt.Sprintf(
+				"%s stays at %s CPU and %s, because the API server refuses %s and %s: %s", wanted.Name, pod.CPU.String(),
+				pod.Memory.String(), size.CPU.String(), size.Memory.String(), pod.SizeTrial.Refusal))
 		case size.Memory.Cmp(pod.Memory) < 0 && d.buffered(instance):
 			d.hold(database.Progressing, soon, "MemoryShrinking", fmt.Sprintf(
 				"the container of %s shrinks when its server has started with smaller buffers", wanted.Name))
@@ -54,24 +63,47 @@ func waitForResize(d *draft, instance database.Instance) {
 	case database.PodResizeRunning:
 		d.hold(database.Progressing, later, "ContainerResizing", fmt.Sprintf(
 			"the container of %s gets %s CPU and %s", instance.Name, pod.CPU.String(), pod.Memory.String()))
-	case database.PodResizeInfeasible:
+	case database.PodResizeInfeasible: // It is so although it was made for this size: another one would be no better off.
+		d.hold(database.Stalled, later, "ResizeRefused", fmt.Sprintf(
+			"the node of %s cannot give it %s CPU and %s: %s", instance.Name, pod.CPU.String(), pod.Memory.String(),
+			pod.ResizeMessage))
 	}
 }
 
 // infeasible says why the node of an instance can never give it what is wanted, empty if it may: the kubelet says so,
-// or the API server, which knows how large the node is.
+// or the API server, which knows how large the node is. No other refusal is a reason to make a pod anew: a quota or a
+// LimitRange would refuse the next one as well. A pod that was made for this size already is not made anew for it.
 func (d *draft) infeasible(instance database.Instance) string {
-	if instance.Pod == nil {
+	pod := instance.Pod
+	if pod == nil {
 		return ""
 	}
-	if instance.Pod.Resize == database.PodResizeInfeasible {
-		return instance.Pod.ResizeMessage
-	}
 	size := render.SizeOf(d.plan.Design, instance.Name)
-	if refusal := d.Refusal(database.ResizeID(instance.Pod.UID, size)); refusal != nil {
-		return refusal.Why
+	switch {
+	case d.madeFor(instance, size):
+		return ""
+	case pod.Resize == database.PodResizeInfeasible && size.Equal(pod.Size()):
+		return pod.ResizeMessage
+	case pod.SizeTrial != nil && pod.SizeTrial.NodeTooSmall:
+		return pod.SizeTrial.Refusal
 	}
 	return ""
+}
+
+// refusesSize says that the API server does not take the wanted size of a pod.
+func refusesSize(pod *database.Pod) bool { return pod.SizeTrial != nil && pod.SizeTrial.Refusal != "" }
+
+// madeFor says that the pod of an instance was made from a template of that size.
+func (d *draft) madeFor(instance database.Instance, size database.Size) bool {
+	return instance.Set != nil && instance.Set.Observed && !outdated(instance) && instance.Set.Revision != "" &&
+		size.Equal(instance.Set.Size())
+}
+
+// cramped says that the container of an instance has less memory than it shall have.
+func (d *draft) cramped(instance database.Instance) bool {
+	pod, memory := instance.Pod, render.SizeOf(d.plan.Design, instance.Name).Memory
+	return !pod.Memory.IsZero() && pod.Memory.Cmp(memory) < 0 ||
+		!pod.Granted.IsZero() && pod.Granted.Cmp(memory) < 0
 }
 
 // labelPods gives running pods the labels and annotations that the user wants them to have.
@@ -88,4 +120,10 @@ func labelPods(d *draft) {
 			Why: "spec.podTemplate.metadata has changed",
 		})
 	}
+}
+
+// resizes says that the template of an instance has another size than is wanted.
+func (d *draft) resizes(instance database.Instance) bool {
+	size := instance.Set.Size()
+	return !size.Memory.IsZero() && !render.SizeOf(d.plan.Design, instance.Name).Equal(size)
 }

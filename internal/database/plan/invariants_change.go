@@ -123,10 +123,8 @@ func restartsForTheUser(s database.Snapshot, plan database.Plan, action database
 	if action.Verb == database.RestartServer {
 		return len(target.Report.PendingRestart) > 0
 	}
-	refused := slices.ContainsFunc(s.Refusals, func(refusal database.Refusal) bool {
-		return strings.HasPrefix(refusal.ID, "resize-"+target.Pod.UID+"-")
-	})
-	if target.Pod.Resize == database.PodResizeInfeasible || refused {
+	if trial := target.Pod.SizeTrial; target.Pod.Resize == database.PodResizeInfeasible ||
+		trial != nil && trial.NodeTooSmall {
 		return true
 	}
 	another := target.Pod.Template != render.Template(plan.Design, target.Name)

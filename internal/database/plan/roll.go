@@ -245,7 +245,7 @@ func (d *draft) blocked(next due) string {
 	}
 	for _, wanted := range d.plan.Design.Instances {
 		if wanted.Name == next.instance.Name {
-			if next.server && d.writes(database.KindPod, database.PodName(wanted.Name)) {
+			if next.server && (d.writes(database.KindPod, database.PodName(wanted.Name)) || d.cramped(next.instance)) {
 				return "its container is resized first"
 			}
 			continue
@@ -341,10 +341,15 @@ func replaceBroken(d *draft) {
 func (d *draft) withheld(name string) bool {
 	instance, _ := d.Instance(name)
 	set, pod := instance.Set, instance.Pod
+	untried := d.Trial != nil && (d.Trial.Refusal != "" || d.Trial.Unknown != "")
 	switch {
-	case set == nil || set.Template == render.Template(d.plan.Design, name) || set.Stopped || d.Spec.Hibernated:
+	case set == nil || set.Stopped || d.Spec.Hibernated:
 		return false
-	case d.Trial != nil && (d.Trial.Refusal != "" || d.Trial.Unknown != ""):
+	case d.resizes(instance) && (untried || pod != nil && refusesSize(pod) && d.infeasible(instance) == ""):
+		return true // A pod of that size would not be taken, and the instance could not start again.
+	case set.Template == render.Template(d.plan.Design, name):
+		return false
+	case untried:
 		return true
 	case broken(instance) != "" || d.turn == name:
 		return false

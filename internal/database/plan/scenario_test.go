@@ -194,6 +194,10 @@ func label(snapshot *database.Snapshot, before database.Snapshot) {
 			pod.CPU, pod.Memory = size.CPU, size.Memory
 			pod.Metadata = render.Metadata(before.Spec)
 		}
+		if set := instance.Set; set != nil && set.Memory.IsZero() {
+			size := render.SizeOf(was, instance.Name)
+			set.CPU, set.Memory = size.CPU, size.Memory
+		}
 		for _, has := range templates(instance) {
 			switch *has[0] {
 			case "wanted":

@@ -68,7 +68,7 @@ func waitForInstance(d *draft, instance database.Instance) {
 	case pod == nil && (d.stopped || d.invalid):
 		// Nothing is made, so there is nothing to wait for but what has stopped us.
 	case pod == nil:
-		d.hold(database.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
+		d.waitForPod(instance)
 	case pod.Deleting:
 		d.hold(database.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
 	case pod.Stuck != "":
@@ -86,6 +86,16 @@ func waitForInstance(d *draft, instance database.Instance) {
 	default:
 		waitForReport(d, instance)
 	}
+}
+
+// waitForPod says why an instance has no pod, as far as the API server tells: nobody else does.
+func (d *draft) waitForPod(instance database.Instance) {
+	if d.Trial != nil && d.Trial.Refusal != "" && instance.Set != nil && instance.Set.Observed {
+		d.hold(database.Stalled, later, "TemplateRefused", fmt.Sprintf(
+			"%s has no pod, because the API server does not take one: %s", instance.Name, d.Trial.Refusal))
+		return
+	}
+	d.hold(database.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
 }
 
 // waitForReport names what an instance that is up waits for by its own word.

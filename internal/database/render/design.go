@@ -40,12 +40,45 @@ func Outline(snapshot database.Snapshot) database.Design {
 		})
 	}
 	slices.SortFunc(design.Instances, func(a, b database.InstanceDesign) int { return a.Serial - b.Serial })
+	design.Memory = memoryInForce(snapshot, design)
 	for _, instance := range snapshot.Instances {
 		if instance.Set != nil && !design.Wants(instance.Name) {
 			design.Leaving = append(design.Leaving, instance.Name)
 		}
 	}
 	return design
+}
+
+// memoryInForce is the least that the container of an instance has, if that is less than its size shall be: the node
+// may have no room for more, or a quota may not allow it. nil means what the spec says.
+func memoryInForce(snapshot database.Snapshot, design database.Design) *resource.Quantity {
+	var least *resource.Quantity
+	wanted := resource.NewQuantity(memoryOf(snapshot.Spec), resource.BinarySI)
+	for _, name := range design.Names() {
+		instance, _ := snapshot.Instance(name)
+		has := memoryHeld(instance)
+		if has.IsZero() {
+			continue
+		}
+		if has.Cmp(*wanted) < 0 && has.Cmp(SizeOf(design, name).Memory) < 0 {
+			wanted, least = &has, &has
+		}
+	}
+	return least
+}
+
+// memoryHeld is what the container of an instance has, or will have when its pod starts again, zero if there is none.
+func memoryHeld(instance database.Instance) resource.Quantity {
+	pod, set := instance.Pod, instance.Set
+	switch {
+	case pod == nil && set != nil:
+		return set.Memory
+	case pod == nil:
+		return resource.Quantity{}
+	case !pod.Granted.IsZero() && pod.Granted.Cmp(pod.Memory) < 0:
+		return pod.Granted
+	}
+	return pod.Memory
 }
 
 // restartOf is the wish for a restart that an instance is made for: one that is taken back leaves it as it is.

@@ -29,7 +29,7 @@ func Settings(design database.Design) wire.Settings {
 			Database: design.Spec.Bootstrap.Database, Owner: design.Spec.Bootstrap.Owner,
 		},
 		Extensions:             withDependencies(design.Spec.Extensions),
-		Parameters:             wireParameters(design.Spec),
+		Parameters:             wireParameters(inForce(design)),
 		LeaseUID:               design.LeaseUID,
 		Instances:              design.Names(),
 		Durability:             string(Durability(design.Spec)),
@@ -40,6 +40,15 @@ func Settings(design database.Design) wire.Settings {
 		SystemIdentifier:       design.Record.SystemIdentifier,
 		Restarts:               restarts,
 	}.Canonical()
+}
+
+// inForce is the spec with the memory that all containers have: buffers for more than that would not fit.
+func inForce(design database.Design) v1alpha1.GeoDatabaseSpec {
+	spec := design.Spec
+	if design.Memory != nil {
+		spec.Resources.Memory = design.Memory
+	}
+	return spec
 }
 
 // The defaults of the API, for objects that were stored without them.

@@ -117,6 +117,21 @@ func SizeOf(design database.Design, instance string) database.Size {
 	return size
 }
 
+// Resize gives the database container of a pod another size, in requests and limits alike.
+func Resize(pod *corev1.Pod, size database.Size) {
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		if container.Name != database.ContainerDatabase || container.Resources.Requests == nil {
+			continue
+		}
+		container.Resources.Requests[corev1.ResourceCPU] = size.CPU
+		container.Resources.Requests[corev1.ResourceMemory] = size.Memory
+		if _, limited := container.Resources.Limits[corev1.ResourceMemory]; limited {
+			container.Resources.Limits[corev1.ResourceMemory] = size.Memory
+		}
+	}
+}
+
 // nameOf leaves out what is changed in place.
 func nameOf(spec corev1.PodSpec, wish, restart string) string {
 	spec.Containers = slices.Clone(spec.Containers)

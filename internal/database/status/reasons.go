@@ -87,6 +87,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "MemberLeaving", Means: "writes are counted on the copy of an instance that is to leave"},
 	condition.Entry{Reason: "InstanceLeaving", Means: "an instance that is no longer wanted is being deleted"},
 	condition.Entry{Reason: "ResizeDeferred", Means: "the node of an instance has no room for the wanted size now"},
+	condition.Entry{Reason: "ResizeRefused", Means: "the API server does not let an instance have the wanted size"},
 	condition.Entry{Reason: "ContainerResizing", Means: "the kubelet gives a container another size"},
 	condition.Entry{Reason: "MemoryShrinking", Means: "a container shrinks when its server has smaller buffers"},
 	condition.Entry{Reason: "Hibernating", Means: "the instances of a database that is to sleep are being stopped"},
