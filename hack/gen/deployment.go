@@ -38,9 +38,9 @@ func generateInstallation(root, scratch string) error {
 	if err != nil {
 		return fmt.Errorf("render the webhook: %w", err)
 	}
-	policy, err := documents(guard.Policy(), guard.Binding())
+	policy, err := documents(guard.Policy(), guard.Binding(), guard.AgentsPolicy(), guard.AgentsBinding())
 	if err != nil {
-		return fmt.Errorf("render the policy of leases: %w", err)
+		return fmt.Errorf("render the admission policies: %w", err)
 	}
 	list, err := kustomization(root)
 	if err != nil {

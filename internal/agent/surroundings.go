@@ -19,12 +19,6 @@ import (
 	"meridian.dev/meridian/kit/call"
 )
 
-// Labels of the own pod, by which the read address finds it.
-const (
-	labelRole = "meridian.dev/role"
-	labelRead = "meridian.dev/read"
-)
-
 // surroundings are the objects of the API server by which others find this instance. It implements tenure.Surroundings.
 type surroundings struct {
 	server               *call.Server
@@ -203,7 +197,7 @@ func (s slice) leadTo(address, pod, namespace string, term int64) ([]byte, error
 // WriteLabels implements tenure.Surroundings. The UID in the patch makes the API server refuse it for another pod.
 func (s *surroundings) WriteLabels(role string, read bool, cut string, use int) {
 	s.attempt("label the pod", func(ctx context.Context) (tenure.Event, error) {
-		labels := map[string]string{labelRole: role, labelRead: strconv.FormatBool(read)}
+		labels := map[string]string{wire.LabelRole: role, wire.LabelRead: strconv.FormatBool(read)}
 		annotations := map[string]any{wire.AnnotationCutOff: nil, wire.AnnotationVolumeUse: nil}
 		if cut != "" {
 			annotations[wire.AnnotationCutOff] = cut

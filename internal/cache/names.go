@@ -17,8 +17,8 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelComponent = "app.kubernetes.io/component"
 	// LabelRole and LabelRead are put onto each pod by its own agent: what it is, and whether it takes reads.
-	LabelRole = "meridian.dev/role"
-	LabelRead = "meridian.dev/read"
+	LabelRole = wire.LabelRole
+	LabelRead = wire.LabelRead
 )
 
 // The containers of an instance's own. A user may add others.

@@ -1,5 +1,6 @@
-// Package guard is the admission policy of leases: who leads is written by the agents alone, and a lease by which they
-// agree is not deleted by mistake. The API server enforces it by itself, while no operator runs.
+// Package guard has the admission policies, which the API server enforces by itself, while no operator runs. The policy
+// of leases: who leads is written by the agents alone, and a lease by which they agree is not deleted by mistake. The
+// policy of agents: their accounts change nothing but where the write address leads and what a pod says of itself.
 package guard
 
 import (
@@ -8,20 +9,29 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
 
 const (
-	// Name is that of the policy and of its binding. They belong to the cluster, and are the same for every
+	// Name is that of the policy of leases and of its binding. They belong to the cluster, and are the same for every
 	// installation.
 	Name = "meridian-leases"
 	// Annotation on a lease lets it be changed and deleted by whoever has the right to: for repairs by hand.
 	Annotation = database.AnnotationPrefix + "/unguarded"
+	// Verb is the right, on geodatabases, to put the annotation on a lease. The right to patch leases is in the role edit
+	// of every cluster, and is not enough.
+	Verb = "unguard"
 )
 
 // The expressions. The name of a database has at most 40 characters, so the names of its children are never cut.
 var (
+	liftsGuard = fmt.Sprintf("'%[1]s' in object.metadata.?annotations.orValue({}) && "+
+		"!('%[1]s' in oldObject.metadata.?annotations.orValue({}))", Annotation)
+	mayLift = fmt.Sprintf("authorizer.group('%s').resource('geodatabases').namespace(request.namespace)."+
+		"name(oldObject.metadata.?labels['%s'].orValue('')).check('%s').allowed()",
+		v1alpha1.GroupVersion.Group, database.LabelAppOf, Verb)
 	unguarded = fmt.Sprintf("'%s' in oldObject.metadata.?annotations.orValue({})", Annotation)
 	byAgent   = fmt.Sprintf("request.userInfo.username == 'system:serviceaccount:' + request.namespace + ':' + "+
 		"oldObject.metadata.labels['%s'] + '-agent'", database.LabelAppOf)
@@ -61,6 +71,12 @@ func Policy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 			},
 			Validations: []admissionregistrationv1.Validation{
 				{
+					Expression: fmt.Sprintf("request.operation != 'UPDATE' || !(%s) || %s", liftsGuard, mayLift),
+					Message: "the annotation " + Annotation + " lifts the guard of this lease, and takes the right to " + Verb +
+						" geodatabases (" + v1alpha1.GroupVersion.Group + "), which administrators of the cluster have; see the " +
+						"runbook page LeaseLost",
+				},
+				{
 					Expression: fmt.Sprintf("request.operation != 'UPDATE' || %s || %s || (object.spec == oldObject.spec && %s && %s)",
 						byAgent, unguarded, sameRecord, sameLabels),
 					Message: "spec, labels and record of this lease say who leads and are written by the agents alone; for " +
@@ -78,15 +94,17 @@ func Policy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	}
 }
 
-// Binding puts the policy in force in the whole cluster.
-func Binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+// Binding puts the policy of leases in force in the whole cluster.
+func Binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding { return binding(Name) }
+
+func binding(policy string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding",
 		},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		ObjectMeta: metav1.ObjectMeta{Name: policy},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			PolicyName: policy, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}
 }

@@ -80,6 +80,18 @@ const AnnotationCutOff = "meridian.dev/cut-off"
 // which otherwise would have to ask again and again.
 const AnnotationVolumeUse = "meridian.dev/volume-use"
 
+// LabelRole and LabelRead are put onto each pod by its own agent: what it is, and whether it takes reads.
+const (
+	LabelRole = "meridian.dev/role"
+	LabelRead = "meridian.dev/read"
+)
+
+// AgentLabels and AgentAnnotations are all that an agent may write onto its pod: the admission policy refuses the rest.
+func AgentLabels() []string { return []string{LabelRole, LabelRead} }
+
+// AgentAnnotations: see AgentLabels.
+func AgentAnnotations() []string { return []string{AnnotationCutOff, AnnotationVolumeUse} }
+
 // Steps of AnnotationVolumeUse, in percent.
 const (
 	VolumeUseFrom = 50

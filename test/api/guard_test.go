@@ -97,6 +97,53 @@ func TestLeasesAreGuarded(t *testing.T) {
 	}
 }
 
+// TestGuardIsLiftedByFew has a user with the role edit, which may patch leases, try to lift the guard.
+func TestGuardIsLiftedByFew(t *testing.T) {
+	namespace := newNamespace(t)
+	policy := filepath.Join("..", "..", "deploy", "policy.yaml")
+	mustKubectl(t, namespace, "", "apply", "-f", policy)
+	t.Cleanup(func() { _, _ = kubectl(t, namespace, "", "delete", "-f", policy) })
+	mustKubectl(t, namespace, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: leases}
+rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: unguard}
+rules:
+- {apiGroups: [meridian.dev], resources: [geodatabases], resourceNames: [cities], verbs: [unguard]}
+`, "create", "-f", "-")
+	for _, user := range []string{"tenant", "keeper"} {
+		mustKubectl(t, namespace, "", "create", "rolebinding", user, "--role=leases", "--user="+user)
+	}
+	mustKubectl(t, namespace, "", "create", "rolebinding", "unguard", "--role=unguard", "--user=keeper")
+	awaitGuard(t, namespace)
+	lift := []string{"annotate", "--overwrite", "lease", "cities-primary", "meridian.dev/unguarded=yes"}
+	hold := []string{"patch", "lease", "cities-primary", "--type=merge", "-p", `{"spec":{"holderIdentity":"me"}}`}
+	makeLeases(t, namespace)
+	output, ok := kubectl(t, namespace, "", append(lift, "--as=tenant")...)
+	if ok || !strings.Contains(output, "takes the right to unguard geodatabases") {
+		t.Errorf("a tenant lifts the guard: %s", output)
+	}
+	if output, ok := kubectl(t, namespace, "", append(hold, "--as=tenant")...); ok {
+		t.Errorf("a tenant holds the lease: %s", output)
+	}
+	// Rights are taken in a moment after they were given.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		output, ok := kubectl(t, namespace, "", append(lift, "--as=keeper")...)
+		if ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("who has the right cannot lift the guard: %s", output)
+		}
+	}
+	mustKubectl(t, namespace, "", append(hold, "--as=keeper")...)
+}
+
 // makeLeases makes all of them anew.
 func makeLeases(t *testing.T, namespace string) {
 	t.Helper()
