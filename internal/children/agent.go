@@ -53,11 +53,15 @@ func (a Agent) Post(ctx context.Context, path string, request any) (Answer, erro
 }
 
 // call goes over mutual TLS. Each call has a connection of its own: a pooled one would outlive the certificates that it
-// was opened with.
+// was opened with. A redirect is an answer and is not followed: whatever listens in the pod must not choose what the
+// operator, which reaches every namespace, calls next.
 func (a Agent) call(ctx context.Context, method, path string, body []byte) (Answer, error) {
 	config := pki.ClientConfig(&tls.Config{ServerName: a.Host, MinVersion: tls.VersionTLS13},
 		func() (pki.Material, error) { return a.Material, nil })
-	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	caller := &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	defer caller.CloseIdleConnections()
 	address := "https://" + net.JoinHostPort(a.Address, strconv.Itoa(wire.PortAgent)) + path
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
