@@ -87,6 +87,9 @@ func (f *findings) ours(container *corev1.Container, ours pod) {
 	for i, variable := range container.Env {
 		f.refuse(ours.sets(variable.Name), fmt.Sprintf("env[%d].name", i), "%s is set by Meridian; remove it",
 			variable.Name)
+		f.refuse(changesLoading(variable.Name), fmt.Sprintf("env[%d].name", i),
+			"%s changes which programs, libraries or servers Meridian's own processes use; remove it, and put what you need "+
+				"into an image of your own (%s)", variable.Name, ours.image)
 	}
 	f.refuse(container.EnvFrom != nil, "envFrom", "could change what Meridian sets; list the variables in env")
 	for i, port := range container.Ports {
@@ -97,6 +100,9 @@ func (f *findings) ours(container *corev1.Container, ours pod) {
 	for i, mount := range container.VolumeMounts {
 		f.refuse(ours.covers(mount.MountPath), fmt.Sprintf("volumeMounts[%d].mountPath", i),
 			"%s would hide a volume of Meridian; choose another path", mount.MountPath)
+		f.refuse(!ours.covers(mount.MountPath) && hidesSystem(mount.MountPath), fmt.Sprintf("volumeMounts[%d].mountPath", i),
+			"%s would hide programs, libraries or settings of the image; choose another path, or use an image of your own (%s)",
+			mount.MountPath, ours.image)
 	}
 }
 
@@ -127,6 +133,7 @@ func (f *findings) sideCar(container *corev1.Container, ours pod) {
 		f.refuse(port.HostPort != 0, fmt.Sprintf("ports[%d].hostPort", i), hostPortWhy)
 	}
 	f.mounts(container, ours)
+	f.probes(container)
 }
 
 func keepVolumes(spec *corev1.PodSpec, ours pod) []Problem {

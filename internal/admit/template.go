@@ -141,6 +141,12 @@ var ourLabels = []string{
 	"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "controller-revision-hash",
 }
 
+// profilePrefixes begin annotations by which kubelets take security profiles as they took them before there were fields.
+var profilePrefixes = []string{
+	"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
+	"container.seccomp.security.alpha.kubernetes.io/",
+}
+
 func judgeMetadata(metadata *v1alpha1.PodMetadata) []Problem {
 	if metadata == nil {
 		return nil
@@ -163,6 +169,9 @@ func judgeMetadata(metadata *v1alpha1.PodMetadata) []Problem {
 		field := fmt.Sprintf("%s[%s]", annotationsField, key)
 		found.refuse(ownDomain(key), field,
 			"names that end in meridian.dev belong to Meridian; use a prefix of your own")
+		found.refuse(slices.ContainsFunc(profilePrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }),
+			field, "sets a security profile past the fields of the pod; use securityContext.appArmorProfile or "+
+				"securityContext.seccompProfile in %s", templateField)
 		for _, why := range validation.IsQualifiedName(strings.ToLower(key)) {
 			found.refuse(true, field, "is not the name of an annotation: %s", why)
 		}

@@ -36,6 +36,10 @@ func TestTemplateMetadata(t *testing.T) {
 		"our annotation": {
 			spec: metadata(`annotations: {x.meridian.dev/y: z}`), refusals: []string{`belong to Meridian`},
 		},
+		"a profile past the fields": {
+			spec:     metadata(`annotations: {container.apparmor.security.beta.kubernetes.io/database: unconfined}`),
+			refusals: []string{`annotations[container.apparmor.security.beta.kubernetes.io/database]: sets a security profile`},
+		},
 		"much text": {
 			spec:     metadata(`annotations: {a: "` + strings.Repeat("x", 70<<10) + `"}`),
 			refusals: []string{`spec.podTemplate.metadata.annotations: have 71681 bytes`},
@@ -168,6 +172,45 @@ func TestTemplateContainers(t *testing.T) {
 		"ours, variable": {
 			spec: ours(`env: [{name: PGDATA, value: x}]`), refusals: []string{first + `env[0].name: PGDATA is set`},
 		},
+		"ours, where libraries are": {
+			spec:     ours(`env: [{name: LD_PRELOAD, value: /mnt/x.so}]`),
+			refusals: []string{first + `env[0].name: LD_PRELOAD changes which programs, libraries or servers`},
+		},
+		"ours, where programs are": {
+			spec: ours(`env: [{name: PATH, value: /mnt}]`), refusals: []string{first + `env[0].name: PATH changes`},
+		},
+		"ours, whom it trusts": {
+			spec:     ours(`env: [{name: SSL_CERT_FILE, value: /mnt/ca}, {name: KUBERNETES_SERVICE_HOST, value: evil}]`),
+			refusals: []string{`SSL_CERT_FILE changes`, `KUBERNETES_SERVICE_HOST changes`},
+		},
+		"ours, another way": {
+			spec: ours(`env: [{name: https_proxy, value: evil}]`), refusals: []string{`https_proxy changes`},
+		},
+		"install, where libraries are": {
+			spec:     `podTemplate: {spec: {initContainers: [{name: install, env: [{name: LD_AUDIT, value: x}]}]}}`,
+			refusals: []string{field + `.initContainers[0].env[0].name: LD_AUDIT changes`},
+		},
+		"ours, harmless variables": {
+			spec: ours(`env: [{name: LC_ALL, value: C}, {name: POSTGIS_GDAL_ENABLED_DRIVERS, value: GTiff}]`),
+		},
+		"ours, mount over programs": {
+			spec:     ours(`volumeMounts: [{name: x, mountPath: /usr/lib/postgresql}]`),
+			refusals: []string{first + `volumeMounts[0].mountPath: /usr/lib/postgresql would hide programs`},
+		},
+		"ours, mount for the linker": {
+			spec:     ours(`volumeMounts: [{name: x, mountPath: /etc/ld.so.preload, subPath: a}]`),
+			refusals: []string{`would hide programs, libraries or settings`},
+		},
+		"side-car, its own variables": {spec: car(`env: [{name: PATH, value: /x}, {name: LD_PRELOAD, value: z.so}]`)},
+		"side-car, probe elsewhere": {
+			spec: car(`livenessProbe: {httpGet: {host: 169.254.169.254, port: 80}},
+				lifecycle: {preStop: {tcpSocket: {host: 10.0.0.1, port: 80}}}`),
+			refusals: []string{
+				first + `lifecycle.preStop.tcpSocket.host: the node would call 10.0.0.1`,
+				first + `livenessProbe.httpGet.host: the node would call 169.254.169.254`,
+			},
+		},
+		"side-car, probe": {spec: car(`livenessProbe: {httpGet: {port: 80}}`)},
 		"ours, variables": {spec: ours(`envFrom: [{secretRef: {name: x}}]`), refusals: []string{first + `envFrom: `}},
 		"ours, port": {
 			spec: ours(`ports: [{containerPort: 5432, name: x}]`), refusals: []string{`5432 is described`},
