@@ -148,12 +148,10 @@ func (s *Server) Start(ctx context.Context) error {
 		listener = opened
 	}
 	var ends atomic.Bool
-	server := &http.Server{
-		Handler:           farewell(Handler(s.options.Client), &ends),
-		TLSConfig:         pki.ServerConfig(nil, s.keeper.material),
-		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: s.options.Idle,
-		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelInfo),
-	}
+	server := usualBounds.server(farewell(Handler(s.options.Client), &ends))
+	server.TLSConfig, server.IdleTimeout = pki.ServerConfig(nil, s.keeper.material), s.options.Idle
+	server.ErrorLog = slog.NewLogLogger(logr.ToSlogHandler(s.options.Logger), slog.LevelInfo)
+	listener = usualBounds.listener(listener)
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	s.keep(ctx)
