@@ -19,6 +19,10 @@ import (
 // Fleet knows which databases of this process are being restarted instance by instance, and which of these have stopped
 // at harm: a mistake that is made for all databases at once must not reach all of them. It is safe for concurrent use.
 // A process that starts takes what the last one has written into the status of each, until it has looked itself.
+//
+// Namespaces are tenants: none learns a name of another, and none can stop another by its own mistakes. What a tenant has
+// changed counts in its namespace. A restart without such a change puts in force what a new version of Meridian brings,
+// so harm that it does counts everywhere, once for each namespace.
 type Fleet struct {
 	// Most is how many may be restarted at once, Failures after how many that have stopped no other one begins. Zero
 	// means any number.
@@ -26,6 +30,8 @@ type Fleet struct {
 
 	lock  sync.Mutex
 	rolls map[types.NamespacedName]database.Roll
+	// restarts are the databases whose spec asks for what their pods have already.
+	restarts map[types.NamespacedName]bool
 	// recalled are the scopes whose databases have told what was there before this process.
 	recalled map[string]bool
 }
@@ -102,34 +108,80 @@ func (f *Fleet) held(key types.NamespacedName) string {
 	if f.rolls[key] == database.RollRunning {
 		return ""
 	}
-	var running, stopped []string
+	running, stopped := tally{}, tally{}
 	for other, roll := range f.rolls {
 		switch {
 		case other == key:
 		case roll == database.RollRunning || roll == rollRecalled || roll == rollHidden:
-			running = append(running, other.String())
-		case roll == database.RollStopped:
-			stopped = append(stopped, other.String())
+			running.add(key, other)
+		case roll == database.RollStopped && f.restarts[other] == f.restarts[key]:
+			stopped.add(key, other)
 		}
 	}
 	switch {
-	case f.Failures > 0 && len(stopped) >= f.Failures:
-		return "changes have done harm to other databases, so that none begins: " + some(stopped)
-	case f.Most > 0 && len(running) >= f.Most:
-		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once: %s",
-			len(running), f.Most, some(running))
+	case f.Failures > 0 && len(stopped.here) >= f.Failures:
+		return "changes have done harm to other databases of this namespace, so that none begins: " + some(stopped.here)
+	case f.Failures > 0 && f.restarts[key] && len(stopped.elsewhere) >= f.Failures:
+		return fmt.Sprintf("restarts that put this version of Meridian in force have done harm in %d other namespaces, so "+
+			"that none begins", len(stopped.elsewhere))
+	case f.Most > 0 && len(running.here)+running.others >= f.Most && !f.firstHere(key, running):
+		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once%s",
+			len(running.here)+running.others, f.Most, some(running.here, ": of this namespace "))
 	}
 	return ""
 }
 
-// some names as many as fit into a condition.
-func some(names []string) string {
+// firstHere says that a database may begin because no other one of its namespace is under way: what a tenant has changed
+// does not wait for others, whatever they do, and a restart waits for as many namespaces as there may be databases.
+func (f *Fleet) firstHere(key types.NamespacedName, running tally) bool {
+	return len(running.here) == 0 && (!f.restarts[key] || len(running.elsewhere) < f.Most)
+}
+
+// tally counts databases: by name in the namespace of one, by namespace elsewhere.
+type tally struct {
+	here      []string
+	others    int
+	elsewhere map[string]bool
+}
+
+func (t *tally) add(of, other types.NamespacedName) {
+	if other.Namespace == of.Namespace {
+		t.here = append(t.here, other.Name)
+		return
+	}
+	if t.elsewhere == nil {
+		t.elsewhere = map[string]bool{}
+	}
+	t.others++
+	t.elsewhere[other.Namespace] = true
+}
+
+// Restarts takes note of whether the spec of a database asks for what its pods have already.
+func (f *Fleet) Restarts(key types.NamespacedName, restarts bool) {
+	if f == nil {
+		return
+	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if f.restarts == nil {
+		f.restarts = map[types.NamespacedName]bool{}
+	}
+	if delete(f.restarts, key); restarts {
+		f.restarts[key] = true
+	}
+}
+
+// some names as many as fit into a condition, after words that are left out if there are none.
+func some(names []string, words ...string) string {
 	const most = 10
+	if len(names) == 0 {
+		return ""
+	}
 	slices.Sort(names)
 	if len(names) > most {
 		names = append(names[:most], "…")
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(words, "") + strings.Join(names, ", ")
 }
 
 // Begin is asked right before a step: of two passes that saw the same room, one gets it.
@@ -171,4 +223,7 @@ func (f *Fleet) set(key types.NamespacedName, roll database.Roll) {
 }
 
 // Forget drops a database that is gone.
-func (f *Fleet) Forget(key types.NamespacedName) { f.Note(key, "") }
+func (f *Fleet) Forget(key types.NamespacedName) {
+	f.Note(key, "")
+	f.Restarts(key, false)
+}

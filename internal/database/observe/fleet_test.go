@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("held after one failure: %s", why)
 	}
 	fleet.Note(key("b"), database.RollStopped)
-	if why := fleet.Of(key("c")).Held; !strings.Contains(why, "gis/a, gis/b") {
+	if why := fleet.Of(key("c")).Held; !strings.Contains(why, "a, b") {
 		t.Errorf("goes on after two failures: %q", why)
 	}
 	fleet.Forget(key("a"))
@@ -47,6 +48,64 @@ func TestFleet(t *testing.T) {
 	var none *observe.Fleet
 	if why := none.Of(key("a")).Held; why != "" {
 		t.Errorf("held without a fleet: %s", why)
+	}
+}
+
+// TestTenantsDoNotStopEachOther has a tenant make mistakes in five databases and keep ten others busy: the databases of
+// another namespace go on, and learn no foreign name.
+func TestTenantsDoNotStopEachOther(t *testing.T) {
+	key := func(namespace string, number int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: namespace + "-" + strconv.Itoa(number)}
+	}
+	fleet := &observe.Fleet{Most: 10, Failures: 5}
+	for number := range 5 {
+		fleet.Note(key("rival", number), database.RollStopped)
+	}
+	if why := fleet.Begin(key("gis", 1)); why != "" {
+		t.Errorf("mistakes of another tenant stop a change: %s", why)
+	}
+	fleet.Forget(key("gis", 1))
+	for number := range 5 {
+		fleet.Forget(key("rival", number))
+	}
+	for number := range 10 {
+		if why := fleet.Begin(key("rival", number)); why != "" {
+			t.Fatal(why)
+		}
+	}
+	if why := fleet.Begin(key("gis", 1)); why != "" {
+		t.Errorf("restarts of another tenant hold up the first change of a namespace: %s", why)
+	}
+	if why := fleet.Of(key("gis", 2)).Held; why == "" || strings.Contains(why, "rival") {
+		t.Errorf("the second change of a namespace is held by the total, without foreign names: %q", why)
+	}
+}
+
+// TestHarmOfANewVersionCountsEverywhere has restarts that put a new version of Meridian in force do harm: one namespace
+// counts once, and changes that tenants ask for go on.
+func TestHarmOfANewVersionCountsEverywhere(t *testing.T) {
+	key := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	fleet := &observe.Fleet{Failures: 2}
+	stop := func(one types.NamespacedName) {
+		fleet.Restarts(one, true)
+		fleet.Note(one, database.RollStopped)
+	}
+	stop(key("one", "a"))
+	stop(key("one", "b"))
+	fleet.Restarts(key("gis", "cities"), true)
+	if why := fleet.Of(key("gis", "cities")).Held; why != "" {
+		t.Errorf("one namespace stops all: %s", why)
+	}
+	stop(key("two", "c"))
+	why := fleet.Of(key("gis", "cities")).Held
+	if !strings.Contains(why, "in 2 other namespaces") || strings.Contains(why, "two") {
+		t.Errorf("the mistake of a version reaches everybody, or names are told: %q", why)
+	}
+	fleet.Restarts(key("gis", "cities"), false)
+	if why := fleet.Begin(key("gis", "cities")); why != "" {
+		t.Errorf("a change that the tenant asks for is held: %s", why)
 	}
 }
 
@@ -113,7 +172,7 @@ func TestANewProcessRemembersTheFleet(t *testing.T) {
 	for _, one := range []struct {
 		most, failures int
 		why            string
-	}{{0, 1, "gis/a"}, {0, 2, ""}, {2, 0, "at most 2"}, {3, 0, ""}} {
+	}{{0, 1, ": a"}, {0, 2, ""}, {2, 0, "at most 2"}, {3, 0, ""}} {
 		fleet := &observe.Fleet{Most: one.most, Failures: one.failures}
 		for range 2 {
 			if err := fleet.Recall(t.Context(), before, ""); err != nil {

@@ -101,7 +101,6 @@ func (o Observer) Observe(
 		LostAfter: o.LostAfter,
 		Refusals:  o.Refusals.Lately(client.ObjectKeyFromObject(object), o.Now()),
 		Window:    windowOf(object.Spec, o.Now()),
-		Fleet:     o.Fleet.Of(client.ObjectKeyFromObject(object)),
 	}
 	for _, step := range []struct {
 		what string
@@ -130,7 +129,17 @@ func (o Observer) Observe(
 			return database.Snapshot{}, fmt.Errorf("read %s: %w", step.what, err)
 		}
 	}
+	key := client.ObjectKeyFromObject(object)
+	o.Fleet.Restarts(key, p.asksForTheSame())
+	p.facts.Fleet = o.Fleet.Of(key)
 	return p.facts, nil
+}
+
+// asksForTheSame says that every pod was made for what the spec asks for now.
+func (p *pass) asksForTheSame() bool {
+	return !slices.ContainsFunc(p.facts.Instances, func(instance database.Instance) bool {
+		return instance.Pod != nil && !render.SameWish(p.facts.Spec, instance.Pod.Wish)
+	})
 }
 
 // infancy is how soon after its creation a database gets its first status.
