@@ -9,11 +9,11 @@ import (
 )
 
 // What a template says about Meridian's own containers must not change what runs in them. This is no border between
-// users: whoever may write spec.image has the server anyway. It keeps a patch of a template from being more than it looks.
+// users: whoever may write spec.image has the server anyway. It keeps a template from being more than it looks.
 
 // loadingNames begin the names of variables that change what a program loads, what it starts, or whom it trusts and
-// calls: of the dynamic linker and the C library, of OpenSSL, of Go, of shells, of languages that live in the server, of
-// GDAL's drivers, and of clients of HTTP and of Kubernetes.
+// calls: of the dynamic linker and the C library, of OpenSSL, of Go, of shells, of languages that live in the server,
+// of GDAL's drivers, and of clients of HTTP and of Kubernetes.
 var loadingNames = []string{
 	"LD_", "GLIBC_", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS",
 	"NSS_WRAPPER_", "OPENSSL_", "SSL_CERT_", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
@@ -46,8 +46,8 @@ func hidesSystem(mountPath string) bool {
 	})
 }
 
-// probes refuses hosts in the probes and hooks of a container: the kubelet sends them from the network of the node, past
-// every NetworkPolicy.
+// probes refuses hosts in the probes and hooks of a container: the kubelet sends them from the network of the node,
+// past every NetworkPolicy.
 func (f *findings) probes(container *corev1.Container) {
 	const why = "the node would call %s past every NetworkPolicy; remove it, and the pod itself is called"
 	check := func(field string, web *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) {

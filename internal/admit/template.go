@@ -141,7 +141,7 @@ var ourLabels = []string{
 	"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "controller-revision-hash",
 }
 
-// profilePrefixes begin annotations by which kubelets take security profiles as they took them before there were fields.
+// profilePrefixes begin annotations by which security profiles were set before there were fields for them.
 var profilePrefixes = []string{
 	"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
 	"container.seccomp.security.alpha.kubernetes.io/",

@@ -10,8 +10,8 @@ import (
 )
 
 // bounds keep those who are not the API server from costing the operator much: every pod of the cluster may reach the
-// port, because nobody can say by which address the API server comes. Who uses the bounds up stops the webhook, which is a
-// courtesy, and nothing else.
+// port, because nobody can say by which address the API server comes. Who uses the bounds up stops the webhook, which
+// is a courtesy, and nothing else.
 type bounds struct {
 	// connections are those that are open at once, ofOne those of one address; streams those that share a connection.
 	connections, ofOne, streams int

@@ -86,10 +86,10 @@ const (
 	LabelRead = "meridian.dev/read"
 )
 
-// AgentLabels and AgentAnnotations are all that an agent may write onto its pod: the admission policy refuses the rest.
+// AgentLabels are the labels that an agent may write onto its pod: the admission policy refuses all others.
 func AgentLabels() []string { return []string{LabelRole, LabelRead} }
 
-// AgentAnnotations: see AgentLabels.
+// AgentAnnotations are the annotations that an agent may write onto its pod.
 func AgentAnnotations() []string { return []string{AnnotationCutOff, AnnotationVolumeUse} }
 
 // Steps of AnnotationVolumeUse, in percent.

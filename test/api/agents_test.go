@@ -57,10 +57,12 @@ var agentAttempts = map[string]attempt{
 	"the route is closed": {resource: endpointSlices, name: "cities-rw", pod: "cities-1-0",
 		patch: `{"metadata":{"annotations":{"meridian.dev/term":"3"}},"endpoints":[]}`},
 	"a cache routes to itself": {
-		resource: endpointSlices, name: "tiles-rw", pod: "tiles-1-0", account: "tiles-agent", patch: leadTo("10.1.2.3", "tiles-1-0"),
+		resource: endpointSlices, name: "tiles-rw", pod: "tiles-1-0", account: "tiles-agent",
+		patch: leadTo("10.1.2.3", "tiles-1-0"),
 	},
 	"a pod that is another's": {
-		resource: endpointSlices, name: "cities-rw", pod: "cities-1-0", patch: leadTo("10.1.2.3", "cities-2-0"), refused: ownPodAlone,
+		resource: endpointSlices, name: "cities-rw", pod: "cities-1-0", refused: ownPodAlone,
+		patch: leadTo("10.1.2.3", "cities-2-0"),
 	},
 	"a pod of another database, by hand": {
 		resource: endpointSlices, name: "cities-rw", patch: leadTo("10.1.2.3", "towns-1-0"), refused: ownPodAlone,

@@ -20,9 +20,9 @@ import (
 // at harm: a mistake that is made for all databases at once must not reach all of them. It is safe for concurrent use.
 // A process that starts takes what the last one has written into the status of each, until it has looked itself.
 //
-// Namespaces are tenants: none learns a name of another, and none can stop another by its own mistakes. What a tenant has
-// changed counts in its namespace. A restart without such a change puts in force what a new version of Meridian brings,
-// so harm that it does counts everywhere, once for each namespace.
+// Namespaces are tenants: none learns a name of another, and none can stop another by its own mistakes. What a tenant
+// has changed counts in its namespace. A restart without such a change puts in force what a new version of Meridian
+// brings, so harm that it does counts everywhere, once for each namespace.
 type Fleet struct {
 	// Most is how many may be restarted at once, Failures after how many that have stopped no other one begins. Zero
 	// means any number.
@@ -131,8 +131,9 @@ func (f *Fleet) held(key types.NamespacedName) string {
 	return ""
 }
 
-// firstHere says that a database may begin because no other one of its namespace is under way: what a tenant has changed
-// does not wait for others, whatever they do, and a restart waits for as many namespaces as there may be databases.
+// firstHere says that a database may begin because no other one of its namespace is under way: what a tenant has
+// changed does not wait for others, whatever they do, and a restart waits for as many namespaces as there may be
+// databases.
 func (f *Fleet) firstHere(key types.NamespacedName, running tally) bool {
 	return len(running.here) == 0 && (!f.restarts[key] || len(running.elsewhere) < f.Most)
 }
