@@ -52,6 +52,15 @@ func (j Job) Pause() time.Duration {
 	return min(length, longestCopyPause)
 }
 
+// Pauses between questions that failed.
+const (
+	firstAskPause   = 100 * time.Millisecond
+	LongestAskPause = 500 * time.Millisecond
+)
+
+// AskPause is how long a question is not asked again that failed, or was not answered yet: each time twice as long.
+func (j Job) AskPause() time.Duration { return min(firstAskPause<<min(j.Failures, 8), LongestAskPause) }
+
 // TooEarly is how long a rewind is not tried again that did nothing. A replica runs meanwhile and follows nobody:
 // pg_rewind goes by what it has replayed.
 func (s Snapshot) TooEarly() time.Duration {

@@ -53,11 +53,18 @@ type Sender struct {
 	PID    int         `json:"pid"`
 	Member wire.Member `json:"member"`
 	// Joining says that this copy has no place here yet, and does not count (B2).
-	Joining  bool      `json:"joining,omitempty"`
+	Joining bool `json:"joining,omitempty"`
+	// Timeline is the one that its name tells, 0 if it tells none: for that it was judged (B3).
+	Timeline int       `json:"timeline,omitempty"`
 	Stream   bool      `json:"stream,omitempty"`
 	Flushed  uint64    `json:"flushed,omitempty"`
 	Priority int       `json:"priority,omitempty"`
 	Began    time.Time `json:"began,omitzero"`
+}
+
+// Counts says that it goes by a name that the primary of a timeline waits for, if it is a member.
+func (s Sender) Counts(timeline int) bool {
+	return !s.Joining && (s.Timeline == 0 || s.Timeline == timeline)
 }
 
 // Near is how many bytes a replica may lack and still count as near.
@@ -72,7 +79,9 @@ type Upstream struct {
 	Known   bool   `json:"known,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	// Leads says that it writes a log of its own, and is no replica.
-	Leads            bool    `json:"leads,omitempty"`
+	Leads bool `json:"leads,omitempty"`
+	// ByTimeline says that it counts members by names that tell its timeline.
+	ByTimeline       bool    `json:"byTimeline,omitempty"`
 	SystemIdentifier string  `json:"systemIdentifier,omitempty"`
 	LSN              uint64  `json:"lsn,omitempty"`
 	History          History `json:"history,omitempty"`

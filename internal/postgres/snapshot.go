@@ -212,6 +212,21 @@ type Process struct {
 	Complaints []string `json:"complaints,omitempty"`
 }
 
+// Pauses between starts of a server that ends by itself: the first is immediate, each next twice as long.
+const (
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+// Pause is how long a server that ended by itself is not started again.
+func (p Process) Pause() time.Duration {
+	length := firstPause
+	for failures := p.Failures; failures > 2 && length < longestPause; failures-- {
+		length *= 2
+	}
+	return min(length, longestPause)
+}
+
 // Server is what the server says of itself.
 type Server struct {
 	// Reachable says that it answers on its socket. No other fact here holds without it.

@@ -110,6 +110,29 @@ func TestAReplicaAheadAcknowledgesNothing(t *testing.T) {
 	must(t, two.execute(5*time.Second, "insert into t values (200)"))
 }
 
+// A judgement is for one timeline: the same server, when it leads again on a later one, does not count a replica whose
+// agent has not heard of that.
+func TestAnEarlierJudgementCountsForNothing(t *testing.T) {
+	r, one, two := pair(t)
+	members := []wire.Member{one.member(), two.member()}
+	one.loop.Kill()
+	one.obey(tenure.Standing{Role: tenure.RoleIdle})
+	one.await("its end", func(e tenure.Engine) bool { return !e.Processes && e.Flushed != nil })
+	r.lead(one, 3, 3, setting(1, two.member()), members...)
+	one.await("the replica of before", func(tenure.Engine) bool {
+		return one.super("select count(*) from pg_stat_replication where state = 'streaming'") == "1"
+	})
+	if err := one.execute(2*time.Second, "insert into t values (3)"); err == nil {
+		t.Error("a commit was acknowledged by a replica that was judged for an earlier timeline")
+	}
+	if facts := one.loop.Facts(); facts.Leading == nil || len(facts.Leading.Replicas) > 0 {
+		t.Errorf("leading %+v", facts.Leading)
+	}
+	r.follow(two, one, 3, 3, members...)
+	two.streams()
+	must(t, one.execute(10*time.Second, "insert into t values (4)"))
+}
+
 // A replica that is told of the next primary in the same moment as that itself follows as soon as it leads.
 func TestAReplicaFollowsAtOnce(t *testing.T) {
 	r, one, two := pair(t)

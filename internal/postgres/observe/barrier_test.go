@@ -24,7 +24,7 @@ func look(b *observe.Barrier, setting tenure.Setting, loaded int, change func(*p
 		Standing: tenure.Standing{Role: tenure.RoleLead, Setting: setting},
 		Process:  postgres.Process{Running: true, Start: "s1"},
 		Server: postgres.Server{Reachable: true, Timeline: 1, Replication: postgres.Replication{
-			Names: render.StandbyNames(&setting), Loaded: noon.Add(time.Duration(loaded) * time.Minute),
+			Names: render.StandbyNames(&setting, 0), Loaded: noon.Add(time.Duration(loaded) * time.Minute),
 			Flushed: uint64(1000 + loaded),
 		}},
 	}

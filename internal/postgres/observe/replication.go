@@ -104,7 +104,8 @@ func (f *foreign) look(s postgres.Snapshot, start string) string {
 	own := s.Server.Replication.Flushed
 	for _, sender := range s.Server.Replication.Senders {
 		// The senders were read first, so that all they were sent is behind what was flushed here since.
-		counts := sender.Priority > 0 || !sender.Joining && slices.Contains(s.Standing.Setting.Names, sender.Member)
+		counts := sender.Priority > 0 ||
+			sender.Counts(s.Server.Timeline) && slices.Contains(s.Standing.Setting.Names, sender.Member)
 		if counts && sender.Flushed > own && f.text == "" {
 			f.text = fmt.Sprintf("%s has told that it has flushed %s, and the log here ends at %s: that is another timeline's",
 				sender.Member, postgres.FormatLSN(sender.Flushed), postgres.FormatLSN(own))
@@ -277,7 +278,7 @@ type barrier struct {
 
 func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
 	setting, seen := s.Standing.Setting, s.Server.Replication
-	value := render.StandbyNames(&setting)
+	value := render.StandbyNames(&setting, s.Standing.Timeline)
 	if seen.Names != value || s.Standing.Role != tenure.RoleLead && s.Standing.Role != tenure.RoleYield {
 		return postgres.Quorum{}
 	}
@@ -286,7 +287,7 @@ func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
 	quorum := postgres.Quorum{Checkpoint: b.checkpoint}
 	wished := true
 	for _, sender := range seen.Senders {
-		counts := setting.K > 0 && !sender.Joining && slices.Contains(setting.Names, sender.Member)
+		counts := setting.K > 0 && sender.Counts(s.Standing.Timeline) && slices.Contains(setting.Names, sender.Member)
 		if counts && !b.before.IsZero() && !sender.Began.After(b.before) {
 			quorum.Replace = append(quorum.Replace, sender.PID)
 		}
@@ -320,7 +321,7 @@ func written(job postgres.Job, purpose string) bool {
 func (b *barrier) note(start, value string, k int, loaded time.Time) {
 	if b.start != start {
 		// Before a promotion the server waited for nobody that exists, and before a start there was none.
-		*b = barrier{start: start, value: render.StandbyNames(nil)}
+		*b = barrier{start: start, value: render.StandbyNames(nil, 0)}
 	}
 	if b.value == value {
 		return

@@ -85,12 +85,12 @@ func leadsNow(s postgres.Snapshot) bool {
 func askWhetherItLeads(s postgres.Snapshot, plan *draft) {
 	last, holder := s.JobOf(postgres.JobAsk), s.Standing.Upstream.Name
 	asked := last.For == postgres.Essence(s.Standing) && !last.Ended.IsZero()
-	if !last.Running && !(asked && s.Now.Sub(last.Ended) < longestAskPause) {
+	if !last.Running && !(asked && s.Now.Sub(last.Ended) < postgres.LongestAskPause) {
 		plan.do(postgres.AskUpstream{Why: "a copy is given up only where another one leads", Source: source(s)})
 	}
 	if !asked {
 		plan.wait(postgres.Hold{
-			Reason: wire.ReasonCopying, Recheck: longestAskPause,
+			Reason: wire.ReasonCopying, Recheck: postgres.LongestAskPause,
 			Detail: "the copy was put back, and " + holder + " is asked whether it leads",
 		})
 		return

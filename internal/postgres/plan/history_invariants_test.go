@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -110,6 +111,35 @@ func TestNoTailIsReplayedUnjudged(t *testing.T) {
 		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}})
 		if right := len(violations) == 0; right != test.right {
 			t.Errorf("%s: violations %v", name, violations)
+		}
+	}
+}
+
+// B3: a member goes by the name of the timeline that it was judged for, where the primary counts that name.
+func TestTheNameTellsTheTimeline(t *testing.T) {
+	for bound, want := range map[bool]string{
+		true: "application_name=cities-1/i1@2 ", false: "application_name=cities-1/i1 ",
+	} {
+		given := replica()
+		given.Upstream.ByTimeline = bound
+		given.Files = []postgres.File{{Name: render.UpstreamFile, Hash: render.Hash(render.Alone()), Ours: true}}
+		found := false
+		for _, action := range plan.Decide(given).Actions {
+			if follow, follows := action.(postgres.FollowUpstream); follows {
+				found = strings.Contains(follow.Text, want)
+				given.Files[0].Hash, given.Certificate.Lent = render.Hash(follow.Text), []string{follow.Key}
+			}
+		}
+		if !found {
+			t.Errorf("names that tell the timeline %t: nobody follows by %s", bound, want)
+		}
+		// Who follows goes on when the primary cannot be asked again.
+		given.Upstream = postgres.Upstream{Problem: "it does not answer"}
+		for _, action := range plan.Decide(given).Actions {
+			switch action.(type) {
+			case postgres.FollowUpstream, postgres.FollowNobody:
+				t.Errorf("names that tell the timeline %t: %s", bound, action.Verb())
+			}
 		}
 	}
 }

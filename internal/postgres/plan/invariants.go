@@ -382,7 +382,7 @@ func stayFenced(s postgres.Snapshot, actions []postgres.Action) string {
 
 // leadWithTheQuorum: the quorum is in force, or in the file of a server that is not started yet, before one leads.
 func leadWithTheQuorum(s postgres.Snapshot, actions []postgres.Action) string {
-	names := render.StandbyNames(&s.Standing.Setting)
+	names := render.StandbyNames(&s.Standing.Setting, s.Standing.Timeline)
 	if has[postgres.Promote](actions) && (s.Server.Replication.Names != names || s.Server.Open) {
 		return "a replica would be promoted without its quorum in force, or with an open gate"
 	}

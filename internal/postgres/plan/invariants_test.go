@@ -289,7 +289,8 @@ func TestInvariantsBite(t *testing.T) {
 			postgres.StartServer{Primary: true}, "C3",
 		},
 		"promote to a timeline of before": {
-			func(s *snapshot) { s.Server.Replication.Names = `ANY 1 ("cities-2/i2")` }, postgres.Promote{Timeline: 1}, "C3",
+			func(s *snapshot) { s.Server.Replication.Names = `ANY 1 ("cities-2/i2", "cities-2/i2@1")` },
+			postgres.Promote{Timeline: 1}, "C3",
 		},
 		"promote without the quorum": {
 			func(s *snapshot) { s.Standing.Timeline = 2 }, postgres.Promote{Timeline: 2}, "Q2",
@@ -297,7 +298,7 @@ func TestInvariantsBite(t *testing.T) {
 		"promote with an open gate": {
 			func(s *snapshot) {
 				s.Standing.Timeline = 2
-				s.Server.Replication.Names, s.Server.Open = `ANY 1 ("cities-2/i2")`, true
+				s.Server.Replication.Names, s.Server.Open = `ANY 1 ("cities-2/i2", "cities-2/i2@2")`, true
 			},
 			postgres.Promote{Timeline: 2}, "Q2",
 		},
@@ -361,7 +362,9 @@ func TestInvariantsBite(t *testing.T) {
 func TestAStartWithAnotherQuorumIsFound(t *testing.T) {
 	given := running()
 	given.Process.Running = false
-	for names, want := range map[string]int{`ANY 1 ("cities-2/i2")`: 0, "": 1, `ANY 1 ("cities-3/i3")`: 1} {
+	for names, want := range map[string]int{
+		`ANY 1 ("cities-2/i2", "cities-2/i2@1")`: 0, "": 1, `ANY 1 ("cities-3/i3")`: 1,
+	} {
 		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{
 			file("synchronous_standby_names = '" + names + "'"), postgres.StartServer{Primary: true},
 		}})
@@ -610,8 +613,8 @@ func loadWanted(s *postgres.Snapshot) {
 		in.Certificate = s.Certificate.Installed
 	}
 	if s.Standing.Role == tenure.RoleLead || s.Standing.Role == tenure.RoleYield {
-		in.Quorum = &s.Standing.Setting
+		in.Quorum, in.Timeline = &s.Standing.Setting, s.Standing.Timeline
 	}
 	_, s.Server.Loaded = render.Files(in)
-	s.Server.Proven, s.Server.Replication.Names = s.Server.Loaded, render.StandbyNames(in.Quorum)
+	s.Server.Proven, s.Server.Replication.Names = s.Server.Loaded, render.StandbyNames(in.Quorum, in.Timeline)
 }

@@ -16,10 +16,16 @@ import (
 // this very term has told a history that holds the position of the copy. The rules here are about that judgement.
 
 // connected says that the upstream file is the wanted one, by a key that is lent. The name of the key tells the term,
-// and the file is written only after the copy was judged.
-func connected(s postgres.Snapshot, text, key string) bool {
-	lent := key == "" || slices.Contains(s.Certificate.Lent, key)
-	return lent && slices.ContainsFunc(s.Files, func(file postgres.File) bool {
+// and the file is written only after the copy was judged. Which name the primary counts is known when it was asked.
+func connected(s postgres.Snapshot) bool {
+	bound, key := upstream(s, true)
+	plain, _ := upstream(s, false)
+	return (key == "" || slices.Contains(s.Certificate.Lent, key)) && (written(s, bound) || written(s, plain))
+}
+
+// written says that the upstream file has this text.
+func written(s postgres.Snapshot, text string) bool {
+	return slices.ContainsFunc(s.Files, func(file postgres.File) bool {
 		return file.Name == render.UpstreamFile && file.Hash == render.Hash(text)
 	})
 }
@@ -27,19 +33,19 @@ func connected(s postgres.Snapshot, text, key string) bool {
 // chooseTheUpstream writes whom the server follows: nobody, unless it is told otherwise, was not fenced since, and its
 // copy is a part of the primary's history.
 func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
-	text, key := upstream(s)
-	if connected(s, text, key) {
-		return false
-	}
-	why := postgres.Why("this instance is to take the log of nobody")
-	if key != "" && s.Standing.Role == tenure.RoleFollow && !s.Judged() {
-		why = "B3: nobody is followed before the primary of this term has told a history that holds this copy"
-		text, key = render.Alone(), ""
-	}
-	if key != "" {
+	text, key := upstream(s, s.Upstream.ByTimeline)
+	switch {
+	case connected(s):
+	case key != "" && (s.Standing.Role != tenure.RoleFollow || s.Judged()):
 		plan.do(follow(s, text, key))
-	} else if !connected(s, text, key) {
-		plan.do(postgres.FollowNobody{Why: why, Text: text})
+	case written(s, render.Alone()):
+	case key != "":
+		plan.do(postgres.FollowNobody{
+			Why:  "B3: nobody is followed before the primary of this term has told a history that holds this copy",
+			Text: render.Alone(),
+		})
+	default:
+		plan.do(postgres.FollowNobody{Why: "this instance is to take the log of nobody", Text: render.Alone()})
 	}
 	return false
 }
@@ -56,22 +62,15 @@ func follow(s postgres.Snapshot, text, key string) postgres.FollowUpstream {
 
 // unjudged says that the copy is to follow a primary and does not yet.
 func unjudged(s postgres.Snapshot) bool {
-	text, key := upstream(s)
-	return s.Standing.Role == tenure.RoleFollow && key != "" && !connected(s, text, key)
+	_, key := upstream(s, false)
+	return s.Standing.Role == tenure.RoleFollow && key != "" && !connected(s)
 }
 
-// Pauses between questions that failed: each next is twice as long.
-const (
-	firstAskPause   = 100 * time.Millisecond
-	longestAskPause = 500 * time.Millisecond
-)
-
 func askPause(s postgres.Snapshot) time.Duration {
-	last := s.JobOf(postgres.JobAsk)
-	if !unjudged(s) || last.For != postgres.Essence(s.Standing) {
-		return longestAskPause
+	if last := s.JobOf(postgres.JobAsk); unjudged(s) && last.For == postgres.Essence(s.Standing) {
+		return last.AskPause()
 	}
-	return min(firstAskPause<<min(last.Failures, 8), longestAskPause)
+	return postgres.LongestAskPause
 }
 
 // askTheUpstream asks when the answer decides something: before a copy follows, and when a replica does not get the

@@ -66,7 +66,7 @@ func (f *fileState) usual(s *postgres.Snapshot) {
 func (f fileState) apply(snapshot *postgres.Snapshot) error {
 	current := render.Input{Instance: snapshot.Instance, User: snapshot.Programs.User, Runtime: snapshot.Runtime}
 	if role := snapshot.Standing.Role; role == tenure.RoleLead || role == tenure.RoleYield {
-		current.Quorum = &snapshot.Standing.Setting
+		current.Quorum, current.Timeline = &snapshot.Standing.Setting, snapshot.Standing.Timeline
 	}
 	current.Open, current.Raised = f.Open, f.Raised
 	old := current

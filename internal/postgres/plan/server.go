@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
@@ -59,7 +58,7 @@ func files(s postgres.Snapshot) ([]postgres.Content, string) {
 		Kept: keptInstead(s), Listen: s.Listen, Port: s.Port, Open: open(s),
 	}
 	if leads(s) {
-		in.Quorum = &s.Standing.Setting
+		in.Quorum, in.Timeline = &s.Standing.Setting, s.Standing.Timeline
 		in.Full = s.Volume.Room.Full(s.Server.Full)
 	}
 	if asReplica(s) {
@@ -111,12 +110,6 @@ func writeFiles(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
-// Pauses between starts of a server that ends by itself: the first is immediate, each next twice as long.
-const (
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-)
-
 func startTheServer(s postgres.Snapshot, plan *draft) bool {
 	if s.Process.Running {
 		return false
@@ -130,7 +123,7 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 		return true
 	}
 	// A corrected configuration is tried at once.
-	left := pause(s.Process.Failures) - s.Now.Sub(s.Process.Ended)
+	left := s.Process.Pause() - s.Now.Sub(s.Process.Ended)
 	if s.Process.Failures > 1 && s.Process.Mark == mark && left > 0 {
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonServerFailing,
@@ -159,14 +152,6 @@ func lastWords(process postgres.Process) string {
 		return "; its log tells more"
 	}
 	return ": " + process.LastWords
-}
-
-func pause(failures int) time.Duration {
-	length := firstPause
-	for ; failures > 2 && length < longestPause; failures-- {
-		length *= 2
-	}
-	return min(length, longestPause)
 }
 
 func startReason(s postgres.Snapshot) postgres.Why {

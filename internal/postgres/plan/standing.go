@@ -89,7 +89,9 @@ func self(s postgres.Snapshot) wire.Member {
 	return member
 }
 
-func upstream(s postgres.Snapshot) (text, key string) {
+// upstream is the text of the upstream file, and the name of its key, empty if nobody is to be followed. Bound says
+// that the name of a member tells the timeline.
+func upstream(s postgres.Snapshot, bound bool) (text, key string) {
 	// A name that PostgreSQL would cut is that of another copy.
 	cut := len(self(s).String()) > longestName
 	if !follows(s) || cut || s.Standing.Upstream.Name == "" || s.Standing.Upstream.Name == s.Instance {
@@ -107,6 +109,9 @@ func upstream(s postgres.Snapshot) (text, key string) {
 	// Only for members a place is kept, and only by a primary.
 	if s.Standing.Role == tenure.RoleFollow && slices.Contains(s.Standing.Members, follow.Self) {
 		follow.Slot = render.Slot(follow.Self)
+		if bound {
+			follow.Timeline = s.Standing.Timeline
+		}
 	}
 	return render.Upstream(follow), follow.Key
 }
@@ -299,7 +304,7 @@ func enforceTheQuorum(s postgres.Snapshot, plan *draft) bool {
 	if s.Quorum.Checkpoint && !s.JobOf(postgres.JobCheckpoint).Running {
 		plan.do(postgres.Checkpoint{
 			Why: "sessions wait for a first quorum only after the checkpointer has seen it",
-			For: s.LeadingStart() + " " + render.StandbyNames(&s.Standing.Setting),
+			For: s.LeadingStart() + " " + render.StandbyNames(&s.Standing.Setting, s.Standing.Timeline),
 		})
 	}
 	return false

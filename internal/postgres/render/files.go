@@ -41,6 +41,8 @@ type Input struct {
 	Open bool
 	// Quorum is what a server that leads waits for; nil for one that does not lead.
 	Quorum *tenure.Setting
+	// Timeline is the one that it leads on.
+	Timeline int
 }
 
 // Superuser is the role that the agent uses, over the local socket only.
@@ -52,7 +54,12 @@ const (
 	SettingsParameter = "meridian.settings"
 	GateParameter     = "meridian.gate"
 	RoomParameter     = "meridian.room"
+	NamesParameter    = "meridian.names"
 )
+
+// NamesTimeline is the value of the parameter of the names in a server that counts members by names that tell its
+// timeline. One of the version before does not have the parameter.
+const NamesTimeline = "timeline"
 
 // RoomFull is the value of the parameter of the room in a server that takes no writes.
 const RoomFull = "full"
@@ -169,7 +176,8 @@ func parameters(in Input) string {
 	if in.Settings.Major >= 17 {
 		text.WriteString(line("allow_alter_system", "off"))
 	}
-	text.WriteString(line("synchronous_standby_names", StandbyNames(in.Quorum)))
+	text.WriteString(line("synchronous_standby_names", StandbyNames(in.Quorum, in.Timeline)))
+	text.WriteString(line(NamesParameter, NamesTimeline))
 	gate := "closed"
 	if in.Open {
 		gate = GateOpen

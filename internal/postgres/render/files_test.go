@@ -103,11 +103,11 @@ func TestMarkFollowsEverything(t *testing.T) {
 func TestStandbyNames(t *testing.T) {
 	one, two := wire.Member{Name: "cities-1", Incarnation: "a"}, wire.Member{Name: "cities-2", Incarnation: "b"}
 	for want, quorum := range map[string]*tenure.Setting{
-		`ANY 1 ("meridian-nobody")`:          nil,
-		"":                                   {},
-		`ANY 2 ("cities-1/a", "cities-2/b")`: {K: 2, Names: []wire.Member{two, one}},
+		`ANY 1 ("meridian-nobody")`: nil,
+		"":                          {},
+		`ANY 2 ("cities-1/a", "cities-1/a@7", "cities-2/b", "cities-2/b@7")`: {K: 2, Names: []wire.Member{two, one}},
 	} {
-		if got := render.StandbyNames(quorum); got != want {
+		if got := render.StandbyNames(quorum, 7); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -152,11 +152,26 @@ func TestUpstream(t *testing.T) {
 	if !strings.Contains(joining, "application_name=cities-2+i2 ") {
 		t.Error(joining)
 	}
-	for name, want := range map[string]bool{"cities-2/i2": false, "cities-2+i2": true} {
-		member, joins := render.Streamer(name)
-		if member != (wire.Member{Name: "cities-2", Incarnation: "i2"}) || joins != want {
-			t.Errorf("%s is %v, joining %t", name, member, joins)
+	// B3: the name of a member tells for which timeline it was judged.
+	judged := render.Upstream(render.Follow{
+		Self: wire.Member{Name: "cities-2", Incarnation: "i2"}, Slot: "meridian_x", Host: "h", Port: 1, Timeline: 7,
+	})
+	if !strings.Contains(judged, "application_name=cities-2/i2@7 ") {
+		t.Error(judged)
+	}
+	for name, want := range map[string]struct {
+		joins    bool
+		timeline int
+	}{"cities-2/i2": {}, "cities-2+i2": {joins: true}, "cities-2/i2@7": {timeline: 7}} {
+		member, joins, timeline := render.Streamer(name)
+		if member != (wire.Member{Name: "cities-2", Incarnation: "i2"}) || joins != want.joins || timeline != want.timeline {
+			t.Errorf("%s is %v, joining %t, of timeline %d", name, member, joins, timeline)
 		}
+	}
+	// PostgreSQL would cut a longer one.
+	long := wire.Member{Name: strings.Repeat("x", 52), Incarnation: "0123456789"}
+	if name := render.MemberName(long, 7); name != long.String() {
+		t.Error(name)
 	}
 	if !strings.Contains(render.Alone(), "primary_conninfo = ''\n") {
 		t.Error(render.Alone())

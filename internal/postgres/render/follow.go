@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -20,8 +21,9 @@ const UpstreamFile = "meridian.upstream.conf"
 // accept writes, it acknowledges none.
 const Nobody = "meridian-nobody"
 
-// StandbyNames is the value of synchronous_standby_names.
-func StandbyNames(quorum *tenure.Setting) string {
+// StandbyNames is the value of synchronous_standby_names of a primary on a timeline. A member counts by the name that
+// tells this timeline, or by the one of before, which told none: replicas of the version before have no other.
+func StandbyNames(quorum *tenure.Setting, timeline int) string {
 	if quorum == nil {
 		return `ANY 1 ("` + Nobody + `")`
 	}
@@ -30,9 +32,10 @@ func StandbyNames(quorum *tenure.Setting) string {
 	}
 	var names []string
 	for _, member := range quorum.Names {
-		names = append(names, quoted(member.String()))
+		names = append(names, quoted(member.String()), quoted(MemberName(member, timeline)))
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	return fmt.Sprintf("ANY %d (%s)", quorum.K, strings.Join(names, ", "))
 }
 
@@ -42,6 +45,8 @@ type Follow struct {
 	Self wire.Member
 	// Slot is the place that is kept there, empty if none is. Whoever has none does not count (B2).
 	Slot string
+	// Timeline is the one that the copy was judged for, 0 if the other counts by names that tell none.
+	Timeline int
 	// Host is the name in its certificate, Address where it is, empty to look the name up.
 	Host, Address string
 	Port          uint16
@@ -57,18 +62,38 @@ func (f Follow) name() string {
 	if f.Slot == "" {
 		return f.Self.Name + joins + f.Self.Incarnation
 	}
-	return f.Self.String()
+	return MemberName(f.Self, f.Timeline)
+}
+
+// at comes before the timeline in the name of a member. No other part has it.
+const at = "@"
+
+// longest is what PostgreSQL keeps of a name.
+const longest = 63
+
+// MemberName is what a member goes by towards the primary of a timeline that it was judged for (B3): the primary of a
+// later one, which may be the same server, does not count it. A name that would be cut tells no timeline.
+func MemberName(member wire.Member, timeline int) string {
+	if bound := fmt.Sprint(member, at, timeline); timeline > 0 && len(bound) <= longest {
+		return bound
+	}
+	return member.String()
 }
 
 // joins takes the place of the stroke in the name of a member, so that it gets no longer. No name has it.
 const joins = "+"
 
-// Streamer is who goes by that name, and whether only as one that wants to become a member.
-func Streamer(name string) (member wire.Member, joining bool) {
+// Streamer is who goes by that name, whether only as one that wants to become a member, and for which timeline, 0 if
+// the name tells none.
+func Streamer(name string) (member wire.Member, joining bool, timeline int) {
 	if before, after, found := strings.Cut(name, joins); found {
-		return wire.Member{Name: before, Incarnation: after}, true
+		return wire.Member{Name: before, Incarnation: after}, true, 0
 	}
-	return wire.ParseMember(name), false
+	before, after, _ := strings.Cut(name, at)
+	if timeline, err := strconv.Atoi(after); err == nil {
+		return wire.ParseMember(before), false, timeline
+	}
+	return wire.ParseMember(name), false, 0
 }
 
 // Alone is the text of the upstream file of a server that follows nobody.

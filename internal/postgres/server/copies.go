@@ -118,6 +118,7 @@ func (c *Copies) backup(
 // SQL states of another server's refusal.
 const (
 	stateDuplicate = "42710"
+	stateUnknown   = "42704"
 	stateLimit     = "53400"
 )
 
@@ -237,6 +238,9 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 	if err != nil {
 		return postgres.Upstream{}, err
 	}
+	if answer.ByTimeline, err = countsByTimeline(ctx, connection); err != nil {
+		return postgres.Upstream{}, err
+	}
 	timeline := answer.History.Timeline()
 	text := ""
 	if timeline > 1 {
@@ -248,6 +252,18 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 	}
 	answer.History, err = postgres.ParseHistory(timeline, text)
 	return answer, err
+}
+
+// countsByTimeline asks by which names the server counts members.
+func countsByTimeline(ctx context.Context, connection *pgconn.PgConn) (bool, error) {
+	row, err := firstRow(ctx, connection, "SHOW "+render.NamesParameter, 1)
+	switch refused, _ := errors.AsType[*pgconn.PgError](err); {
+	case refused != nil && refused.Code == stateUnknown:
+		return false, nil // It is of the version before.
+	case err != nil:
+		return false, err
+	}
+	return row[0] == render.NamesTimeline, nil
 }
 
 // Times of a question to a server that is about to lead: how long it is waited for, and how often it is asked.

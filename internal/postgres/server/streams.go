@@ -155,7 +155,7 @@ func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, erro
 		var name string
 		var flushed int64
 		err := row.Scan(&sender.PID, &name, &sender.Stream, &flushed, &sender.Priority, &sender.Began)
-		sender.Member, sender.Joining = render.Streamer(name)
+		sender.Member, sender.Joining, sender.Timeline = render.Streamer(name)
 		sender.Flushed = uint64(flushed)
 		return sender, err
 	})

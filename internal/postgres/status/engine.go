@@ -82,6 +82,9 @@ func leading(s postgres.Snapshot) *tenure.Leading {
 		if sender.Member.Incarnation == "" || !sender.Stream || sender.Flushed > replication.Flushed {
 			continue
 		}
+		if !sender.Joining && !sender.Counts(s.Server.Timeline) {
+			continue // It was judged for another timeline.
+		}
 		replica := tenure.Replica{Member: sender.Member, Near: sender.Flushed+postgres.Near >= replication.Flushed}
 		if !sender.Joining {
 			// Whoever goes by another name than a member's may become one, and counts for nothing until then (B2).
