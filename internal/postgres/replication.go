@@ -43,9 +43,11 @@ type Replication struct {
 	Roles bool `json:"roles,omitempty"`
 	// Sessions counts those of applications.
 	Sessions int `json:"sessions,omitempty"`
-	// Names is synchronous_standby_names as a new session shows it, and Loaded when that was read.
-	Names  string    `json:"names,omitempty"`
-	Loaded time.Time `json:"loaded,omitzero"`
+	// Names is synchronous_standby_names as a new session has shown it, and Loaded when it had, on the clock since boot:
+	// whatever process was begun later has it from its first moment. The server tells when it was loaded by the wall
+	// clock, which can be set.
+	Names  string         `json:"names,omitempty"`
+	Loaded tenure.Instant `json:"loaded,omitempty"`
 }
 
 // Sender is one session that sends the log.
@@ -55,11 +57,12 @@ type Sender struct {
 	// Joining says that this copy has no place here yet, and does not count (B2).
 	Joining bool `json:"joining,omitempty"`
 	// Timeline is the one that its name tells, 0 if it tells none: for that it was judged (B3).
-	Timeline int       `json:"timeline,omitempty"`
-	Stream   bool      `json:"stream,omitempty"`
-	Flushed  uint64    `json:"flushed,omitempty"`
-	Priority int       `json:"priority,omitempty"`
-	Began    time.Time `json:"began,omitzero"`
+	Timeline int    `json:"timeline,omitempty"`
+	Stream   bool   `json:"stream,omitempty"`
+	Flushed  uint64 `json:"flushed,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	// Began is when its process was begun, on the clock since boot, or a little earlier; 0 if that is not known.
+	Began tenure.Instant `json:"began,omitempty"`
 }
 
 // Counts says that it goes by a name that the primary of a timeline waits for, if it is a member.

@@ -240,7 +240,9 @@ func (a *Actor) promote(ctx context.Context, standing tenure.Standing, action po
 	if err := a.cutOff(ctx); err != nil {
 		return err
 	}
-	if err := a.Ports.Runner.EndEntering(ctx); err != nil {
+	ending, cancel := context.WithTimeout(ctx, cutPatience)
+	defer cancel()
+	if err := a.Ports.Runner.EndEntering(ending); err != nil {
 		return err
 	}
 	reached, err := a.Ports.Disk.Position(action.From)

@@ -15,7 +15,7 @@ import (
 var (
 	two   = wire.Member{Name: "cities-2", Incarnation: "b"}
 	three = wire.Member{Name: "cities-3", Incarnation: "c"}
-	noon  = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	noon  = tenure.Instant(12 * time.Hour)
 )
 
 // look is a pass of a primary that shows the wished value to a new session, loaded so many minutes after noon.

@@ -268,7 +268,7 @@ type barrier struct {
 	value string
 	k     int
 	// before is until when a sender must have begun to be replaced, checkpoint whether one is needed.
-	before     time.Time
+	before     tenure.Instant
 	checkpoint bool
 	// sure says that an earlier look has found every part of the server to follow the value, lsn where the log ended at
 	// the first look after that: what an older value acknowledged ends before it.
@@ -288,11 +288,11 @@ func (b *barrier) look(s postgres.Snapshot) postgres.Quorum {
 	wished := true
 	for _, sender := range seen.Senders {
 		counts := setting.K > 0 && sender.Counts(s.Standing.Timeline) && slices.Contains(setting.Names, sender.Member)
-		if counts && !b.before.IsZero() && !sender.Began.After(b.before) {
+		if counts && b.before > 0 && sender.Began <= b.before {
 			quorum.Replace = append(quorum.Replace, sender.PID)
 		}
 		// One that began later has the present value from its first moment.
-		if !sender.Began.After(seen.Loaded) && counts != (sender.Priority > 0) {
+		if sender.Began <= seen.Loaded && counts != (sender.Priority > 0) {
 			wished = false
 		}
 	}
@@ -318,7 +318,7 @@ func written(job postgres.Job, purpose string) bool {
 }
 
 // note keeps in mind what a change of the quorum needs besides the reload.
-func (b *barrier) note(start, value string, k int, loaded time.Time) {
+func (b *barrier) note(start, value string, k int, loaded tenure.Instant) {
 	if b.start != start {
 		// Before a promotion the server waited for nobody that exists, and before a start there was none.
 		*b = barrier{start: start, value: render.StandbyNames(nil, 0)}
@@ -332,7 +332,7 @@ func (b *barrier) note(start, value string, k int, loaded time.Time) {
 	case k > b.k:
 		b.before = loaded
 	case k < b.k:
-		b.before = time.Time{}
+		b.before = 0
 	}
 	b.value, b.k, b.sure, b.lsn = value, k, false, 0
 }

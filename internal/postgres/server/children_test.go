@@ -7,10 +7,12 @@ import (
 	"net"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/kit/watchdog"
 )
 
 // A shell that forks without a new program has children with its own title, as PostgreSQL has. One is connected, as a
@@ -99,5 +101,22 @@ func TestSuspectsThatRemain(t *testing.T) {
 				t.Errorf("differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// When a process was begun is told by the clock that nobody can set.
+func TestBegunAt(t *testing.T) {
+	before := watchdog.Now()
+	command := exec.Command("sleep", "60")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
+	begun, after := time.Duration(server.BegunAt(command.Process.Pid)), watchdog.Now()
+	if begun < before-10*time.Millisecond || begun > after {
+		t.Errorf("begun at %s, between %s and %s", begun, before, after)
+	}
+	if begun := server.BegunAt(1 << 30); begun != 0 {
+		t.Errorf("a process that does not exist was begun at %s", begun)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/postgres/wal"
 	"meridian.dev/meridian/kit/supervise"
 )
 
@@ -45,7 +46,7 @@ type Disk struct {
 	control control
 	// redo is where recovery would begin, for Position.
 	redo  atomic.Uint64
-	sound sound
+	sound wal.Sound
 	line  atomic.Int64
 	major atomic.Int64
 }
@@ -206,7 +207,7 @@ func (d *Disk) WriteRecord(record postgres.Record) error {
 		return fmt.Errorf("write the record: %w", err)
 	}
 	// Whatever changes the copy is recorded before, and when it is done (I2).
-	d.sound.forget()
+	d.sound.Forget()
 	return nil
 }
 

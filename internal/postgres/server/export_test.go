@@ -6,6 +6,7 @@ var (
 	MajorOf  = majorOf
 	Durable  = writeDurably
 	InitArgs = initdbArguments
+	BegunAt  = begunAt
 )
 
 // Words is what is kept of these lines of one start.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
@@ -27,53 +26,11 @@ func (d *Disk) Position(from uint64) (tenure.Position, error) {
 	if timeline == 0 {
 		return tenure.Position{}, errors.New("find the end of the log: the control file was not read yet")
 	}
-	// Whoever comes while the log is read waits, and need not read the same again.
-	d.sound.scan.Lock()
-	defer d.sound.scan.Unlock()
-	known, version := d.sound.load()
-	found, err := wal.Position(d.Data(), timeline, max(from, d.redo.Load()), known)
-	if err == nil {
-		d.sound.store(found, version)
-	}
-	return found, err
+	return d.sound.Position(d.Data(), timeline, max(from, d.redo.Load()))
 }
 
 // Received implements postgres.Disk.
-func (d *Disk) Received(flushed tenure.Position) {
-	_, version := d.sound.load()
-	d.sound.store(flushed, version)
-}
-
-// sound is up to where the log of one timeline is known to be whole and on the disk: a receiver has flushed it, or it
-// was read. What is beyond can be gigabytes that a replica has not replayed, and an election waits for their end.
-type sound struct {
-	scan    sync.Mutex
-	mutex   sync.Mutex
-	known   tenure.Position
-	version int
-}
-
-func (s *sound) load() (tenure.Position, int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.known, s.version
-}
-
-// store takes what was found when the log had this version.
-func (s *sound) store(found tenure.Position, version int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.version == version && found.Compare(s.known) > 0 {
-		s.known = found
-	}
-}
-
-// forget is for a copy that is about to be changed: nothing is known of its log any more.
-func (s *sound) forget() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.known, s.version = tenure.Position{}, s.version+1
-}
+func (d *Disk) Received(flushed tenure.Position) { d.sound.Received(flushed) }
 
 // Upstream implements postgres.Disk.
 func (d *Disk) Upstream(text string) error {

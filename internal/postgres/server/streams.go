@@ -11,6 +11,8 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/kit/watchdog"
 )
 
 // proof is what a new session has shown. A session that is open already knows what it has loaded itself, and not what
@@ -18,7 +20,7 @@ import (
 type proof struct {
 	mark, names string
 	open, full  bool
-	loaded      time.Time
+	loaded      tenure.Instant
 	at          time.Time // When it was shown.
 }
 
@@ -26,8 +28,7 @@ const proofQuery = `
 select coalesce(current_setting('` + render.MarkParameter + `', true), ''),
        current_setting('synchronous_standby_names'),
        coalesce(current_setting('` + render.GateParameter + `', true), '') = '` + render.GateOpen + `',
-       coalesce(current_setting('` + render.RoomParameter + `', true), '') = '` + render.RoomFull + `',
-       pg_conf_load_time()`
+       coalesce(current_setting('` + render.RoomParameter + `', true), '') = '` + render.RoomFull + `'`
 
 // prove opens a new session when the one that is open tells of another configuration than was proven.
 func (l *Link) prove(ctx context.Context, server *postgres.Server) error {
@@ -38,11 +39,11 @@ func (l *Link) prove(ctx context.Context, server *postgres.Server) error {
 		}
 		defer func() { _ = connection.Close(ctx) }()
 		var seen proof
-		err = connection.QueryRow(ctx, proofQuery).Scan(&seen.mark, &seen.names, &seen.open, &seen.full, &seen.loaded)
+		err = connection.QueryRow(ctx, proofQuery).Scan(&seen.mark, &seen.names, &seen.open, &seen.full)
 		if err != nil {
 			return fmt.Errorf("ask a new session about its configuration: %w", short(err))
 		}
-		seen.at = time.Now()
+		seen.at, seen.loaded = time.Now(), tenure.Instant(watchdog.Now())
 		l.proven = seen
 	}
 	server.Proven, server.Open, server.Full = l.proven.mark, l.proven.open, l.proven.full
@@ -106,7 +107,7 @@ select (pg_current_wal_flush_lsn() - '0/0')::bigint,
 
 const sendersQuery = `
 select pid, coalesce(application_name, ''), coalesce(state, '') = 'streaming',
-       coalesce(flush_lsn - '0/0', 0)::bigint, coalesce(sync_priority, 0), backend_start
+       coalesce(flush_lsn - '0/0', 0)::bigint, coalesce(sync_priority, 0)
 from pg_stat_replication order by application_name, pid`
 
 // lookAtStreams reads what a server takes from and gives to others.
@@ -154,9 +155,9 @@ func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, erro
 		var sender postgres.Sender
 		var name string
 		var flushed int64
-		err := row.Scan(&sender.PID, &name, &sender.Stream, &flushed, &sender.Priority, &sender.Began)
+		err := row.Scan(&sender.PID, &name, &sender.Stream, &flushed, &sender.Priority)
 		sender.Member, sender.Joining, sender.Timeline = render.Streamer(name)
-		sender.Flushed = uint64(flushed)
+		sender.Flushed, sender.Began = uint64(flushed), begunAt(sender.PID)
 		return sender, err
 	})
 	if err != nil {
