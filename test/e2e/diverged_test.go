@@ -45,7 +45,7 @@ func (f *failover) followDiverged() func() {
 	acknowledged := f.traffic.Acknowledged()
 	f.c.sandbox("node", "heal", f.number(cut))
 	f.steerThrough(cut)
-	f.c.until("writes are acknowledged with the former primary alone", time.Minute, func(context.Context) (bool, string) {
+	f.c.until("the former primary alone helps to acknowledge", 2*time.Minute, func(context.Context) (bool, string) {
 		more := f.traffic.Acknowledged() - acknowledged
 		return more >= 20, fmt.Sprint(more)
 	})
@@ -57,7 +57,7 @@ func (f *failover) followDiverged() func() {
 // awaitAnother waits until the status tells of another primary, and returns it.
 func (f *failover) awaitAnother(than string) (primary string) {
 	f.t.Helper()
-	f.c.until("another instance than "+than+" is the primary", time.Minute, func(ctx context.Context) (bool, string) {
+	f.c.until("another instance than "+than+" is the primary", 2*time.Minute, func(ctx context.Context) (bool, string) {
 		database, err := f.get(ctx)
 		if err != nil {
 			return false, err.Error()
