@@ -326,4 +326,6 @@ type Extension struct {
 	// Installed is its version, empty if it does not exist; Available the one that the image brings, empty if none.
 	Installed string `json:"installed,omitempty"`
 	Available string `json:"available,omitempty"`
+	// Foreign is the role that owns it, if that is no superuser.
+	Foreign string `json:"foreign,omitempty"`
 }

@@ -48,6 +48,8 @@ const (
 	ReasonCredentialsOld Reason = "CredentialsOld"
 	// ReasonExtensionMissing: the image does not have an extension that is wanted.
 	ReasonExtensionMissing Reason = "ExtensionMissing"
+	// ReasonExtensionForeign: an extension that is listed belongs to a role that is no superuser, so it is not updated.
+	ReasonExtensionForeign Reason = "ExtensionForeign"
 	// ReasonApplicationUnknown: the application's database cannot be looked into.
 	ReasonApplicationUnknown Reason = "ApplicationUnknown"
 	// ReasonWaitingForRecord: the first data is made, and the lease does not tell of it yet; nobody is served before.

@@ -121,6 +121,7 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonParametersRefused, "PostgreSQL does not accept a line of its configuration"),
 	agentEntry(wire.ReasonPasswordMissing, "the mounted password of the application cannot be used"),
 	agentEntry(wire.ReasonExtensionMissing, "the image does not have an extension that is wanted"),
+	agentEntry(wire.ReasonExtensionForeign, "an extension that is listed belongs to the application, and is not updated"),
 	agentEntry(wire.ReasonApplicationUnknown, "the application's database cannot be looked into"),
 	agentEntry(wire.ReasonLeaseUnreadable, "the record on the lease cannot be understood"),
 	agentEntry(wire.ReasonTenureUnreadable, "what the volume knows of the lease cannot be read"),

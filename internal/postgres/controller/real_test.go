@@ -377,8 +377,8 @@ func TestACloneIsGivenUp(t *testing.T) {
 	two.streams()
 }
 
-// The script of an extension does not run where the application could slip a function in.
-func TestExtensionsAreNotCaptured(t *testing.T) {
+// What the application has in public keeps no extension back. The attacks are in package server.
+func TestExtensionsBesideFunctionsOfTheApplication(t *testing.T) {
 	r := newRig(t)
 	r.settings.Extensions = []string{"cube"}
 	one := r.add(1)
@@ -395,11 +395,6 @@ func TestExtensionsAreNotCaptured(t *testing.T) {
 	must(t, one.execute(5*time.Second, "create function public.mine(int) returns int language sql as 'select 1'"))
 	r.settings.Extensions = []string{"cube", "earthdistance"}
 	one.configure()
-	one.await("a refusal", func(tenure.Engine) bool {
-		state, _ := one.loop.State()
-		return strings.Contains(state.Report.Message, "function mine")
-	})
-	must(t, one.execute(5*time.Second, "drop function public.mine(int)"))
 	one.await("the other extension", func(tenure.Engine) bool { return strings.Contains(extensions(), "earthdistance") })
 }
 

@@ -26,10 +26,7 @@ func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 		return true
 	}
 	if !application.Known {
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonApplicationUnknown,
-			Detail: "what exists for the application could not be seen: " + application.Problem,
-		})
+		plan.hold(wire.ReasonApplicationUnknown, "what exists for the application could not be seen: %s", application.Problem)
 		return true
 	}
 	settings, _ := wanted(s)
@@ -38,7 +35,7 @@ func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 	case !application.Role && made(s):
 		plan.wait(missing("role", name, fmt.Sprintf("ALTER ROLE ... RENAME TO %q", name)))
 	case application.NoPassword != "":
-		plan.wait(postgres.Hold{Reason: wire.ReasonPasswordMissing, Detail: application.NoPassword})
+		plan.hold(wire.ReasonPasswordMissing, "%s", application.NoPassword)
 	case !application.Role:
 		plan.do(postgres.CreateRole{Why: "the application's role does not exist", Name: name})
 	default:
@@ -55,10 +52,8 @@ func setPasswords(s postgres.Snapshot, owner string, plan *draft) {
 	next := application.Next
 	switch {
 	case present && application.Rotation < application.NotedRotation:
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonCredentialsOld,
-			Detail: "the mounted credentials are older than those that the server knows; newer ones are about to be mounted",
-		})
+		plan.hold(wire.ReasonCredentialsOld,
+			"the mounted credentials are older than those that the server knows; newer ones are about to be mounted")
 		return
 	case present:
 		plan.do(postgres.SetPassword{
@@ -74,9 +69,7 @@ func setPasswords(s postgres.Snapshot, owner string, plan *draft) {
 			Name: cmp.Or(next.Name, owner), Owner: owner, Next: true,
 		})
 	case next.Problem != "" && s.Server.Open:
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonActionFailed, Detail: "the next login of the application is not let in: " + next.Problem,
-		})
+		plan.hold(wire.ReasonActionFailed, "the next login of the application is not let in: %s", next.Problem)
 	}
 }
 
@@ -145,13 +138,15 @@ func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 		resting := job.Problem != "" && job.For == name && s.Now.Sub(job.Ended) < extensionPause
 		switch {
 		case extension.Installed == "" && extension.Available == "":
-			plan.wait(postgres.Hold{
-				Reason: wire.ReasonExtensionMissing,
-				Detail: fmt.Sprintf("the image has no extension %s: use an image that has it, or take it out of "+
-					"spec.extensions", name),
-			})
+			plan.hold(wire.ReasonExtensionMissing,
+				"the image has no extension %s: use an image that has it, or take it out of spec.extensions", name)
+		case action != nil && extension.Foreign != "":
+			// Its script would run as the superuser, on tables that the application can put triggers on.
+			plan.hold(wire.ReasonExtensionForeign, "the extension %s belongs to the role %s, and only extensions of superusers "+
+				"are updated by Meridian: update it as %[2]s (ALTER EXTENSION %[1]s UPDATE), or drop it, and it is created anew",
+				name, extension.Foreign)
 		case action != nil && resting:
-			plan.wait(postgres.Hold{Reason: wire.ReasonActionFailed, Detail: action.Verb() + ": " + job.Problem})
+			plan.hold(wire.ReasonActionFailed, "%s: %s", action.Verb(), job.Problem)
 		case action != nil && !busy:
 			plan.do(action)
 			busy = true
@@ -160,12 +155,12 @@ func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
-// related are parts of PostGIS that somebody has made and nobody has listed: they do not fit another version of it.
+// related are parts of PostGIS that a superuser has made and nobody has listed: they do not fit another version of it.
 func related(s postgres.Snapshot, listed []string) []string {
 	var names []string
 	for _, extension := range s.Application.Extensions {
 		part := strings.HasPrefix(extension.Name, "postgis_") && extension.Installed != "" && extension.Available != ""
-		if part && !slices.Contains(listed, extension.Name) {
+		if part && extension.Foreign == "" && !slices.Contains(listed, extension.Name) {
 			names = append(names, extension.Name)
 		}
 	}

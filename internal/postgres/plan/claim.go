@@ -60,10 +60,8 @@ func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 // acceptTheCopy makes the copy again what its record says, with the timelines in mind that were given out.
 func acceptTheCopy(s postgres.Snapshot, plan *draft) {
 	if s.Standing.Timeline == 0 {
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonWaitingForStanding,
-			Detail: "a user vouches for the copy that was put back, and which timelines were given out is not known yet",
-		})
+		plan.hold(wire.ReasonWaitingForStanding,
+			"a user vouches for the copy that was put back, and which timelines were given out is not known yet")
 		return
 	}
 	plan.do(postgres.RecordClaim{

@@ -43,9 +43,7 @@ func discardACopy(s postgres.Snapshot, plan *draft) bool {
 			plan.do(postgres.BeginDiscard{Why: "the data was begun here and never served anybody: another began the database"})
 			return true
 		}
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonWaitingForStanding, Detail: "the data was begun here, and it is not known yet who leads",
-		})
+		plan.hold(wire.ReasonWaitingForStanding, "the data was begun here, and it is not known yet who leads")
 		return true
 	case record.InProgress != postgres.StepDiscard || s.Data.Presence == postgres.DataAbsent:
 		return false

@@ -123,9 +123,7 @@ func tellOfRefusedParameters(s postgres.Snapshot, plan *draft) bool {
 		})
 	}
 	if slices.Contains(s.Server.Refused, "") {
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonParametersRefused, Detail: "PostgreSQL cannot read a line of its configuration",
-		})
+		plan.hold(wire.ReasonParametersRefused, "PostgreSQL cannot read a line of its configuration")
 	}
 	return false
 }

@@ -5,7 +5,12 @@
 // Start reading at rules.
 package plan
 
-import "meridian.dev/meridian/internal/postgres"
+import (
+	"fmt"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/wire"
+)
 
 // rules is every rule, safety first. A rule that ends the plan leaves the later ones for a pass that sees its effect.
 var rules = []rule{
@@ -99,3 +104,7 @@ type draft struct{ postgres.Plan }
 func (d *draft) do(action postgres.Action) { d.Actions = append(d.Actions, action) }
 
 func (d *draft) wait(hold postgres.Hold) { d.Holds = append(d.Holds, hold) }
+
+func (d *draft) hold(reason wire.Reason, detail string, arguments ...any) {
+	d.wait(postgres.Hold{Reason: reason, Detail: fmt.Sprintf(detail, arguments...)})
+}

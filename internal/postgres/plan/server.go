@@ -23,10 +23,7 @@ func installTheCertificate(s postgres.Snapshot, plan *draft) bool {
 	certificate := s.Certificate
 	switch {
 	case certificate.Mounted == "":
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonCertificateMissing,
-			Detail: "the mounted certificate cannot be used: " + certificate.Problem,
-		})
+		plan.hold(wire.ReasonCertificateMissing, "the mounted certificate cannot be used: %s", certificate.Problem)
 		return certificate.Installed == ""
 	case certificate.Mounted != certificate.Installed:
 		plan.do(postgres.InstallCertificate{
@@ -165,9 +162,7 @@ func waitForTheServer(s postgres.Snapshot, plan *draft) bool {
 	if s.Server.Reachable {
 		return false
 	}
-	plan.wait(postgres.Hold{
-		Reason: wire.ReasonServerRecovering, Detail: "PostgreSQL does not accept connections yet: " + s.Server.Problem,
-	})
+	plan.hold(wire.ReasonServerRecovering, "PostgreSQL does not accept connections yet: %s", s.Server.Problem)
 	return true
 }
 

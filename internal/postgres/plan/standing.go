@@ -48,9 +48,7 @@ func waitForAStanding(s postgres.Snapshot, plan *draft) bool {
 	if s.Standing.Role != "" {
 		return false
 	}
-	plan.wait(postgres.Hold{
-		Reason: wire.ReasonWaitingForStanding, Detail: "the agents have not agreed yet on what this instance shall be",
-	})
+	plan.hold(wire.ReasonWaitingForStanding, "the agents have not agreed yet on what this instance shall be")
 	return true
 }
 
@@ -128,17 +126,13 @@ func startAs(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
 		return false, mayFollow(s, plan)
 	case tenure.RoleIdle:
 		if s.Standing.Down {
-			plan.wait(postgres.Hold{
-				Reason: wire.ReasonWaitingForStanding, Detail: "the place of the primary is being given back",
-			})
+			plan.hold(wire.ReasonWaitingForStanding, "the place of the primary is being given back")
 			return false, false
 		}
 		// A fence of an earlier standing says nothing of this one: only what has just answered a ballot is needed there.
 		if wasPrimary(s) && s.Fenced < s.Standing.Serial {
-			plan.wait(postgres.Hold{
-				Reason: wire.ReasonWaitingForStanding,
-				Detail: "the data is that of a primary, and it is not known yet whether it leads again or follows",
-			})
+			plan.hold(wire.ReasonWaitingForStanding,
+				"the data is that of a primary, and it is not known yet whether it leads again or follows")
 			return false, false
 		}
 		if s.Data.Short {
@@ -205,10 +199,8 @@ func mayFollow(s postgres.Snapshot, plan *draft) bool {
 		return false // The hold of that says so.
 	}
 	if !s.Upstream.History.Holds(*s.Data.End) {
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonCopying,
-			Detail: "the copy is no part of the primary's history, and may be the last one of its kind: it is left as it is",
-		})
+		plan.hold(wire.ReasonCopying,
+			"the copy is no part of the primary's history, and may be the last one of its kind: it is left as it is")
 		return false
 	}
 	return true

@@ -41,10 +41,7 @@ func shareNoVolume(s postgres.Snapshot, plan *draft) bool {
 	case postgres.LockOurs:
 		return false
 	case postgres.LockOthers:
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonVolumeInUse,
-			Detail: "another agent, or a server that it started, still uses the volume",
-		})
+		plan.hold(wire.ReasonVolumeInUse, "another agent, or a server that it started, still uses the volume")
 	default:
 		plan.do(postgres.LockVolume{Why: "nobody else may use the volume from now on"})
 	}
@@ -250,9 +247,7 @@ func initialiseAClaimedVolume(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	if s.Data.Presence != postgres.DataAbsent {
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonWaitingForRecord, Detail: "the first data is made, and the lease does not tell of it yet",
-		})
+		plan.hold(wire.ReasonWaitingForRecord, "the first data is made, and the lease does not tell of it yet")
 		return true
 	}
 	why := postgres.Why("the volume is claimed and has no data yet")

@@ -103,7 +103,8 @@ from changed where before is distinct from now order by name`
 // versionsQuery finds the functions that tell versions: those of the extension, and nobody's with the same name.
 const versionsQuery = `
 select p.proname::text, n.nspname::text, coalesce(current_setting('` + noteParameter + `', true), '')
-from pg_extension e join pg_depend d on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
+from pg_extension e join pg_roles o on o.oid = e.extowner and o.rolsuper
+join pg_depend d on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
   and d.classid = 'pg_proc'::regclass and d.deptype = 'e'
 join pg_proc p on p.oid = d.objid and p.pronargs = 0 join pg_namespace n on n.oid = p.pronamespace
 where e.extname = 'postgis' and p.proname in ('postgis_geos_version', 'postgis_proj_version') order by 1`

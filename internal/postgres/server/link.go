@@ -14,6 +14,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/postgres/server/extension"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -47,9 +48,14 @@ var pinned = map[string]string{
 	"search_path":                         "pg_catalog, pg_temp",
 	"client_encoding":                     "UTF8",
 	"client_min_messages":                 "warning",
+	"default_table_access_method":         "heap",
+	"default_tablespace":                  "",
+	"default_transaction_deferrable":      "off",
+	"default_transaction_isolation":       "read committed",
 	"default_transaction_read_only":       "off",
 	"idle_in_transaction_session_timeout": "0",
 	"idle_session_timeout":                "0",
+	"local_preload_libraries":             "",
 	"lock_timeout":                        "10s",
 	"log_duration":                        "off",
 	"log_min_duration_statement":          "-1",
@@ -57,11 +63,18 @@ var pinned = map[string]string{
 	"log_statement":                       "none",
 	"role":                                "none",
 	"row_security":                        "off",
+	"standard_conforming_strings":         "on",
 	"statement_timeout":                   "0",
 	"synchronous_commit":                  "local",
+	"transform_null_equals":               "off",
 }
 
 func (l *Link) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	return l.connectWith(ctx, database, nil)
+}
+
+// connectWith begins a session with other settings than those that are pinned.
+func (l *Link) connectWith(ctx context.Context, database string, others map[string]string) (*pgx.Conn, error) {
 	// The parser fills in what is not said from the environment and from files of the user, so everything is said.
 	config, err := pgx.ParseConfig(fmt.Sprintf(
 		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/dev/null", l.Folder, l.Port, render.Superuser))
@@ -70,6 +83,7 @@ func (l *Link) connect(ctx context.Context, database string) (*pgx.Conn, error) 
 	}
 	config.Database, config.Password, config.Fallbacks = database, "", nil
 	config.RuntimeParams = maps.Clone(pinned)
+	maps.Copy(config.RuntimeParams, others)
 	if l.Major != nil && l.Major() >= 17 {
 		config.RuntimeParams["transaction_timeout"] = "0"
 	}
@@ -225,8 +239,9 @@ func (l *Link) lookDeeper(ctx context.Context, wanted wire.Settings, application
 }
 
 const extensionQuery = `
-select coalesce(e.extname::text, a.name::text), coalesce(e.extversion, ''), coalesce(a.default_version, '')
-from pg_extension e full join pg_available_extensions a on a.name = e.extname
+select coalesce(e.extname::text, a.name::text), coalesce(e.extversion, ''), coalesce(a.default_version, ''),
+       case when o.rolsuper then '' else coalesce(o.rolname::text, '') end
+from pg_extension e full join pg_available_extensions a on a.name = e.extname left join pg_roles o on o.oid = e.extowner
 where e.extname is not null or a.name = any($1) order by 1`
 
 func extensions(ctx context.Context, connection *pgx.Conn, wanted wire.Settings) ([]postgres.Extension, error) {
@@ -249,8 +264,24 @@ func (l *Link) CreateDatabase(ctx context.Context, name, owner string) error {
 	if err != nil {
 		return err
 	}
-	return l.execute(ctx, connection,
-		fmt.Sprintf("create database %s owner %s template template0", identifier(name), identifier(owner)))
+	create := fmt.Sprintf("create database %s owner %s template template0", identifier(name), identifier(owner))
+	if err := l.execute(ctx, connection, create); err != nil {
+		return err
+	}
+	return l.scripts().Furnish(ctx, name)
+}
+
+// scripts runs those of extensions.
+func (l *Link) scripts() extension.Session { return l.connectWith }
+
+// CreateExtension implements postgres.SQL.
+func (l *Link) CreateExtension(ctx context.Context, database, name string) error {
+	return l.scripts().Create(ctx, database, name)
+}
+
+// UpdateExtension implements postgres.SQL.
+func (l *Link) UpdateExtension(ctx context.Context, database, name, to string) error {
+	return l.scripts().Update(ctx, database, name, to)
 }
 
 func (l *Link) inDatabase(ctx context.Context, database, statement string) error {
