@@ -66,6 +66,8 @@ const (
 	// Neither changes anything else.
 	AdoptClaim  Verb = "AdoptClaim"
 	NoteParting Verb = "NoteParting"
+	// UnlabelClaim takes the label away by which tools of delivery would take a claim for theirs.
+	UnlabelClaim Verb = "UnlabelClaim"
 	// CreateBinding makes the Secret for applications, once.
 	CreateBinding Verb = "CreateBinding"
 	// BindCaches writes the addresses of the caches that there are into it, and changes nothing else.

@@ -21,6 +21,9 @@ type Claim struct {
 	Origin string `json:"origin,omitempty"`
 	// Parting is what was noted when the database was deleted, nil if nothing was or it cannot be read.
 	Parting *Parting `json:"parting,omitempty"`
+	// Prunable says that it bears the label by which tools of delivery take objects for theirs, as claims did that
+	// earlier versions made.
+	Prunable bool `json:"prunable,omitempty"`
 	// Expansion says whether its class can expand it.
 	Expansion Expansion `json:"expansion,omitempty"`
 	// Resize is how far a growth has come, empty if none is under way.

@@ -92,13 +92,14 @@ func (p *pass) begin(action database.Action) error {
 
 // verbs is what carries out each verb.
 var verbs = map[database.Verb]func(*pass, context.Context, database.Action) (database.Result, error){
-	database.Create:      (*pass).createChild,
-	database.Update:      (*pass).updateChild,
-	database.Remove:      (*pass).removeChild,
-	database.Grow:        (*pass).growClaim,
-	database.StoreRecord: (*pass).storeRecord,
-	database.AdoptClaim:  (*pass).adoptClaim,
-	database.NoteParting: (*pass).noteParting,
+	database.Create:       (*pass).createChild,
+	database.Update:       (*pass).updateChild,
+	database.Remove:       (*pass).removeChild,
+	database.Grow:         (*pass).growClaim,
+	database.StoreRecord:  (*pass).storeRecord,
+	database.AdoptClaim:   (*pass).adoptClaim,
+	database.NoteParting:  (*pass).noteParting,
+	database.UnlabelClaim: (*pass).unlabelClaim,
 	database.CreateBinding: func(p *pass, ctx context.Context, _ database.Action) (database.Result, error) {
 		return p.createBinding(ctx)
 	},

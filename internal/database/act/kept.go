@@ -51,3 +51,14 @@ func (p *pass) noteParting(ctx context.Context, action database.Action) (databas
 	wanted.Spec.StorageClassName, wanted.Spec.AccessModes = claim.Spec.StorageClassName, claim.Spec.AccessModes
 	return p.write(ctx, wanted, &claim)
 }
+
+// unlabelClaim takes one label off a claim, and leaves everything else of it.
+func (p *pass) unlabelClaim(ctx context.Context, action database.Action) (database.Result, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+		return database.Result{}, err
+	}
+	after := claim.DeepCopy()
+	delete(after.Labels, database.LabelAppOf)
+	return p.patch(ctx, action, &claim, after)
+}

@@ -192,6 +192,7 @@ func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
 		facts.Copy = database.Record{Initialised: true, SystemIdentifier: identifier}
 	}
 	facts.Origin, facts.Parting = originOf(claim), partingOf(claim)
+	_, facts.Prunable = claim.Labels[database.LabelAppOf]
 	if claim.Spec.StorageClassName != nil {
 		facts.Class = *claim.Spec.StorageClassName
 	}

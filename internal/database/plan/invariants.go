@@ -339,7 +339,9 @@ func replacesNoAuthority(s database.Snapshot, _ database.Plan, action database.A
 }
 
 func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	sizeless := []database.Verb{database.DeleteClaim, database.AdoptClaim, database.NoteParting}
+	sizeless := []database.Verb{
+		database.DeleteClaim, database.AdoptClaim, database.NoteParting, database.UnlabelClaim,
+	}
 	if action.Kind != database.KindClaim || slices.Contains(sizeless, action.Verb) {
 		return true
 	}
@@ -417,7 +419,7 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
 		database.LabelPod, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle,
-		database.AdoptClaim, database.NoteParting:
+		database.AdoptClaim, database.NoteParting, database.UnlabelClaim:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -435,7 +437,7 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 	}
 	switch action.Verb {
 	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest, database.AdoptLease,
-		database.PublishBundle:
+		database.PublishBundle, database.UnlabelClaim:
 		return true
 	case database.CreateLease:
 		return action.Succeeds != ""

@@ -35,6 +35,7 @@ var rules = []func(*draft){
 	writeAddresses,      // the account of the agents, the addresses that never change, the budget
 	removeSurplus,       // DB19: only what the spec can ask for or not is removed: the network policy
 	writeClaims,         // DB6: a claim is made for new data only, never in place of a lost one
+	unlabelClaims,       // a claim has no owner, so nobody may take it for theirs and prune it
 	resizePods,          // DB26: CPU and memory change in place, memory shrinks only after the buffers have
 	labelPods,           // labels and annotations of the user, in place
 	rollInstances,       // DB20, DB21, DB23, DB25: the user's wish restarts one at a time, the primary last

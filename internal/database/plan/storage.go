@@ -108,6 +108,23 @@ func (d *draft) writeClaim(instance string, claim database.ClaimOf, child databa
 	}
 }
 
+// unlabelClaims takes the label app.kubernetes.io/instance away from claims of ours that earlier versions have made,
+// also from those that no instance has any more, and while changes are stopped: the data on them is at stake.
+func unlabelClaims(d *draft) {
+	for _, instance := range d.Instances {
+		for _, claim := range d.Claims(instance) {
+			if claim.Claim == nil || !claim.Prunable || claim.Deleting || d.writes(database.KindClaim, claim.Name) {
+				continue
+			}
+			d.do(database.Action{
+				Verb: database.UnlabelClaim, Kind: database.KindClaim, Name: claim.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+				Why: "with the label " + database.LabelAppOf + " and without an owner, Argo CD may prune it",
+			})
+		}
+	}
+}
+
 // fresh says that an instance has never had a copy that anything counts on, while others have: its volume may be made,
 // empty, and is filled from them.
 func fresh(s database.Snapshot, instance string) bool {

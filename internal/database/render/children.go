@@ -89,6 +89,7 @@ func Find(design database.Design, kind, name string) (Object, error) {
 // meta is the metadata of a child that goes away together with the database.
 func meta(design database.Design, name, component string) metav1.ObjectMeta {
 	owned := keptMeta(design, name, component)
+	owned.Labels[database.LabelAppOf] = design.Name
 	yes := true
 	owned.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "GeoDatabase", Name: design.Name, UID: types.UID(design.UID),
@@ -97,9 +98,12 @@ func meta(design database.Design, name, component string) metav1.ObjectMeta {
 	return owned
 }
 
-// keptMeta is the metadata of a child that the garbage collector may not touch.
+// keptMeta is the metadata of a child that the garbage collector may not touch. Without an owner it must not bear the
+// label by which Argo CD takes objects for its own: an application of the same name would prune it.
 func keptMeta(design database.Design, name, component string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: design.Namespace, Name: name, Labels: labels(design, component)}
+	kept := metav1.ObjectMeta{Namespace: design.Namespace, Name: name, Labels: labels(design, component)}
+	delete(kept.Labels, database.LabelAppOf)
+	return kept
 }
 
 func labels(design database.Design, component string) map[string]string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
@@ -266,5 +267,36 @@ func TestRotationIsNoted(t *testing.T) {
 	secret.Annotations[database.AnnotationRotation] = "{"
 	if got := render.RotationOf(&secret); got != (database.Rotation{}) {
 		t.Errorf("it is %+v", got)
+	}
+}
+
+// TestNobodyPrunesWhatHasNoOwner: Argo CD takes objects with the label app.kubernetes.io/instance for those of the
+// application of that name, and prunes what it did not install, unless an owner answers for it.
+func TestNobodyPrunesWhatHasNoOwner(t *testing.T) {
+	snapshot := database.Snapshot{
+		Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "u"}, Lease: database.Lease{UID: "l"},
+		Images: database.Images{Agent: "agent", Server: "server"}, Route: database.Route{Family: "IPv4"},
+		Spec: v1alpha1.GeoDatabaseSpec{
+			Instances: 2, Version: "17", Bootstrap: v1alpha1.Bootstrap{Database: "app", Owner: "app"},
+			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), WALSize: new(resource.MustParse("1Gi"))},
+		},
+	}
+	children, err := render.Children(render.DesignOf(snapshot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownerless := 0
+	for _, child := range children {
+		_, labelled := child.Object.GetLabels()[database.LabelAppOf]
+		owned := len(child.Object.GetOwnerReferences()) > 0
+		if !owned {
+			ownerless++
+		}
+		if labelled != owned {
+			t.Errorf("%s %s has an owner: %t, and the label: %t", child.Kind, child.Name, owned, labelled)
+		}
+	}
+	if ownerless != 4 {
+		t.Errorf("%d children have no owner, want the 4 claims", ownerless)
 	}
 }

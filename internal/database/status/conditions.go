@@ -197,7 +197,7 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Verb {
 	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.NoteParting,
-		database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle:
+		database.UnlabelClaim, database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)

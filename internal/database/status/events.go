@@ -69,7 +69,8 @@ func tell(told []Event, event Event) []Event {
 var doneReasons = map[database.Verb]string{
 	database.Create: "Created", database.Remove: "Removed", database.Update: "Updated", database.Grow: "Grown",
 	database.AdoptClaim: "VolumeAdopted", database.NoteParting: "PartingNoted",
-	database.StoreRecord: "RecordStored", database.BindCaches: "AddressesWritten",
+	database.UnlabelClaim: "ClaimUnlabelled",
+	database.StoreRecord:  "RecordStored", database.BindCaches: "AddressesWritten",
 	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
 	database.BeginLogin: "PasswordRotating", database.MoveLogin: "PasswordRotated",
 	database.PublishBundle: "AuthoritiesPublished",
