@@ -168,9 +168,13 @@ func operatorContainer() corev1.Container {
 	return corev1.Container{
 		Name: "operator", Image: operator.Defaults().Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args: []string{"operator"},
-		Env: []corev1.EnvVar{{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"},
-		}}},
+		Env: []corev1.EnvVar{
+			{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"},
+			}},
+			// Nine tenths of the limit: the collector works harder before the kernel ends the process.
+			{Name: "GOMEMLIMIT", Value: "230MiB"},
+		},
 		Ports: []corev1.ContainerPort{
 			{Name: "metrics", ContainerPort: 8080}, {Name: "probe", ContainerPort: 8081},
 			{Name: "webhook", ContainerPort: webhook.Port},

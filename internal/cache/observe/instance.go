@@ -44,7 +44,7 @@ func (p *pass) readInstances(ctx context.Context) error {
 func (p *pass) readInstance(ctx context.Context, serial int) (cache.Instance, error) {
 	instance := cache.Instance{Serial: serial, Name: cache.InstanceName(p.object.Name, serial)}
 	var set appsv1.StatefulSet
-	found, err := p.find(ctx, p.reader, instance.Name, &set)
+	found, err := p.findSurely(ctx, instance.Name, &set)
 	if err != nil || !found || !p.ours(&set) {
 		return instance, err
 	}
@@ -55,7 +55,7 @@ func (p *pass) readInstance(ctx context.Context, serial int) (cache.Instance, er
 		Template: set.Spec.Template.Annotations[cache.AnnotationTemplate],
 	}
 	var pod corev1.Pod
-	if found, err = p.find(ctx, p.reader, cache.PodName(instance.Name), &pod); err != nil {
+	if found, err = p.findSurely(ctx, cache.PodName(instance.Name), &pod); err != nil {
 		return instance, err
 	}
 	if controller := metav1.GetControllerOfNoCopy(&pod); found && controller != nil && controller.UID == set.UID {

@@ -12,7 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
@@ -49,24 +48,19 @@ func (p *pass) readLease(ctx context.Context) error {
 	return nil
 }
 
-// findSurely reads an object through the reader of the pass. Of the kinds that the cache of the operator knows by a
-// label, one that it does not show is looked for live: somebody may have taken the label away.
+// findSurely reads an object through the reader of the pass, and live if that one does not show it: the caches of the
+// operator hold what has our label, which somebody may have taken away.
 func (p *pass) findSurely(ctx context.Context, name string, into client.Object) (bool, error) {
-	found, err := p.find(ctx, p.reader, name, into)
-	if err != nil || found {
+	if found, err := p.find(ctx, p.reader, name, into); err != nil || found {
 		return found, err
 	}
-	switch into.(type) {
-	case *coordinationv1.Lease, *discoveryv1.EndpointSlice, *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding:
-		return p.find(ctx, p.Live, name, into)
-	}
-	return false, nil
+	return p.find(ctx, p.Live, name, into)
 }
 
 // readSettings reads what the agents were told last: which lease they obey does not change any more.
 func (p *pass) readSettings(ctx context.Context) error {
 	var stored corev1.ConfigMap
-	found, err := p.find(ctx, p.reader, cache.SettingsName(p.object.Name), &stored)
+	found, err := p.findSurely(ctx, cache.SettingsName(p.object.Name), &stored)
 	if err != nil || !found || !p.ours(&stored) {
 		return err
 	}
@@ -100,7 +94,7 @@ func (p *pass) readRequest(context.Context) error {
 func (p *pass) readRoute(ctx context.Context) error {
 	var service corev1.Service
 	name := cache.WriteName(p.object.Name)
-	found, err := p.find(ctx, p.reader, name, &service)
+	found, err := p.findSurely(ctx, name, &service)
 	if err != nil {
 		return err
 	}

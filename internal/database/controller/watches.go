@@ -29,28 +29,32 @@ import (
 
 // Cached are the kinds that the loop reads from caches. Every kind that it writes is here or in Live.
 func Cached() []client.Object {
-	return append([]client.Object{
-		&v1alpha1.GeoDatabase{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{},
-		&appsv1.StatefulSet{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-		&v1alpha1.GeoCache{},
-	}, labelled()...)
+	return append([]client.Object{&v1alpha1.GeoDatabase{}, &v1alpha1.GeoCache{}}, childKinds()...)
 }
 
-// labelled are kinds of which a cluster has many that have nothing to do with Meridian. The caches hold those with our
-// label only; what a cache does not show is looked for live.
-func labelled() []client.Object {
+// childKinds are kinds of which a cluster has many that have nothing to do with Meridian. The caches hold those with
+// our label only; what a cache does not show is looked for live, by name.
+func childKinds() []client.Object {
 	return []client.Object{
-		&coordinationv1.Lease{}, &discoveryv1.EndpointSlice{}, &corev1.ServiceAccount{}, &rbacv1.Role{},
-		&rbacv1.RoleBinding{},
+		&corev1.ConfigMap{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &appsv1.StatefulSet{}, &corev1.Pod{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &coordinationv1.Lease{},
+		&discoveryv1.EndpointSlice{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 	}
 }
 
-// Selected says which objects of the kinds in Cached a cache holds, for those of which it does not hold all.
+// Selected says which objects of the kinds in Cached a cache holds, and what of them: no memory is spent on what others
+// run in the cluster. Who owns the fields of a pod or a lease is asked by nobody, and takes more room than the rest;
+// of the other kinds it names whoever has changed a child.
 func Selected() map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{database.LabelManagedBy: "meridian"})
 	selected := map[client.Object]cache.ByObject{}
-	for _, kind := range labelled() {
-		selected[kind] = cache.ByObject{Label: ours}
+	for _, kind := range childKinds() {
+		chosen := cache.ByObject{Label: ours}
+		switch kind.(type) {
+		case *corev1.Pod, *coordinationv1.Lease:
+			chosen.Transform = cache.TransformStripManagedFields()
+		}
+		selected[kind] = chosen
 	}
 	return selected
 }
@@ -68,9 +72,8 @@ func Watch(watcher controller.Controller, from cache.Cache, pulse *children.Puls
 		source.Kind[client.Object](from, &v1alpha1.GeoCache{}, handler.EnqueueRequestsFromMapFunc(namedBy), comesOrGoes),
 		pulse.Silences(),
 	}
-	for _, child := range Cached()[1:] {
-		switch child.(type) {
-		case *coordinationv1.Lease, *v1alpha1.GeoCache:
+	for _, child := range childKinds() {
+		if _, apart := child.(*coordinationv1.Lease); apart {
 			continue
 		}
 		toDatabase := handler.EnqueueRequestsFromMapFunc(databaseOf)

@@ -27,7 +27,7 @@ import (
 // calls it lost: the cache knows it by a label that somebody may have taken away.
 func (p *pass) readLease(ctx context.Context) error {
 	var lease coordinationv1.Lease
-	found, err := p.findSurely(ctx, database.LeaseName(p.object.Name), &lease)
+	found, err := p.find(ctx, database.LeaseName(p.object.Name), &lease)
 	if err != nil || !found {
 		return err
 	}
@@ -76,14 +76,6 @@ func (p *pass) leaseFacts(lease *coordinationv1.Lease) database.Lease {
 		facts.Switchover = record.Switchover.ID
 	}
 	return facts
-}
-
-// findSurely reads an object through the reader of the pass, and live if that one does not show it.
-func (p *pass) findSurely(ctx context.Context, name string, into client.Object) (bool, error) {
-	if found, err := p.find(ctx, name, into); err != nil || found {
-		return found, err
-	}
-	return get(ctx, p.Live, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, into)
 }
 
 // readRoute says where the write address leads: to the instance whose pod has the address that the holder has written.

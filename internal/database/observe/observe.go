@@ -173,9 +173,15 @@ func (p *pass) ours(child client.Object) bool {
 	return child.GetAnnotations()[p.Author.Prefix+"/owner"] == string(p.object.UID)
 }
 
-// find reads an object by name through the reader of the pass. It reports whether there is one.
+// find reads an object by name through the reader of the pass, and live if that one does not show it: caches hold what
+// has our label, which somebody may have taken away, and the name may be taken by an object of somebody else. It
+// reports whether there is one.
 func (p *pass) find(ctx context.Context, name string, into client.Object) (bool, error) {
-	return get(ctx, p.reader, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, into)
+	key := client.ObjectKey{Namespace: p.object.Namespace, Name: name}
+	if found, err := get(ctx, p.reader, key, into); err != nil || found {
+		return found, err
+	}
+	return get(ctx, p.Live, key, into)
 }
 
 func get(ctx context.Context, reader client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
@@ -293,11 +299,7 @@ func (p *pass) liveOf(ctx context.Context, child render.Child) (client.Object, e
 	}
 	// A blank object: a live read decodes into what is there already.
 	live := reflect.New(reflect.TypeOf(child.Object).Elem()).Interface().(client.Object)
-	read := p.find
-	if slices.Contains(labelled, child.Kind) {
-		read = p.findSurely
-	}
-	found, err := read(ctx, child.Name, live)
+	found, err := p.find(ctx, child.Name, live)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -332,9 +334,6 @@ func (p *pass) readSurplus(ctx context.Context) error {
 	})
 	return nil
 }
-
-// labelled are the kinds of children that a cache knows by a label, which somebody may have taken away.
-var labelled = []string{database.KindSlice, database.KindRole, database.KindBinding, database.KindAccount}
 
 // sortInstances puts the facts into the order that a Snapshot promises.
 func sortInstances(instances []database.Instance) {
