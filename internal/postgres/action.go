@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"meridian.dev/meridian/internal/wire"
 )
@@ -119,7 +120,18 @@ type StartServer struct {
 }
 
 // StopServer stops PostgreSQL, whatever sessions are open.
-type StopServer struct{ Why }
+type StopServer struct {
+	Why
+	// Within is how long a clean stop may take before every process is killed, 0 for the usual bounds.
+	Within time.Duration
+}
+
+// DrainSessions ends the sessions of applications and flushes the WAL that they have written. It is for a server whose
+// gate is closed.
+type DrainSessions struct {
+	Why
+	For string
+}
 
 // Reload makes PostgreSQL read its configuration again.
 type Reload struct{ Why }
@@ -243,7 +255,16 @@ func (a WriteFiles) Verb() string {
 func (StartServer) Verb() string { return "StartServer" }
 
 // Verb implements Action.
-func (StopServer) Verb() string { return "StopServer" }
+func (a StopServer) Verb() string {
+	if a.Within > 0 {
+		return fmt.Sprintf("StopServer within %s", a.Within)
+	}
+	return "StopServer"
+}
+
+// Verb implements Action.
+// Verb implements Action.
+func (DrainSessions) Verb() string { return "DrainSessions" }
 
 // Verb implements Action.
 func (Reload) Verb() string { return "Reload" }

@@ -168,8 +168,8 @@ type Runner interface {
 	// Start starts the server, and remembers the mark of its configuration and the token that it was started by. As what,
 	// says the data directory.
 	Start(mark, restart string) error
-	// Stop ends the server within a bound, whatever sessions are open.
-	Stop(ctx context.Context) error
+	// Stop ends the server within a bound, whatever sessions are open. A bound of 0 is the usual one.
+	Stop(ctx context.Context, within time.Duration) error
 	// KillLeftover kills what lives of a server that has ended.
 	KillLeftover() error
 	// Reload makes the server read its configuration again.
@@ -203,6 +203,9 @@ type SQL interface {
 	KeepPlaces(ctx context.Context, wanted []string) error
 	// EndSessions ends those of applications; EndSenders those with these numbers.
 	EndSessions(ctx context.Context) error
+	// Drain ends those of applications, waits until they are gone, and flushes what they have written. It returns the end
+	// of that. It may run beside everything else.
+	Drain(ctx context.Context) (uint64, error)
 	EndSenders(ctx context.Context, numbers []int) error
 	Checkpoint(ctx context.Context) error
 	// LeaveSegment begins another segment of the log.

@@ -116,6 +116,7 @@ const (
 	JobCheckpoint JobKind = "checkpoint"
 	JobExtension  JobKind = "extension"
 	JobAsk        JobKind = "ask"
+	JobDrain      JobKind = "drain"
 )
 
 // ErrEarly is of a rewind that did nothing: pg_rewind 15 compares the last checkpoints, and says that no rewind is
@@ -138,6 +139,8 @@ type Job struct {
 	Began time.Time `json:"began,omitzero"`
 	Done  int64     `json:"done,omitempty"`
 	Total int64     `json:"total,omitempty"`
+	// LSN is where the WAL of the sessions ended that a drain has ended: it is flushed up to there.
+	LSN uint64 `json:"lsn,omitempty"`
 }
 
 // Essence is what a long act under a standing is about: it goes on as long as this stays the same, whatever else of the

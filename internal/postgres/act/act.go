@@ -140,7 +140,7 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 	case postgres.StopServer:
 		a.Jobs.Begin(postgres.JobStop, "", func(ctx context.Context) error {
 			// A stop that was begun is ended: nobody could take it back.
-			return a.Ports.Runner.Stop(context.WithoutCancel(ctx))
+			return a.Ports.Runner.Stop(context.WithoutCancel(ctx), action.Within)
 		})
 		return nil
 	case postgres.Reload:
@@ -238,6 +238,13 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 		return sql.KeepPlaces(ctx, action.Slots)
 	case postgres.EndSessions:
 		return sql.EndSessions(ctx)
+	case postgres.DrainSessions:
+		a.Jobs.Begin(postgres.JobDrain, action.For, func(ctx context.Context) error {
+			reached, err := sql.Drain(ctx)
+			a.Jobs.Reached(postgres.JobDrain, reached)
+			return err
+		})
+		return nil
 	case postgres.EndSenders:
 		return sql.EndSenders(ctx, action.Numbers)
 	case postgres.LeaveSegment:

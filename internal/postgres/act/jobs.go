@@ -63,7 +63,7 @@ func (j *Jobs) enter(kind postgres.JobKind, purpose string, cancel context.Cance
 	}
 	j.jobs[kind] = current
 	current.Running, current.cancel = true, cancel
-	current.Began, current.Done, current.Total = j.Clock.Now(), 0, 0
+	current.Began, current.Done, current.Total, current.LSN = j.Clock.Now(), 0, 0, 0
 	j.done.Add(1)
 	return current
 }
@@ -90,6 +90,15 @@ func (j *Jobs) Progress(kind postgres.JobKind, done, total int64) {
 	defer j.mutex.Unlock()
 	if current := j.jobs[kind]; current != nil && current.Running {
 		current.Done, current.Total = done, total
+	}
+}
+
+// Reached notes where a job that goes on has come to in the WAL.
+func (j *Jobs) Reached(kind postgres.JobKind, lsn uint64) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if current := j.jobs[kind]; current != nil && current.Running {
+		current.LSN = lsn
 	}
 }
 

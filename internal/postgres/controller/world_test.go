@@ -397,7 +397,7 @@ func (w process) load() {
 	}
 }
 
-func (w process) Stop(context.Context) error {
+func (w process) Stop(context.Context, time.Duration) error {
 	return w.effect("stop", func() { w.world.running, w.volume.data.PIDFile = false, false })
 }
 
@@ -500,6 +500,8 @@ func (w inside) CreateAgents(context.Context) error {
 func (w inside) KeepPlaces(context.Context, []string) error { return nil }
 
 func (w inside) EndSessions(context.Context) error { return nil }
+
+func (w inside) Drain(context.Context) (uint64, error) { return 0, nil }
 
 func (w inside) EndSenders(context.Context, []int) error { return nil }
 

@@ -36,6 +36,7 @@ var invariants = []struct {
 	{"A2", bringNoPasswordBack},
 	{"S1", stopOnlyWhenTold},
 	{"S2", doNothingAfterAStop},
+	{"S3", drainBehindTheGate},
 }
 
 // Check returns the invariants that the plan would break. A plan with a violation is refused as a whole.
@@ -224,6 +225,19 @@ func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 		s.Foreign == ""
 	if has[postgres.KillServer](actions) && (leads || s.Data.Standby) && s.Volume.Record.Whole() {
 		return "a server would be killed that is as told"
+	}
+	return ""
+}
+
+// drainBehindTheGate: sessions of a primary are ended, and its stop is cut short, only to give its place to another
+// member, and only when nobody can come in any more.
+func drainBehindTheGate(s postgres.Snapshot, actions []postgres.Action) string {
+	yields := s.Standing.Role == tenure.RoleYield && len(s.Standing.Members) > 1
+	if has[postgres.DrainSessions](actions) && (!yields || s.Server.Open) {
+		return "sessions would be ended of a server that does not give its place away, or that lets new ones in"
+	}
+	if stop, _ := first[postgres.StopServer](actions); stop.Within > 0 && !yields {
+		return "a stop would be cut short although no other member takes over"
 	}
 	return ""
 }

@@ -257,6 +257,15 @@ func TestInvariantsBite(t *testing.T) {
 			func(*snapshot) {},
 			postgres.StopServer{}, "S1",
 		},
+		"end sessions of a primary that goes on": {func(*snapshot) {}, postgres.DrainSessions{}, "S3"},
+		"end sessions while new ones come in": {
+			func(s *snapshot) { s.Standing.Role, s.Server.Open = tenure.RoleYield, true },
+			postgres.DrainSessions{}, "S3",
+		},
+		"cut the stop of the only member short": {
+			func(s *snapshot) { s.Standing.Role, s.Standing.Members = tenure.RoleYield, s.Standing.Members[:1] },
+			postgres.StopServer{Within: time.Second}, "S3",
+		},
 		"kill a primary that is as told": {func(*snapshot) {}, postgres.KillServer{}, "S1"},
 		"kill a replica":                 {func(s *snapshot) { s.Data.Standby = true }, postgres.KillServer{}, "S1"},
 		"begin a database unasked": {
@@ -419,6 +428,7 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 		postgres.FollowNobody{}, postgres.Promote{}, postgres.KillServer{}, postgres.CreateAgents{}, postgres.KeepPlaces{},
 		postgres.EndSessions{}, postgres.EndSenders{}, postgres.LeaveSegment{}, postgres.Checkpoint{}, postgres.GiveUp{},
 		postgres.SpendReserve{}, postgres.KeepReserve{}, postgres.AskToYield{}, postgres.NoteLibraries{},
+		postgres.DrainSessions{},
 	} {
 		if verb := fmt.Sprintf("%T", action); verbs[verb] == 0 {
 			t.Errorf("no plan had %s", verb)
@@ -504,6 +514,7 @@ func anyStanding(random *rand.Rand, s *postgres.Snapshot) {
 		tenure.RoleLead, tenure.RoleFollow, tenure.RoleIdle, tenure.RoleBegin, tenure.RoleYield, tenure.RoleCatchUp, "",
 	}
 	s.Standing.Role = roles[random.IntN(len(roles))]
+	s.Standing.Prepare = pick(random, 0, tenure.Instant(time.Second))
 	if random.IntN(4) == 0 {
 		// What a replica meets most of the time: no search by chance alone would come to a clone.
 		s.Standing.Role, s.Standing.Initialised, s.Standing.SystemIdentifier = tenure.RoleFollow, true, "7401"
@@ -540,19 +551,27 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	}
 	for _, kind := range []postgres.JobKind{
 		postgres.JobClone, postgres.JobRewind, postgres.JobDiscard, postgres.JobStop, postgres.JobAsk, postgres.JobCheckpoint,
+		postgres.JobDrain,
 	} {
 		if random.IntN(3) > 0 {
 			continue
 		}
 		s.Jobs = append(s.Jobs, postgres.Job{
-			Kind: kind, For: pick(random, postgres.Essence(s.Standing), "yield s1", "other"), Running: pick(random, false, true),
-			Problem: pick(random, "", "broken"), Early: pick(random, false, false, true),
+			Kind: kind, For: pick(random, postgres.Essence(s.Standing), s.Parting(), "other"),
+			Running: pick(random, false, true), Problem: pick(random, "", "broken"),
+			Early: pick(random, false, false, true),
 			Ended: s.Now.Add(-pick(random, time.Second, time.Hour)),
 		})
 	}
 	if random.IntN(8) == 0 {
 		s.Standing.Role, s.Standing.Timeline, s.Standing.SystemIdentifier = tenure.RoleLead, 3, "7401"
 		s.Process.Running, s.Process.Leftover, s.Server.Replica, s.Data.Standby = true, 0, true, true
+	}
+	if random.IntN(8) == 0 {
+		// A primary that hands over.
+		s.Standing.Role, s.Standing.SystemIdentifier = tenure.RoleYield, "7401"
+		s.Standing.Prepare = tenure.Instant(time.Second)
+		s.Process.Running, s.Process.Leftover, s.Server.Replica, s.Data.Standby = true, 0, false, false
 	}
 	if random.IntN(2) == 0 {
 		loadWanted(s)

@@ -152,15 +152,18 @@ func (r *Runner) current(asked bool) *supervise.Process {
 }
 
 // Stop implements postgres.Runner. Fast: open transactions are rolled back, sessions end, a checkpoint is written.
-// Immediate: without the checkpoint, so that the next start recovers. Both lose nothing that was acknowledged.
-func (r *Runner) Stop(ctx context.Context) error {
+// Immediate: without the checkpoint, so that the next start recovers. Both lose nothing that was acknowledged. Within a
+// bound there is no time for the second: PostgreSQL itself waits five seconds for processes that do not obey.
+func (r *Runner) Stop(ctx context.Context, within time.Duration) error {
 	process := r.current(true)
 	if process == nil {
 		return nil
 	}
-	_, err := process.Stop(ctx,
-		supervise.Step{Signal: syscall.SIGINT, For: r.Fast}, supervise.Step{Signal: syscall.SIGQUIT, For: r.Immediate})
-	if err != nil {
+	steps := []supervise.Step{{Signal: syscall.SIGINT, For: r.Fast}, {Signal: syscall.SIGQUIT, For: r.Immediate}}
+	if within > 0 {
+		steps = []supervise.Step{{Signal: syscall.SIGINT, For: within}}
+	}
+	if _, err := process.Stop(ctx, steps...); err != nil {
 		return fmt.Errorf("stop the server: %w", err)
 	}
 	return nil

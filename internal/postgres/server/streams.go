@@ -52,9 +52,10 @@ func (l *Link) prove(ctx context.Context, server *postgres.Server) error {
 }
 
 // sessionsQuery counts those of applications.
-const sessionsQuery = `(select count(*) from pg_stat_activity
-  where backend_type = 'client backend' and usename is distinct from '` + render.Superuser + `'
-    and pid <> pg_backend_pid())`
+const sessionsQuery = `(select count(*) from pg_stat_activity where ` + applicationSessions + `)`
+
+const applicationSessions = `backend_type = 'client backend' and usename is distinct from '` + render.Superuser + `'
+  and pid <> pg_backend_pid()`
 
 // slotsQuery gives names in parallel with whether they are in use, whether their log is gone, and where it begins.
 const slotsQuery = `s.names, s.busy, s.lost, s.since from (
@@ -247,9 +248,47 @@ func (l *Link) KeepPlaces(ctx context.Context, wanted []string) error {
 
 // EndSessions implements postgres.SQL.
 func (l *Link) EndSessions(ctx context.Context) error {
-	return l.short(ctx, `select pg_terminate_backend(pid) from pg_stat_activity
-		where backend_type = 'client backend' and usename is distinct from '`+render.Superuser+`'
-		  and pid <> pg_backend_pid()`)
+	return l.short(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where "+applicationSessions)
+}
+
+// Times of a drain: how long it may take in all, and how long the sessions get between two looks.
+const (
+	drainPatience = time.Second
+	drainPause    = 10 * time.Millisecond
+)
+
+// Drain implements postgres.SQL, over a session of its own. The message is a record of the WAL: its commit flushes
+// everything before it, also what sessions wrote that do not wait for that.
+func (l *Link) Drain(ctx context.Context) (reached uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, drainPatience)
+	defer cancel()
+	connection, err := l.connect(ctx, "postgres")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }()
+	for {
+		var left int
+		if err := connection.QueryRow(ctx, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+			where `+applicationSessions).Scan(&left); err != nil {
+			return 0, fmt.Errorf("end the sessions of applications: %w", short(err))
+		}
+		if left == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("end the sessions of applications: %d are left: %w", left, ctx.Err())
+		case <-time.After(drainPause):
+		}
+	}
+	var lsn int64
+	err = connection.QueryRow(ctx,
+		"select (pg_logical_emit_message(true, 'meridian', 'drained') - '0/0')::bigint").Scan(&lsn)
+	if err != nil {
+		return 0, fmt.Errorf("flush the log: %w", short(err))
+	}
+	return uint64(lsn), nil
 }
 
 // EndSenders implements postgres.SQL.

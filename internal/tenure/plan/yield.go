@@ -113,7 +113,7 @@ func (d *draft) beginToYield() bool {
 }
 
 // prepared says that the server stops within a moment when it is told to. What takes long is done before applications
-// are kept out; whoever does not get ready in time is not waited for.
+// are kept out. A pod that ends does not wait longer than its patience; a switchover that was asked for is given up.
 func (d *draft) prepared() bool {
 	leading := d.Engine.Leading
 	if d.Policy.Volatile || leading == nil || d.Lease.Failing != nil {
@@ -129,8 +129,16 @@ func (d *draft) prepared() bool {
 		patience = endingPatience
 	}
 	waited := d.Now.Since(*d.Preparing)
-	if leading.Prepared == *d.Preparing || waited >= patience {
+	switch {
+	case leading.Prepared == *d.Preparing || waited >= patience && d.Stopping:
 		return true
+	case waited >= patience:
+		// Nobody was kept out yet. A stop that waits for a checkpoint is no switchover.
+		const why = "the checkpoint before the switchover did not end in time: this instance stays the primary"
+		d.prepareNoMore(why)
+		d.do(tenure.Forget{Why: why})
+		d.Asked = nil
+		return false
 	}
 	d.wait(wire.ReasonSwitchover, "the server serves, and writes what it has in memory, so that its stop is short")
 	d.again(patience - waited)
