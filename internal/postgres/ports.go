@@ -132,6 +132,8 @@ type Disk interface {
 type Copies interface {
 	// Ask asks another server about itself.
 	Ask(ctx context.Context, source Source) (Upstream, error)
+	// Positions asks a primary how far the replicas are that stream from it.
+	Positions(ctx context.Context, source Source) (Positions, error)
 	// Discard removes the data directory.
 	Discard(ctx context.Context) error
 	// Clone copies the data of another server beside the place and moves it there. It tells how many bytes are done and
@@ -199,8 +201,8 @@ type SQL interface {
 	CreateDatabase(ctx context.Context, name, owner string) error
 	// CreateAgents makes the roles by which the agents of the database reach each other's servers.
 	CreateAgents(ctx context.Context) error
-	// KeepPlaces makes these slots and removes every other one of ours that is not in use.
-	KeepPlaces(ctx context.Context, wanted []string) error
+	// KeepPlaces makes, advances and removes slots.
+	KeepPlaces(ctx context.Context, how KeepPlaces) error
 	// EndSessions ends those of applications; EndSenders those with these numbers.
 	EndSessions(ctx context.Context) error
 	// Drain ends those of applications, waits until they are gone, and flushes what they have written. It returns the end

@@ -92,6 +92,18 @@ type Upstream struct {
 	At time.Time `json:"at,omitzero"`
 }
 
+// Positions are those up to which other instances have the WAL of an upstream.
+type Positions struct {
+	// Of is whom it was asked of, and Term the term that it led then. Nothing else holds for another one.
+	Of   wire.Member `json:"of,omitzero"`
+	Term int64       `json:"term,omitempty"`
+	// LSN is how far the upstream itself had come, Slots how far the replicas had that streamed from it, by their slots.
+	LSN   uint64            `json:"lsn,omitempty"`
+	Slots map[string]uint64 `json:"slots,omitempty"`
+	// At is when it was asked.
+	At time.Time `json:"at,omitzero"`
+}
+
 // Quorum is how far the wished quorum has come into force (B1).
 type Quorum struct {
 	// Setting is the one in force, for certain; nil while none is.
@@ -117,6 +129,7 @@ const (
 	JobExtension  JobKind = "extension"
 	JobAsk        JobKind = "ask"
 	JobDrain      JobKind = "drain"
+	JobPositions  JobKind = "positions"
 )
 
 // ErrEarly is of a rewind that did nothing: pg_rewind 15 compares the last checkpoints, and says that no rewind is

@@ -39,6 +39,8 @@ type Snapshot struct {
 	Application Application `json:"application"`
 	// Upstream is what the instance that is to be followed says of itself.
 	Upstream Upstream `json:"upstream,omitzero"`
+	// Positions is what the upstream last said of how far the others are.
+	Positions Positions `json:"positions,omitzero"`
 	// Quorum is how far the wished quorum has come into force.
 	Quorum Quorum `json:"quorum,omitzero"`
 	// Jobs are what takes long and goes on beside the passes.

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +58,12 @@ type AskUpstream struct {
 	Source Source
 }
 
+// AskPositions asks the upstream how far the replicas are that stream from it.
+type AskPositions struct {
+	Why
+	Source Source
+}
+
 // FollowUpstream makes the server follow. Key is the name under which the key is lent that the text refers to.
 type FollowUpstream struct {
 	Why
@@ -86,10 +94,12 @@ type KillServer struct{ Why }
 // CreateAgents makes the roles of the agents.
 type CreateAgents struct{ Why }
 
-// KeepPlaces keeps places in the log.
+// KeepPlaces keeps places in the log: these slots, and no other one of ours that is not in use.
 type KeepPlaces struct {
 	Why
 	Slots []string
+	// Positions are those to which slots that nobody uses are advanced, as far as this server has replayed.
+	Positions map[string]uint64
 }
 
 // EndSessions ends the sessions of applications on a replica.
@@ -141,6 +151,9 @@ func (RecordRewound) Verb() string { return "RecordRewound" }
 func (a AskUpstream) Verb() string { return "AskUpstream " + a.Source.Host }
 
 // Verb implements Action.
+func (a AskPositions) Verb() string { return "AskPositions " + a.Source.Host }
+
+// Verb implements Action.
 func (FollowUpstream) Verb() string { return "FollowUpstream" }
 
 // Verb implements Action.
@@ -156,7 +169,13 @@ func (KillServer) Verb() string { return "KillServer" }
 func (CreateAgents) Verb() string { return "CreateAgents" }
 
 // Verb implements Action.
-func (a KeepPlaces) Verb() string { return "KeepPlaces " + strings.Join(a.Slots, " ") }
+func (a KeepPlaces) Verb() string {
+	text := "KeepPlaces " + strings.Join(a.Slots, " ")
+	for _, slot := range slices.Sorted(maps.Keys(a.Positions)) {
+		text += fmt.Sprintf(" from %s of %s", FormatLSN(a.Positions[slot]), slot)
+	}
+	return text
+}
 
 // Verb implements Action.
 func (EndSessions) Verb() string { return "EndSessions" }

@@ -144,6 +144,8 @@ type Standing struct {
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
 	// Members are the recorded ones. Their place in the log is kept for them.
 	Members []wire.Member `json:"members,omitempty"`
+	// W is how many copies an acknowledged write has at least, by the record; 0 if that is not known.
+	W int `json:"w,omitempty"`
 	// Setting is the quorum to put in force. A server that leads has it in its files before it starts (Q2).
 	Setting Setting `json:"setting,omitzero"`
 	// OpenStart is the start of a primary that applications are let in to (G1). Another start of the server, even under

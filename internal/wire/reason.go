@@ -91,6 +91,8 @@ const (
 	ReasonSwitchover Reason = "Switchover"
 	// ReasonTimelineWrong: a promotion led to another timeline than the reserved one.
 	ReasonTimelineWrong Reason = "TimelineWrong"
+	// ReasonCopyNeeded: a replica cannot catch up, and its copy is kept because the quorum needs it.
+	ReasonCopyNeeded Reason = "CopyNeeded"
 	// ReasonFenced: the instance has answered an election and waits for its outcome.
 	ReasonFenced Reason = "Fenced"
 	// ReasonRouteMissing: the EndpointSlice of the write address is gone, or names a later term than there is.

@@ -136,6 +136,7 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonFenced, "the instance has answered an election and waits for its outcome"),
 	agentEntry(wire.ReasonWaitingForStanding, "the agents have not agreed yet on what the instance shall be"),
 	agentEntry(wire.ReasonCopying, "the data of the primary is being copied to the instance"),
+	agentEntry(wire.ReasonCopyNeeded, "a replica cannot catch up, and its copy is kept because the quorum needs it"),
 	agentEntry(wire.ReasonUpstreamMissing, "the primary that the instance shall follow does not answer"),
 	agentEntry(wire.ReasonPromoting, "the instance is about to become the primary"),
 	agentEntry(wire.ReasonVolumeFull, "there is hardly room on a volume, so that writes are refused or the server waits"),

@@ -30,6 +30,8 @@ type Actor struct {
 	Yield func(token string)
 	// Asked gets what an upstream said of itself.
 	Asked func(postgres.Upstream)
+	// Positioned gets what an upstream said of how far the others are.
+	Positioned func(postgres.Positions)
 	// Rewinding gets what the marker of a rewind was written for.
 	Rewinding func(essence string)
 	// Promoting gets how far the copy had come right before a promotion, and to which timeline that is.
@@ -158,7 +160,7 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 	case postgres.RecordInitialised, postgres.RecordSettings, postgres.RecordRefused, postgres.RecordApplication,
 		postgres.RecordClaim:
 		return a.note(ctx, action)
-	case postgres.Discard, postgres.Clone, postgres.Rewind, postgres.AskUpstream:
+	case postgres.Discard, postgres.Clone, postgres.Rewind, postgres.AskUpstream, postgres.AskPositions:
 		return a.copying(standing, action)
 	default:
 		return a.aside(ctx, action)
@@ -235,7 +237,7 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 	case postgres.CreateAgents:
 		return sql.CreateAgents(ctx)
 	case postgres.KeepPlaces:
-		return sql.KeepPlaces(ctx, action.Slots)
+		return sql.KeepPlaces(ctx, action)
 	case postgres.EndSessions:
 		return sql.EndSessions(ctx)
 	case postgres.DrainSessions:

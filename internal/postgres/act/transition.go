@@ -290,6 +290,17 @@ func (a *Actor) copying(standing tenure.Standing, action postgres.Action) error 
 			a.Asked(answer)
 			return err
 		})
+	case postgres.AskPositions:
+		a.Jobs.Begin(postgres.JobPositions, essence, func(ctx context.Context) error {
+			began := a.Ports.Clock.Now()
+			answer, err := copies.Positions(ctx, action.Source)
+			if err != nil {
+				return err // What was said before stays true: positions only grow.
+			}
+			answer.Of, answer.Term, answer.At = standing.Upstream, standing.Term, began
+			a.Positioned(answer)
+			return nil
+		})
 	}
 	return nil
 }

@@ -121,10 +121,14 @@ func New(ports postgres.Ports, who Identity, log logr.Logger) *Loop {
 	l.jobs = &act.Jobs{Clock: ports.Clock, Ended: l.Wake, Go: ports.Go}
 	l.actor = &act.Actor{
 		Ports: ports, Jobs: l.jobs, Incarnation: func() string { return fitting(who) }, Turn: l.takeTurn,
-		Asked:     l.observer.Asked,
+		Asked: l.observer.Asked, Positioned: l.observer.Positioned,
 		Promoting: l.observer.Promoting, Rewinding: l.observer.Rewinding, Fenced: l.isFenced,
 		Before: func(action postgres.Action) {
-			log.Info("carrying out an action", "action", action.Verb(), "why", action.Because())
+			level := 0
+			if _, routine := action.(postgres.AskPositions); routine {
+				level = 1
+			}
+			log.V(level).Info("carrying out an action", "action", action.Verb(), "why", action.Because())
 		},
 	}
 	l.actor.Yield = func(token string) {

@@ -79,7 +79,15 @@ func asPostgres() int {
 	return 0
 }
 
-const testPort = 15434
+// testPort is that of every server. Another one lets the tests run twice at once on one machine.
+var testPort = portOf(os.Getenv("MERIDIAN_TEST_PORT"))
+
+func portOf(text string) uint16 {
+	if number, err := strconv.ParseUint(text, 10, 16); err == nil {
+		return uint16(number)
+	}
+	return 15434
+}
 
 // rig is several instances of a database, and who tells them what to be.
 type rig struct {

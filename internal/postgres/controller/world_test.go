@@ -497,7 +497,7 @@ func (w inside) CreateAgents(context.Context) error {
 	return w.effect("agents", func() { w.content.agents = true })
 }
 
-func (w inside) KeepPlaces(context.Context, []string) error { return nil }
+func (w inside) KeepPlaces(context.Context, postgres.KeepPlaces) error { return nil }
 
 func (w inside) EndSessions(context.Context) error { return nil }
 

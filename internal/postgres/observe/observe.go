@@ -43,6 +43,7 @@ type Observer struct {
 
 	mutex     sync.Mutex
 	upstream  postgres.Upstream
+	positions postgres.Positions
 	promotion promotion
 	trouble   trouble
 	rewinding string

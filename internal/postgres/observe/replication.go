@@ -17,6 +17,13 @@ func (o *Observer) Asked(upstream postgres.Upstream) {
 	o.upstream = upstream
 }
 
+// Positioned takes what an upstream said of how far the others are, from any goroutine.
+func (o *Observer) Positioned(positions postgres.Positions) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.positions = positions
+}
+
 // Promoting takes how far the copy had come right before a promotion to a timeline, from any goroutine.
 func (o *Observer) Promoting(reached tenure.Position, timeline int) {
 	start := o.Ports.Runner.Look().Start
@@ -56,7 +63,7 @@ func (o *Observer) rememberAhead(server *postgres.Server) {
 // lookAtReplication adds what takes a memory to know.
 func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	o.mutex.Lock()
-	s.Upstream = o.upstream
+	s.Upstream, s.Positions = o.upstream, o.positions
 	s.Rewinding, s.Marked = o.rewinding, o.marked
 	promoted := o.promotion
 	if o.asking.start == s.Process.Start && s.Process.Running {

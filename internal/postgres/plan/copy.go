@@ -151,6 +151,12 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 			Detail: "the copy cannot be rewound before the primary has written the first checkpoint of its timeline",
 		})
 		return false
+	case !left && !spare(s):
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCopyNeeded, Recheck: positionsSooner, Detail: "the primary does not have the WAL any more that " +
+				"this copy needs, and the other members are too few without it: it is kept until another replica has caught up",
+		})
+		return false
 	case s.Process.Running:
 		plan.do(postgres.StopServer{Why: "the copy is no part of the primary's history, or lacks what that does not keep"})
 	case left:

@@ -376,6 +376,32 @@ func keepTheLastCopy(s postgres.Snapshot, actions []postgres.Action) string {
 	case upstream.Name == s.Instance || upstream.Incarnation == "" || !slices.Contains(s.Standing.Members, upstream):
 		return "a copy would be given up that may be the last one"
 	}
+	return keepWhatTheQuorumNeeds(s, actions)
+}
+
+// keepWhatTheQuorumNeeds: the whole copy of a member is discarded only while those that have nearly all of the
+// primary's WAL can acknowledge writes and elect without it, by what the primary has just said.
+func keepWhatTheQuorumNeeds(s postgres.Snapshot, actions []postgres.Action) string {
+	discard, discards := first[postgres.BeginDiscard](actions)
+	record := s.Volume.Record
+	if !discards || discard.PutBack != "" || record == nil || record.InProgress != "" || s.Standing.W < 2 {
+		return ""
+	}
+	member, near := false, 0
+	for _, other := range s.Standing.Members {
+		switch has, told := s.Positions.Slots[render.Slot(other)]; {
+		case other.Name == s.Instance:
+			member = member || other.Incarnation == record.Incarnation
+		case other == s.Standing.Upstream, told && s.Positions.LSN <= has+postgres.Near:
+			near++
+		}
+	}
+	current := s.Positions.Of == s.Standing.Upstream && s.Positions.Term == s.Standing.Term &&
+		!s.Positions.At.Before(s.Now.Add(-positionsAge))
+	enough := near >= s.Standing.W && near+s.Standing.W > len(s.Standing.Members)
+	if member && !(current && enough) {
+		return "a copy would be given up that the quorum may need"
+	}
 	return ""
 }
 

@@ -328,6 +328,15 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			postgres.BeginDiscard{}, "I4",
 		},
+		"give up a copy that the quorum needs": {
+			func(s *snapshot) {
+				following(s)
+				s.Standing.W = 2
+				s.Standing.Members = append(s.Standing.Members, wire.Member{Name: "cities-3", Incarnation: "i3"})
+				s.Positions = postgres.Positions{Of: s.Standing.Upstream, Term: s.Standing.Term, LSN: 1 << 30, At: s.Now}
+			},
+			postgres.BeginDiscard{}, "I4",
+		},
 		"rewind to itself": {
 			func(s *snapshot) {
 				following(s)
@@ -428,7 +437,7 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 		postgres.FollowNobody{}, postgres.Promote{}, postgres.KillServer{}, postgres.CreateAgents{}, postgres.KeepPlaces{},
 		postgres.EndSessions{}, postgres.EndSenders{}, postgres.LeaveSegment{}, postgres.Checkpoint{}, postgres.GiveUp{},
 		postgres.SpendReserve{}, postgres.KeepReserve{}, postgres.AskToYield{}, postgres.NoteLibraries{},
-		postgres.DrainSessions{},
+		postgres.DrainSessions{}, postgres.AskPositions{},
 	} {
 		if verb := fmt.Sprintf("%T", action); verbs[verb] == 0 {
 			t.Errorf("no plan had %s", verb)
@@ -515,10 +524,13 @@ func anyStanding(random *rand.Rand, s *postgres.Snapshot) {
 	}
 	s.Standing.Role = roles[random.IntN(len(roles))]
 	s.Standing.Prepare = pick(random, 0, tenure.Instant(time.Second))
+	s.Standing.W = pick(random, 0, 1, 2, 3)
 	if random.IntN(4) == 0 {
 		// What a replica meets most of the time: no search by chance alone would come to a clone.
 		s.Standing.Role, s.Standing.Initialised, s.Standing.SystemIdentifier = tenure.RoleFollow, true, "7401"
-		s.Standing.Upstream, s.Standing.Members, s.Fenced = two, []wire.Member{one, two}, 0
+		three := wire.Member{Name: "cities-3", Incarnation: "i3"}
+		s.Standing.Upstream, s.Fenced = two, 0
+		s.Standing.Members = pick(random, []wire.Member{one, two}, []wire.Member{one, two, three})
 		s.Process.Running, s.Process.Leftover = false, 0
 	}
 	if s.Standing.Role == tenure.RoleBegin && random.IntN(2) == 0 {
@@ -543,6 +555,11 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	s.Upstream = postgres.Upstream{
 		Of: s.Standing.Upstream, Term: 2, Known: pick(random, true, false), Leads: pick(random, true, false), At: s.Now,
 		History: postgres.History{{Timeline: 1}, {Timeline: 3, Begin: 200}},
+	}
+	s.Positions = postgres.Positions{
+		Of: s.Standing.Upstream, Term: 2, LSN: pick[uint64](random, 0, 1<<30),
+		At:    s.Now.Add(-pick(random, time.Second, time.Hour)),
+		Slots: pick(random, nil, map[string]uint64{render.Slot(wire.Member{Name: "cities-3", Incarnation: "i3"}): 1 << 30}),
 	}
 	s.Server.Replication = postgres.Replication{
 		Receiving: pick(random, true, false), Sessions: pick(random, 0, 2), Roles: pick(random, true, false),

@@ -17,17 +17,23 @@ const placePatience = 5 * time.Minute
 // keepPlaces keeps the log for members, and for copies that are about to become one: from before such a copy begins
 // until it is a member nothing that it needs is removed. How much is kept is bounded by max_slot_wal_keep_size,
 // however many places there are.
+//
+// A replica keeps the log for the other members as well: it may be the next primary, and only it can have then what a
+// replica that lags needs. Between two primaries nothing is given up.
 func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	have := s.Server.Replication
 	var kept []string
-	if s.Standing.Role == tenure.RoleLead {
-		for _, member := range s.Standing.Members {
-			if member.Name != s.Instance {
-				kept = append(kept, render.Slot(member))
-			}
-		}
+	var positions map[string]uint64
+	switch {
+	case s.Standing.Role == tenure.RoleLead:
+		kept = others(s)
 		kept = append(kept, joining(s, kept)...)
 		kept = append(kept, untold(s, kept)...)
+	case s.Standing.Role == tenure.RoleFollow && follows(s) && len(s.Standing.Members) > 0:
+		kept = others(s)
+		positions = passed(s, kept)
+	default:
+		return false
 	}
 	missing := slices.ContainsFunc(kept, func(name string) bool {
 		lost := slices.Contains(have.Lost, name) && !slices.Contains(have.Busy, name)
@@ -36,12 +42,96 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	surplus := slices.ContainsFunc(have.Slots, func(name string) bool {
 		return !slices.Contains(kept, name) && !slices.Contains(have.Busy, name)
 	})
-	if missing || surplus {
+	if missing || surplus || len(positions) > 0 {
 		plan.do(postgres.KeepPlaces{
-			Why: "the log is kept for members and for those that join, and for nobody else", Slots: kept,
+			Why: "the log is kept for members and for those that join, and for nobody else", Slots: kept, Positions: positions,
 		})
 	}
 	return false
+}
+
+// others are the slots of the members that take the log of this server, or would if it led. The upstream of a replica
+// is none of them: when it follows some day, its slot is made with its successor's promotion.
+func others(s postgres.Snapshot) []string {
+	var slots []string
+	for _, member := range s.Standing.Members {
+		upstream := s.Standing.Role == tenure.RoleFollow && member == s.Standing.Upstream
+		if member.Name != s.Instance && !upstream {
+			slots = append(slots, render.Slot(member))
+		}
+	}
+	return slots
+}
+
+// passed are the positions that slots of a replica can be advanced to, because their members have come further. Each
+// step is at least a segment: less frees nothing.
+func passed(s postgres.Snapshot, slots []string) map[string]uint64 {
+	const segment = 16 << 20
+	if s.Positions.Of != s.Standing.Upstream || s.Positions.Term != s.Standing.Term {
+		return nil
+	}
+	have := s.Server.Replication
+	var found map[string]uint64
+	for _, slot := range slots {
+		// A server advances a slot only as far as it has replayed itself.
+		lsn := min(s.Positions.Slots[slot], have.Replayed)
+		if !slices.Contains(have.Slots, slot) || slices.Contains(have.Lost, slot) || lsn < have.Since[slot]+segment {
+			continue
+		}
+		if found == nil {
+			found = map[string]uint64{}
+		}
+		found[slot] = lsn
+	}
+	return found
+}
+
+// Times between two questions about the positions of the others: while all is well, and when this copy is to be given
+// up, which is decided only by an answer that is not older than positionsAge.
+const (
+	positionsEvery  = 10 * time.Second
+	positionsSooner = time.Second
+	positionsAge    = 5 * time.Second
+)
+
+// askForPositions asks the primary how far the others are.
+func askForPositions(s postgres.Snapshot, plan *draft) bool {
+	job := s.JobOf(postgres.JobPositions)
+	if !follows(s) || s.Standing.Role != tenure.RoleFollow || len(others(s)) == 0 || job.Running {
+		return false
+	}
+	every := positionsEvery
+	if s.Process.Lost {
+		every = positionsSooner
+	}
+	receives := s.Server.Replica && s.Server.Replication.Receiving
+	recently := s.Now.Sub(job.Ended) < every && job.For == postgres.Essence(s.Standing)
+	if (receives || s.Process.Lost) && !recently {
+		plan.do(postgres.AskPositions{
+			Why: "the WAL is kept that other members still need, and no more", Source: source(s),
+		})
+	}
+	return false
+}
+
+// spare says that the other members can acknowledge writes and elect a primary without this copy: so many of them
+// stream and have nearly all that the primary has. Where a write needs one copy only, the primary's is enough.
+func spare(s postgres.Snapshot) bool {
+	members := len(s.Standing.Members)
+	if s.Standing.W <= 1 || !slices.Contains(s.Standing.Members, self(s)) {
+		return true
+	}
+	told := s.Positions.Of == s.Standing.Upstream && s.Positions.Term == s.Standing.Term
+	if !told || s.Now.Sub(s.Positions.At) > positionsAge {
+		return false
+	}
+	near := 1
+	for _, slot := range others(s) {
+		if lsn := s.Positions.Slots[slot]; lsn > 0 && lsn+postgres.Near >= s.Positions.LSN {
+			near++
+		}
+	}
+	return near >= max(s.Standing.W, members-s.Standing.W+1)
 }
 
 // twinPatience leaves the first seconds of a new primary to those who have waited for it: the rest of a segment goes to

@@ -54,6 +54,7 @@ var rules = []rule{
 	// Starting and stopping.
 	yieldThePlace,  // Gate, checkpoint, stop.
 	askTheUpstream, // Whether the copy is a part of the upstream's history.
+	askForPositions,
 	replaceADivergedCopy,
 	startTheServer, // C3, T1.
 	stopAShortCopy, // B3: it is judged by the end of its WAL.

@@ -305,6 +305,40 @@ func identify(ctx context.Context, connection *pgconn.PgConn, source postgres.So
 	}
 }
 
+// positionsQuery gives how far a primary has flushed its WAL, and by the slot of each replica that streams how far that
+// has. A slot alone tells less: one that was made anew begins near the end, wherever its replica is.
+const positionsQuery = `
+select pg_current_wal_flush_lsn()::text, coalesce(slot.slot_name::text, ''), coalesce(sender.flush_lsn::text, '')
+from (select) as always left join (pg_replication_slots as slot join pg_stat_replication as sender
+  on sender.pid = slot.active_pid and sender.state = 'streaming' and sender.flush_lsn is not null) on true`
+
+// Positions implements postgres.Copies.
+func (c *Copies) Positions(ctx context.Context, source postgres.Source) (postgres.Positions, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	connection, err := c.connectAs(ctx, source, render.RoleMonitor, map[string]string{"search_path": "pg_catalog"})
+	if err != nil {
+		return postgres.Positions{}, fmt.Errorf("ask %s about its replicas: %w", source.Host, short(err))
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	results, err := connection.Exec(ctx, positionsQuery).ReadAll()
+	if err != nil {
+		return postgres.Positions{}, fmt.Errorf("ask %s about its replicas: %w", source.Host, short(err))
+	}
+	answer := postgres.Positions{Slots: map[string]uint64{}}
+	for _, row := range results[0].Rows {
+		if answer.LSN, err = postgres.ParseLSN(string(row[0])); err != nil {
+			return postgres.Positions{}, err
+		}
+		if slot := string(row[1]); slot != "" {
+			if answer.Slots[slot], err = postgres.ParseLSN(string(row[2])); err != nil {
+				return postgres.Positions{}, err
+			}
+		}
+	}
+	return answer, nil
+}
+
 func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, columns int) ([]string, error) {
 	results, err := connection.Exec(ctx, command).ReadAll()
 	if err != nil {
@@ -320,10 +354,17 @@ func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, co
 	return row, nil
 }
 
+// connect opens a connection for the commands of replication.
 func (c *Copies) connect(ctx context.Context, source postgres.Source) (*pgconn.PgConn, error) {
+	return c.connectAs(ctx, source, render.RoleReplication, map[string]string{"replication": "true"})
+}
+
+func (c *Copies) connectAs(
+	ctx context.Context, source postgres.Source, role string, parameters map[string]string,
+) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig(fmt.Sprintf(
 		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/nonexistent",
-		source.Host, source.Port, render.RoleReplication))
+		source.Host, source.Port, role))
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +383,8 @@ func (c *Copies) connect(ctx context.Context, source postgres.Source) (*pgconn.P
 		MinVersion: tls.VersionTLS12, ServerName: source.Host, RootCAs: pool, Certificates: []tls.Certificate{certificate},
 	}
 	config.Fallbacks, config.Password = nil, ""
-	config.RuntimeParams = map[string]string{"replication": "true", "application_name": "ask/" + source.Instance}
+	config.RuntimeParams = parameters
+	config.RuntimeParams["application_name"] = "ask/" + source.Instance
 	if source.Address != "" {
 		config.LookupFunc = func(context.Context, string) ([]string, error) { return []string{source.Address}, nil }
 	}

@@ -205,9 +205,9 @@ func (l *Link) short(ctx context.Context, statement string) error {
 }
 
 // KeepPlaces implements postgres.SQL.
-func (l *Link) KeepPlaces(ctx context.Context, wanted []string) error {
+func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 	// No list at all would be an unknown one to the server, of which nothing follows.
-	wanted = append([]string{}, wanted...)
+	wanted := append([]string{}, how.Slots...)
 	ctx, cancel := context.WithTimeout(ctx, shortPatience)
 	defer cancel()
 	connection, err := l.main(ctx)
@@ -225,6 +225,15 @@ func (l *Link) KeepPlaces(ctx context.Context, wanted []string) error {
 		where not exists (select from pg_replication_slots where slot_name = name)`, wanted)
 	if err != nil {
 		return fmt.Errorf("keep places in the log: %w", short(err))
+	}
+	for slot, lsn := range how.Positions {
+		// The server goes no further than it has replayed, and never back.
+		_, err = connection.Exec(ctx, `select pg_replication_slot_advance(slot_name, $2::pg_lsn) from pg_replication_slots
+			where slot_name = $1 and slot_type = 'physical' and not active and restart_lsn < $2::pg_lsn`,
+			slot, postgres.FormatLSN(lsn))
+		if err != nil {
+			return fmt.Errorf("advance a place in the log: %w", short(err))
+		}
 	}
 	rows, err := connection.Query(ctx, `select slot_name::text from pg_replication_slots
 		where slot_type = 'physical' and not temporary and not active and not (slot_name = any($1))`, wanted)

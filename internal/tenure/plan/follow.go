@@ -33,7 +33,7 @@ func followTheHolder(d *draft) bool {
 	}
 	standing := d.idle()
 	standing.Role, standing.Term, standing.Timeline = tenure.RoleFollow, lease.Term, lease.Record.Timeline
-	standing.Upstream = lease.Holder
+	standing.Upstream, standing.W = lease.Holder, lease.Record.W
 	for _, peer := range d.Peers {
 		if peer.Name == lease.Holder.Name {
 			standing.UpstreamAddress = peer.Address

@@ -404,7 +404,7 @@ func TestSameStanding(t *testing.T) {
 		"Serial": uint64(1), "Role": tenure.RoleLead, "Term": int64(1), "Timeline": 1, "Upstream": a, "UpstreamAddress": "x",
 		"Until": &tenure.Position{LSN: 1}, "Incarnation": "x", "Initialised": true, "SystemIdentifier": "x", "Members": one,
 		"Setting": tenure.Setting{Names: one}, "OpenStart": "x", "OpenReads": true,
-		"Down": true, "Prepare": tenure.Instant(1), "Emptied": "x",
+		"Down": true, "Prepare": tenure.Instant(1), "Emptied": "x", "W": 2,
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenure.Standing]()) {
 		value, known := values[field.Name]

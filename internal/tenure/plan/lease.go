@@ -16,7 +16,7 @@ func same(a, b tenure.Standing) bool {
 		a.Incarnation == b.Incarnation && a.Initialised == b.Initialised && a.SystemIdentifier == b.SystemIdentifier &&
 		slices.Equal(a.Members, b.Members) && slices.Equal(a.Setting.Names, b.Setting.Names) &&
 		a.Setting.K == b.Setting.K && a.OpenStart == b.OpenStart && a.OpenReads == b.OpenReads &&
-		a.Down == b.Down && a.Prepare == b.Prepare && a.Emptied == b.Emptied
+		a.Down == b.Down && a.Prepare == b.Prepare && a.Emptied == b.Emptied && a.W == b.W
 }
 
 func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

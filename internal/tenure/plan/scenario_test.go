@@ -108,7 +108,7 @@ func follow(snapshot *tenure.Snapshot, record wire.LeaseRecord) {
 	snapshot.Stored = tenure.Stored{Version: 1, DatabaseUID: "u1", LeaseUID: "l1", MaxTerm: 3, LastRecord: &last}
 	snapshot.Standing = tenure.Standing{
 		Serial: 4, Role: tenure.RoleFollow, Term: 3, Timeline: 5, Initialised: true, SystemIdentifier: "7401",
-		Members: record.Members, Upstream: b, UpstreamAddress: "10.0.0.2", OpenReads: true,
+		Members: record.Members, W: record.W, Upstream: b, UpstreamAddress: "10.0.0.2", OpenReads: true,
 	}
 	snapshot.Engine = tenure.Engine{
 		Known: true, Obeyed: 4, Data: tenure.DataWhole, Incarnation: "i1", SystemIdentifier: "7401", Processes: true,
