@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/postgres/journal"
 )
 
 // serverLog turns PostgreSQL's log into structured lines. An entry of several lines becomes one: it is kept until the
@@ -17,7 +17,7 @@ type serverLog struct {
 	handler slog.Handler
 
 	mutex sync.Mutex
-	entry *server.LogLine
+	entry *journal.Line
 	timer *time.Timer
 }
 
@@ -36,7 +36,7 @@ func newServerLog(handler slog.Handler) *serverLog {
 
 // add takes one line.
 func (l *serverLog) add(text []byte) {
-	line := server.ParseLogLine(text)
+	line := journal.Parse(text)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if line.Continued && l.entry != nil {

@@ -14,6 +14,7 @@ var purePackages = []string{
 	"internal/*/change",
 	"internal/*/plan",
 	"internal/*/render",
+	"internal/postgres/invariant",
 	"internal/*/status",
 	"internal/admit",
 	"kit/condition",

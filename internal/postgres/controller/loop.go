@@ -13,6 +13,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/act"
+	"meridian.dev/meridian/internal/postgres/invariant"
 	"meridian.dev/meridian/internal/postgres/observe"
 	"meridian.dev/meridian/internal/postgres/plan"
 	"meridian.dev/meridian/internal/postgres/status"
@@ -261,7 +262,7 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 		l.ports.Disk.Received(*replication.Place)
 	}
 	var outcome postgres.Outcome
-	if outcome.Violations = plan.Check(snapshot, decided); len(outcome.Violations) == 0 {
+	if outcome.Violations = invariant.Check(snapshot, decided); len(outcome.Violations) == 0 {
 		l.show(snapshot, decided, outcome)
 		l.actor.Authority = l.Authority
 		outcome = l.actor.Do(ctx, snapshot.Standing, decided)

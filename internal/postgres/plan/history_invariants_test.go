@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/invariant"
 	"meridian.dev/meridian/internal/postgres/plan"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/tenure"
@@ -55,7 +56,8 @@ func TestFollowingIsJudged(t *testing.T) {
 	} {
 		given := replica()
 		test.change(&given)
-		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{postgres.FollowUpstream{History: theirs}}})
+		follow := postgres.FollowUpstream{History: theirs}
+		violations := invariant.Check(given, postgres.Plan{Actions: []postgres.Action{follow}})
 		if right := len(violations) == 0; right != test.right {
 			t.Errorf("%s: violations %v", name, violations)
 		}
@@ -74,15 +76,15 @@ func TestNobodyStartsByAnEarlierUpstream(t *testing.T) {
 	start := postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}}
 	given := replica()
 	given.Files = []postgres.File{{Name: render.UpstreamFile, Hash: render.Hash("primary_conninfo = 'x'"), Ours: true}}
-	if violations := plan.Check(given, start); len(violations) != 1 || violations[0].Rule != "B3" {
+	if violations := invariant.Check(given, start); len(violations) != 1 || violations[0].Rule != "B3" {
 		t.Errorf("violations %v", violations)
 	}
 	given.Certificate.Lent = []string{render.KeyName(given.Standing, given.Certificate.Installed)}
-	if violations := plan.Check(given, start); len(violations) > 0 {
+	if violations := invariant.Check(given, start); len(violations) > 0 {
 		t.Errorf("the key is lent by this standing: %v", violations)
 	}
 	given.Standing.Term++
-	if violations := plan.Check(given, start); len(violations) != 1 {
+	if violations := invariant.Check(given, start); len(violations) != 1 {
 		t.Errorf("the key is lent by an earlier standing: %v", violations)
 	}
 }
@@ -108,7 +110,7 @@ func TestNoTailIsReplayedUnjudged(t *testing.T) {
 		given := running()
 		given.Process.Running, given.Server, given.Standing.Role = false, postgres.Server{}, tenure.RoleIdle
 		test.change(&given)
-		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}})
+		violations := invariant.Check(given, postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}})
 		if right := len(violations) == 0; right != test.right {
 			t.Errorf("%s: violations %v", name, violations)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/invariant"
 	"meridian.dev/meridian/internal/postgres/plan"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/tenure"
@@ -368,7 +369,7 @@ func TestInvariantsBite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			given := running()
 			test.change(&given)
-			violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{test.action}})
+			violations := invariant.Check(given, postgres.Plan{Actions: []postgres.Action{test.action}})
 			if len(violations) != 1 || violations[0].Rule != test.want {
 				t.Errorf("violations %v, want %s alone", violations, test.want)
 			}
@@ -383,7 +384,7 @@ func TestAStartWithAnotherQuorumIsFound(t *testing.T) {
 	for names, want := range map[string]int{
 		`ANY 1 ("cities-2/i2", "cities-2/i2@1")`: 0, "": 1, `ANY 1 ("cities-3/i3")`: 1,
 	} {
-		violations := plan.Check(given, postgres.Plan{Actions: []postgres.Action{
+		violations := invariant.Check(given, postgres.Plan{Actions: []postgres.Action{
 			file("synchronous_standby_names = '" + names + "'"), postgres.StartServer{Primary: true},
 		}})
 		if len(violations) != want {
@@ -415,7 +416,7 @@ func TestNoPlanBreaksAnInvariant(t *testing.T) {
 	for range 60_000 {
 		given := anySnapshot(random)
 		decided := plan.Decide(given)
-		if violations := plan.Check(given, decided); len(violations) > 0 {
+		if violations := invariant.Check(given, decided); len(violations) > 0 {
 			t.Fatalf("%v\nplan:\n%ssnapshot: %+v\nrecord: %+v", violations, decided, given, given.Volume.Record)
 		}
 		if !given.Process.Running && !given.Stopping && given.Standing.Role != tenure.RoleYield &&

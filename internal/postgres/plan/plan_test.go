@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/invariant"
 	"meridian.dev/meridian/internal/postgres/plan"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/postgres/status"
@@ -137,7 +138,7 @@ func TestDecide(t *testing.T) {
 			in.Fail(err)
 		}
 		decided := plan.Decide(snapshot)
-		if violations := plan.Check(snapshot, decided); len(violations) > 0 {
+		if violations := invariant.Check(snapshot, decided); len(violations) > 0 {
 			in.Fail(fmt.Errorf("the plan breaks %v", violations))
 		}
 		out.SetText("plan.txt", decided.String())

@@ -1,6 +1,6 @@
 // Package plan decides what the agent does about its instance: Decide is a function from a Snapshot to a Plan and
-// nothing else. The rules below are the table of contents; the invariants in invariants.go are written independently
-// of them and are checked before every act. Neither may read a clock, a file or the network.
+// nothing else. The rules below are the table of contents; those of package invariant are written independently of
+// them and are checked before every act. Neither may read a clock, a file or the network.
 //
 // Start reading at rules.
 package plan

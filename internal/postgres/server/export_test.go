@@ -9,15 +9,6 @@ var (
 	BegunAt  = begunAt
 )
 
-// Words is what is kept of these lines of one start.
-func Words(lines ...string) (complaints []string, last string, reached bool) {
-	var kept words
-	for _, line := range lines {
-		kept.add([]byte(line))
-	}
-	return kept.before(), kept.text(), kept.wasReached()
-}
-
 // Progress is what is read of the lines of a copy: how far it has come, and what went wrong.
 func Progress(lines ...string) (done, total int64, text string) {
 	said := progressLines{told: func(d, t int64) { done, total = d, t }}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/journal"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/kit/supervise"
 )
@@ -38,7 +39,7 @@ type Runner struct {
 	failures int
 	told     func()
 	ended    time.Time
-	words    words
+	words    journal.Words
 }
 
 // steady is how long a server must have run for its end not to count as a failure to start.
@@ -61,17 +62,17 @@ func (r *Runner) Look() postgres.Process {
 	exit, ended := r.process.Exit()
 	if !ended {
 		return postgres.Process{
-			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.wasReached(),
-			Start: r.start, Lost: r.words.lost(), Restart: r.restart,
+			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.Reached(),
+			Start: r.start, Lost: r.words.Lost(), Restart: r.restart,
 		}
 	}
 	if !r.counted {
 		r.count()
 	}
 	facts := postgres.Process{
-		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.text(),
-		Started: r.process.Started(), Reached: r.words.wasReached(), Complaints: r.words.before(),
-		Start: r.start, Lost: r.words.lost(),
+		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.Text(),
+		Started: r.process.Started(), Reached: r.words.Reached(), Complaints: r.words.Complaints(),
+		Start: r.start, Lost: r.words.Lost(),
 	}
 	// When the table cannot be read, the worst is assumed: the kill that follows reports the error.
 	group, err := r.process.Group()
@@ -105,7 +106,7 @@ func (r *Runner) Start(mark, restart string) error {
 			return errors.New("start the server: it is running")
 		}
 	}
-	r.words.clear()
+	r.words.Clear()
 	process, err := r.Supervisor.Start(supervise.Command{
 		Path: "postgres", Args: []string{"-D", r.Disk.Data(), "-c", "log_line_prefix=" + render.RawLogPrefix()},
 		Env: r.Env, Dir: r.Disk.Folder, Lines: r.line, Files: []*os.File{lock},
@@ -127,7 +128,7 @@ func (r *Runner) Start(mark, restart string) error {
 
 func (r *Runner) line(line []byte) {
 	// What the server itself says is news, such as the end of a stream: the loop shall look at once.
-	if r.words.add(line) {
+	if r.words.Add(line) {
 		r.tell()
 	}
 	if r.Lines != nil {

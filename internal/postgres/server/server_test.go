@@ -50,37 +50,6 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-func TestParseLogLine(t *testing.T) {
-	for name, test := range map[string]struct {
-		line string
-		want server.LogLine
-	}{
-		"an entry": {
-			"\x1f1700000000.123\x1f42\x1f42P01\x1fapp\x1fgeo\x1fpsql\x1fERROR:  relation \"x\" does not exist",
-			server.LogLine{Time: "1700000000.123", PID: 42, SQLState: "42P01", User: "app", Database: "geo", Application: "psql",
-				Severity: "ERROR", Message: `relation "x" does not exist`},
-		},
-		"of the server itself": {
-			"\x1f1700000000.123\x1f1\x1f00000\x1f\x1f\x1f\x1fLOG:  ready",
-			server.LogLine{Time: "1700000000.123", PID: 1, SQLState: "00000", Severity: "LOG", Message: "ready"},
-		},
-		"a further line":   {"\tfrom x", server.LogLine{Continued: true, Message: "from x"}},
-		"without a prefix": {"postgres: could not find", server.LogLine{Message: "postgres: could not find"}},
-		"a message with the separator in it": {
-			"\x1f1\x1f2\x1f3\x1f4\x1f5\x1f6\x1fLOG:  a\x1fb",
-			server.LogLine{Time: "1", PID: 2, SQLState: "3", User: "4", Database: "5", Application: "6", Severity: "LOG",
-				Message: "a\x1fb"},
-		},
-		"empty": {"", server.LogLine{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, server.ParseLogLine([]byte(test.line))); diff != "" {
-				t.Errorf("differs (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestParseControl(t *testing.T) {
 	const good = `pg_control version number:            1700
 Database system identifier:           7401234567890123456

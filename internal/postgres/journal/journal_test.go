@@ -1,11 +1,11 @@
-package server_test
+package journal_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/postgres/journal"
 )
 
 // entry is a line of the log: of process, user and database.
@@ -58,12 +58,47 @@ func TestWords(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			complaints, last, reached := server.Words(test.lines...)
+			var words journal.Words
+			for _, line := range test.lines {
+				words.Add([]byte(line))
+			}
+			complaints, last, reached := words.Complaints(), words.Text(), words.Reached()
 			if diff := cmp.Diff(test.complaints, complaints); diff != "" {
 				t.Errorf("complaints differ (-want +got):\n%s", diff)
 			}
 			if last != test.last || reached != test.reached {
 				t.Errorf("last words %q, reached %t; want %q, %t", last, reached, test.last, test.reached)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	for name, test := range map[string]struct {
+		line string
+		want journal.Line
+	}{
+		"an entry": {
+			"\x1f1700000000.123\x1f42\x1f42P01\x1fapp\x1fgeo\x1fpsql\x1fERROR:  relation \"x\" does not exist",
+			journal.Line{Time: "1700000000.123", PID: 42, SQLState: "42P01", User: "app", Database: "geo", Application: "psql",
+				Severity: "ERROR", Message: `relation "x" does not exist`},
+		},
+		"of the server itself": {
+			"\x1f1700000000.123\x1f1\x1f00000\x1f\x1f\x1f\x1fLOG:  ready",
+			journal.Line{Time: "1700000000.123", PID: 1, SQLState: "00000", Severity: "LOG", Message: "ready"},
+		},
+		"a further line":   {"\tfrom x", journal.Line{Continued: true, Message: "from x"}},
+		"without a prefix": {"postgres: could not find", journal.Line{Message: "postgres: could not find"}},
+		"a message with the separator in it": {
+			"\x1f1\x1f2\x1f3\x1f4\x1f5\x1f6\x1fLOG:  a\x1fb",
+			journal.Line{Time: "1", PID: 2, SQLState: "3", User: "4", Database: "5", Application: "6", Severity: "LOG",
+				Message: "a\x1fb"},
+		},
+		"empty": {"", journal.Line{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, journal.Parse([]byte(test.line))); diff != "" {
+				t.Errorf("differs (-want +got):\n%s", diff)
 			}
 		})
 	}

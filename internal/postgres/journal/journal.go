@@ -1,4 +1,6 @@
-package server
+// Package journal understands PostgreSQL's log: its lines, and what a start of the server has said of itself. It reads
+// nothing and writes nothing. Start reading at Words.
+package journal
 
 import (
 	"bytes"
@@ -9,9 +11,9 @@ import (
 	"sync"
 )
 
-// words is what is kept of the log of one start. The log is full of texts that tenants choose, so two things alone are
+// Words is what is kept of the log of one start. The log is full of texts that tenants choose, so two things alone are
 // kept: what the first process wrote before anybody could connect, and failures of the server's own processes.
-type words struct {
+type Words struct {
 	mutex sync.Mutex
 	// first is the process that wrote the first line, which can only be the server's first one.
 	first      int
@@ -42,16 +44,16 @@ var telling = []string{"FATAL", "PANIC", "HINT"}
 var removed = regexp.MustCompile(
 	`^could not receive data from WAL stream: .*requested WAL segment [0-9A-F]+ has already been removed`)
 
-func ownWords(line LogLine) bool {
+func ownWords(line Line) bool {
 	return line.Severity != "" && line.User == "" && line.Database == ""
 }
 
 // news is what the loop shall look at without delay. Other lines may come a thousand times a second.
 var news = regexp.MustCompile(`\b(WAL|replication|recovery|timeline|ready to accept)\b`)
 
-// add takes a line, and says whether the server itself told news.
-func (w *words) add(line []byte) (told bool) {
-	parsed := ParseLogLine(line)
+// Add takes a line, and says whether the server itself told news.
+func (w *Words) Add(line []byte) (told bool) {
+	parsed := Parse(line)
 	text := strings.TrimSpace(verbose.ReplaceAllString(parsed.Message, ""))
 	// A name that a client sends may hold the separator; the server's own lines have it in the prefix alone.
 	own := ownWords(parsed) && bytes.Count(line, []byte(separator)) == prefixSeparators
@@ -83,49 +85,52 @@ func keep(lines []string, text string, most int) []string {
 	return slices.Delete(lines, 0, max(0, len(lines)-most))
 }
 
-func (w *words) clear() {
+// Clear forgets all, for another start.
+func (w *Words) Clear() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.first, w.reached, w.complaints, w.last, w.gone = 0, false, nil, nil, false
 }
 
 // note looks for what is decided upon, in the words of the server alone.
-func (w *words) note(own bool, text string) {
+func (w *Words) note(own bool, text string) {
 	if own && removed.MatchString(text) {
 		w.gone = true
 	}
 }
 
-func (w *words) lost() bool {
+// Lost says that the upstream does not have the WAL any more that the server needs.
+func (w *Words) Lost() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.gone
 }
 
-func (w *words) wasReached() bool {
+// Reached says that somebody may have spoken with the server.
+func (w *Words) Reached() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.reached
 }
 
-// before is what was written before the doors were opened.
-func (w *words) before() []string {
+// Complaints are what were written before the doors were opened.
+func (w *Words) Complaints() []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Clone(w.complaints)
 }
 
-// text is for people.
-func (w *words) text() string {
+// Text is for people.
+func (w *Words) Text() string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	text := strings.Join(w.last, "; ")
 	return strings.ToValidUTF8(text[max(0, len(text)-longestText):], "")
 }
 
-// LogLine is one line of PostgreSQL's log. The log goes to standard error with the prefix of package render: the
+// Line is one line of PostgreSQL's log. The log goes to standard error with the prefix of package render: the
 // server's own JSON format needs its logging collector, which writes files and would outgrow the volume.
-type LogLine struct {
+type Line struct {
 	// Continued says that the line belongs to the one before.
 	Continued bool
 	// Time is seconds since 1970 with a fraction, empty for a line without prefix.
@@ -139,16 +144,16 @@ type LogLine struct {
 
 const separator = "\x1f"
 
-// ParseLogLine understands one line. What has no prefix is all message.
-func ParseLogLine(line []byte) LogLine {
+// Parse understands one line. What has no prefix is all message.
+func Parse(line []byte) Line {
 	if rest, ok := bytes.CutPrefix(line, []byte{'\t'}); ok {
-		return LogLine{Continued: true, Message: string(rest)}
+		return Line{Continued: true, Message: string(rest)}
 	}
 	parts := strings.SplitN(string(line), separator, 8)
 	if len(parts) != 8 || parts[0] != "" {
-		return LogLine{Message: string(line)}
+		return Line{Message: string(line)}
 	}
-	parsed := LogLine{Time: parts[1], SQLState: parts[3], User: parts[4], Database: parts[5], Application: parts[6]}
+	parsed := Line{Time: parts[1], SQLState: parts[3], User: parts[4], Database: parts[5], Application: parts[6]}
 	parsed.PID, _ = strconv.Atoi(parts[2])
 	severity, message, found := strings.Cut(parts[7], ":  ")
 	if !found {
