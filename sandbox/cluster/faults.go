@@ -127,6 +127,16 @@ func (c *Cluster) UnfillVolume(ctx context.Context, namespace, claim string) err
 	return c.withVolume(ctx, namespace, claim, c.store().Unfill)
 }
 
+// HangVolume lets writes to the volume of a claim wait until ctx ends. Other commands go on meanwhile, but the node
+// must not be powered off.
+func (c *Cluster) HangVolume(ctx context.Context, namespace, claim string) error {
+	node, name, err := c.volumeOf(ctx, namespace, claim)
+	if err != nil {
+		return err
+	}
+	return c.store().Hang(ctx, node, name, c.pid(node))
+}
+
 // withVolume runs do with the volume of a claim, its node, and the process id of the node's init.
 func (c *Cluster) withVolume(
 	ctx context.Context, namespace, claim string, do func(node, volume string, pid int) error,

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os/exec"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"meridian.dev/meridian/sandbox/cluster"
@@ -163,6 +165,32 @@ func TestVolumeFillAndLose(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestVolumeHang shows that a write waits while the volume hangs, and is done afterwards.
+func TestVolumeHang(t *testing.T) {
+	ns := postgres(t)
+	hang := exec.Command(*binary, "volume", "hang", "data-pg-1", "-n", ns, "--for", "10m")
+	if err := hang.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceValue(func() error {
+		return errors.Join(hang.Process.Signal(syscall.SIGTERM), hang.Wait())
+	})
+	t.Cleanup(func() { _ = end() })
+	// A process that waits for the disk cannot be ended, so the shell leaves it behind and tells whether it still waits.
+	const waits = `{ echo some > /data/hung; } >/dev/null 2>&1 & sleep 1; kill -0 $!`
+	eventually(t, "a write waits", func() error {
+		output, err := tryKubectl(t, "-n", ns, "exec", "pg-1", "--", "bash", "-c", waits)
+		if err != nil {
+			return fmt.Errorf("it was done: %w: %s", err, output)
+		}
+		return nil
+	})
+	if err := end(); err != nil {
+		t.Errorf("the end of the hang: %v", err)
+	}
+	kubectl(t, "-n", ns, "exec", "pg-1", "--", "bash", "-c", "echo some > /data/hung && sync /data/hung")
 }
 
 func TestRefusals(t *testing.T) {

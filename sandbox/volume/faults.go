@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +62,41 @@ func (s Store) Lose(node, volume string, pid int) error {
 		}
 	}
 	return s.Delete(node, volume)
+}
+
+// Hang lets every write to the volume wait until ctx ends, as a disk does that has stopped answering. Reads of what is
+// in memory go on. The node, whose init is pid, has to have it mounted.
+func (s Store) Hang(ctx context.Context, node, volume string, pid int) error {
+	root, err := s.mountOf(node, volume, pid)
+	if err != nil {
+		return err
+	}
+	dir, err := os.Open(root)
+	if err != nil {
+		return fmt.Errorf("open volume %s: %w", volume, err)
+	}
+	defer func() { _ = dir.Close() }()
+	if err := freeze(dir, fiFreeze); err != nil {
+		return fmt.Errorf("freeze volume %s: %w", volume, err)
+	}
+	<-ctx.Done()
+	if err := freeze(dir, fiThaw); err != nil {
+		return fmt.Errorf("thaw volume %s: %w", volume, err)
+	}
+	return nil
+}
+
+// The requests of Linux that stop and resume the writes of a file system.
+const (
+	fiFreeze = 0xc0045877
+	fiThaw   = 0xc0045878
+)
+
+func freeze(dir *os.File, request uintptr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), request, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // mountOf returns a path to the mounted volume that works from the host, through the node's own view.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,7 +75,7 @@ func etcdCommand() *cobra.Command {
 }
 
 func volumeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "volume", Short: "Lose or fill the volume of a claim"}
+	cmd := &cobra.Command{Use: "volume", Short: "Lose, fill or hang the volume of a claim"}
 	namespace := "default"
 	cmd.PersistentFlags().StringVarP(&namespace, "namespace", "n", namespace, "namespace of the claim")
 	claimVerb := func(use, short string, do func(context.Context, *cluster.Cluster, string) error) *cobra.Command {
@@ -83,7 +84,15 @@ func volumeCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), open(), args[0]) },
 		}
 	}
-	cmd.AddCommand(
+	length := 10 * time.Second
+	hang := claimVerb("hang", "Let every write to the volume wait for a while, and return after it",
+		func(ctx context.Context, c *cluster.Cluster, pvc string) error {
+			ctx, cancel := context.WithTimeout(ctx, length)
+			defer cancel()
+			return c.HangVolume(ctx, namespace, pvc)
+		})
+	hang.Flags().DurationVar(&length, "for", length, "how long the writes wait")
+	cmd.AddCommand(hang,
 		claimVerb("lose", "Take the disk away for good: accesses fail, and it cannot be mounted again",
 			func(ctx context.Context, c *cluster.Cluster, pvc string) error {
 				return c.LoseVolume(ctx, namespace, pvc)

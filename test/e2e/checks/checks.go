@@ -118,9 +118,24 @@ func Overlap(operations []traffic.Operation) time.Duration {
 	return overlap
 }
 
+// Stretch is a time without an acknowledged insert.
+type Stretch struct{ Begin, End time.Duration }
+
+// Length is how long it is.
+func (s Stretch) Length() time.Duration { return s.End - s.Begin }
+
 // Gap is the longest time without an acknowledged insert that ends after the fault. The end of the traffic ends it,
 // too: a run that is over before writes work again must not look short.
 func Gap(operations []traffic.Operation, times Times) time.Duration {
+	var longest time.Duration
+	for _, one := range Gaps(operations, times, 0) {
+		longest = max(longest, one.Length())
+	}
+	return longest
+}
+
+// Gaps are all times of at least that length without an acknowledged insert that end after the fault.
+func Gaps(operations []traffic.Operation, times Times, least time.Duration) []Stretch {
 	ends := []time.Duration{times.End}
 	for _, operation := range operations {
 		if operation.Fate == traffic.Acknowledged && operation.Register == 0 {
@@ -128,13 +143,14 @@ func Gap(operations []traffic.Operation, times Times) time.Duration {
 		}
 	}
 	slices.Sort(ends)
-	var gap time.Duration
+	var gaps []Stretch
 	for index := 1; index < len(ends); index++ {
-		if ends[index] > times.Fault {
-			gap = max(gap, ends[index]-max(ends[index-1], 0))
+		gap := Stretch{Begin: max(ends[index-1], 0), End: ends[index]}
+		if gap.End > times.Fault && gap.Length() >= least {
+			gaps = append(gaps, gap)
 		}
 	}
-	return gap
+	return gaps
 }
 
 // Registers checks that the history of each register can be put in one order.

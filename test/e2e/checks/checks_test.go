@@ -67,6 +67,14 @@ func TestTheGapIsAroundTheFault(t *testing.T) {
 	}
 }
 
+func TestGapsOfSomeLength(t *testing.T) {
+	operations := []traffic.Operation{ack(1, "1", 0, 10*ms), ack(2, "1", 0, 20*ms), ack(3, "1", 0, 60*ms)}
+	want := []checks.Stretch{{Begin: 20 * ms, End: 60 * ms}, {Begin: 60 * ms, End: 95 * ms}}
+	if diff := cmp.Diff(want, checks.Gaps(operations, checks.Times{End: 95 * ms}, 30*ms)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhatTheStatusSaysIsComparedWithWhatClientsSaw(t *testing.T) {
 	var operations []traffic.Operation
 	serve := func(server string, from, to time.Duration) {

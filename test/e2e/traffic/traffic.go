@@ -114,6 +114,18 @@ func (t *Traffic) Acknowledged() int {
 	return count
 }
 
+// Server is who has acknowledged last, empty if nobody has.
+func (t *Traffic) Server() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for index := len(t.operations) - 1; index >= 0; index-- {
+		if one := t.operations[index]; one.Fate == Acknowledged && one.Server != "" {
+			return one.Server
+		}
+	}
+	return ""
+}
+
 // Steady says whether, in that long up to now, writes were acknowledged and none was refused or lost sight of.
 func (t *Traffic) Steady(lately time.Duration) bool {
 	since := t.Now() - lately
