@@ -105,6 +105,8 @@ type Child struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Changes are the fields that differ, readable.
 	Changes []string `json:"changes,omitempty"`
+	// Tolerated are the fields that admission changes whenever they are written. They are left as they are.
+	Tolerated []string `json:"tolerated,omitempty"`
 	// Problem says who has the name, or why the object cannot be read.
 	Problem string `json:"problem,omitempty"`
 }

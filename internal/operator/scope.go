@@ -132,7 +132,8 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *childr
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
 		Fleet: s.fleet, Namespace: s.namespace,
-		Try: observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
+		TryWrite: children.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
+		Try:      observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
 		Tell: act.TellAgent, Refused: refusals.Note, Begin: s.fleet.Begin,

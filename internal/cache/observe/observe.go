@@ -37,6 +37,8 @@ type Observer struct {
 	Now    func() time.Time
 	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
 	Pulse *children.Pulse
+	// TryWrite says what admission would make of a write. Without it no field is tolerated.
+	TryWrite children.TryWrite
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
 	Ask func(ctx context.Context, agent children.Agent) (wire.CacheReport, error)
 }
@@ -148,6 +150,11 @@ func (p *pass) compare(ctx context.Context, child render.Child) (cache.Child, er
 	difference := apply.Compare(intent, live)
 	fact.State, fact.Problem = cache.State(difference.State), difference.Problem
 	fact.UID, fact.ResourceVersion = string(live.GetUID()), live.GetResourceVersion()
+	if fact.Tolerated = p.TryWrite.Tolerated(ctx, difference); len(fact.Tolerated) == len(difference.Changes) &&
+		len(fact.Tolerated) > 0 {
+		fact.State = cache.Same
+		return fact, nil
+	}
 	for _, change := range difference.Changes {
 		// Values are left out: a plan is shown in events, and a page of settings is no sentence.
 		text := change.Path

@@ -238,7 +238,8 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
 		Installation: home + "/" + account, LostAfter: 5 * time.Minute, Pulse: &children.Pulse{Label: database.LabelDatabase},
 		Ask: w.ask, Refusals: refusals,
-		Try: observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
+		TryWrite: children.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
+		Try:      observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{
 		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: w.now, Tell: w.tell,
 		Refused: refusals.Note,

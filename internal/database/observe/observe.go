@@ -60,6 +60,8 @@ type Observer struct {
 	// Outside says that somebody else than the operator looks, with rights of their own: Secrets are not read and are
 	// taken to be whole, and agents are asked without a certificate, by whatever way Ask knows.
 	Outside bool
+	// TryWrite says what admission would make of a write. Without it no field is tolerated.
+	TryWrite children.TryWrite
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
 	Ask func(ctx context.Context, agent children.Agent) (wire.Report, error)
 }
@@ -272,6 +274,11 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	fact := database.Child{
 		Kind: child.Kind, Name: child.Name, State: database.State(difference.State), Problem: difference.Problem,
 		UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
+	}
+	if fact.Tolerated = p.TryWrite.Tolerated(ctx, difference); len(fact.Tolerated) == len(difference.Changes) &&
+		len(fact.Tolerated) > 0 {
+		fact.State = database.Same
+		return fact, nil
 	}
 	for _, change := range difference.Changes {
 		// Values are left out: a plan is shown in events and logs, and the value of a variable may be a password.

@@ -52,6 +52,7 @@ var rules = []func(*draft){
 	tellLibraries,       // what a new image has changed under the data
 	tellLostNodes,       // how long a node is waited for
 	tellShortage,        // what a database with data lacks
+	tellTolerated,       // what admission has made of our children
 	tellPendingRestarts, // what takes effect at the next restart
 }
 

@@ -198,3 +198,13 @@ func (d *draft) difference(instance string) string {
 	}
 	return summary(child.Changes)
 }
+
+// tellTolerated names the fields that admission changes whenever they are written. They hold nothing up.
+func tellTolerated(d *draft) {
+	for _, child := range d.Children {
+		if len(child.Tolerated) > 0 {
+			d.plan.Pending = append(d.plan.Pending, fmt.Sprintf("admission in this cluster changes the %s %s whenever it is "+
+				"written, and that is left as it is: %s", child.Kind, child.Name, summary(child.Tolerated)))
+		}
+	}
+}
