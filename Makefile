@@ -127,7 +127,7 @@ e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traff
 	  grep --line-buffered -v '^=== '
 
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
-	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/{controller,server}/ | grep --line-buffered -v '^=== '
+	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/sim/pgmodel/ | grep --line-buffered -v '^=== '
 
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
 	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep --line-buffered -v '^=== '

@@ -1,0 +1,186 @@
+package pgmodel_test
+
+import (
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/test/sim/pgmodel"
+)
+
+const major = 15
+
+// three has a primary a and standbys b and c that it waits for one of, each with a slot.
+func three(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(1, "a", "b", "c")
+	a := w.servers["a"]
+	a.Disk = pgmodel.NewDisk("system", major, 1<<20)
+	a.Disk.Conf.Retry, a.Disk.Conf.Timeout = 100*time.Millisecond, time.Hour
+	a.Disk.Conf.Sync = pgmodel.Sync{K: 1, Names: []string{"b", "c"}}
+	w.start(t, "a", false)
+	for _, name := range []string{"b", "c"} {
+		a.CreateSlot(name)
+		if err := w.servers[name].Clone(a); err != nil {
+			t.Fatal(err)
+		}
+		w.servers[name].Disk.Conf.Sync = pgmodel.Sync{}
+		w.follow(name, "a")
+		w.start(t, name, true)
+	}
+	return w
+}
+
+func (w *world) start(t *testing.T, name string, standby bool) {
+	t.Helper()
+	s := w.servers[name]
+	s.Disk.Standby = standby
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(time.Second)
+	if err := s.Answers(); err != nil {
+		t.Fatalf("%s does not start: %v, %s", name, err, s.Exit)
+	}
+}
+
+func (w *world) follow(name, up string) {
+	s := w.servers[name]
+	s.Disk.Conf.Upstream, s.Disk.Conf.Name, s.Disk.Conf.Slot = up, name, name
+	if up == "" {
+		s.Disk.Conf.Name, s.Disk.Conf.Slot = "", ""
+	}
+	_ = s.Reload()
+	w.settle(time.Second)
+}
+
+// commit returns what its client is told within a second.
+func (w *world) commit(t *testing.T, name string, id int, level pgmodel.Level) *pgmodel.Commit {
+	t.Helper()
+	commit, err := w.servers[name].Begin(id, level, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.settle(time.Second)
+	return commit
+}
+
+// A standby whose log left the primary's history is let in when its end lies in the segment of the fork, and what it
+// reports moves the mark of released commits (B3).
+func TestADivergedStandbyAcknowledges(t *testing.T) {
+	w := three(t)
+	a, b := w.servers["a"], w.servers["b"]
+	if got := w.commit(t, "a", 1, pgmodel.LevelOn).Result; got != pgmodel.Acknowledged {
+		t.Fatalf("with two standbys: %s", got)
+	}
+	w.follow("b", "")
+	w.follow("c", "")
+	for id := 2; id < 40; id++ {
+		w.commit(t, "a", id, pgmodel.LevelLocal)
+	}
+	a.Kill()
+	b.Disk.Conf.Sync = pgmodel.Sync{K: 1, Names: []string{"a", "c"}}
+	_ = b.Reload()
+	w.settle(time.Second)
+	_ = b.Promote()
+	w.settle(time.Second)
+	b.CreateSlot("a")
+	if got := w.commit(t, "b", 100, pgmodel.LevelOn).Result; got != pgmodel.Waiting {
+		t.Fatalf("without a standby: %s", got)
+	}
+	w.follow("a", "b")
+	w.start(t, "a", true)
+	a.Kill()
+	late := w.commit(t, "b", 101, pgmodel.LevelOn)
+	if late.Result != pgmodel.Acknowledged || a.Disk.End().Has(101) {
+		t.Errorf("the commit is %s, and on the other copy: %t", late.Result, a.Disk.End().Has(101))
+	}
+}
+
+// Until a new primary of 15 has made its first checkpoint, pg_rewind finds nothing to do.
+func TestARewindThatDoesNothing(t *testing.T) {
+	w := three(t)
+	a, b := w.servers["a"], w.servers["b"]
+	w.follow("b", "")
+	w.commit(t, "a", 1, pgmodel.LevelLocal)
+	a.Kill()
+	b.HoldCheckpoints(true)
+	_ = b.Promote()
+	w.settle(time.Second)
+	if needed, err := a.Rewind(b); needed || err != nil {
+		t.Errorf("before the first checkpoint: needed %t, %v", needed, err)
+	}
+	b.HoldCheckpoints(false)
+	w.settle(time.Second)
+	if needed, err := a.Rewind(b); !needed || err != nil {
+		t.Errorf("after it: needed %t, %v", needed, err)
+	}
+	b.CreateSlot("a")
+	w.follow("a", "b")
+	w.start(t, "a", true)
+	if a.Last().Has(1) || a.Timeline() != b.Timeline() {
+		t.Errorf("the copy has what the primary does not have: %s", a)
+	}
+}
+
+// A wait that was cancelled leaves the write visible on the primary alone; a stop in order breaks the connection.
+func TestCancelledWaits(t *testing.T) {
+	w := three(t)
+	a := w.servers["a"]
+	w.follow("b", "")
+	w.follow("c", "")
+	first, second := w.commit(t, "a", 1, pgmodel.LevelOn), w.commit(t, "a", 2, pgmodel.LevelOn)
+	if len(a.Visible()) != 0 {
+		t.Errorf("visible before: %v", a.Visible())
+	}
+	a.Cancel(first, false)
+	if first.Result != pgmodel.Cancelled || len(a.Visible()) != 1 {
+		t.Errorf("%s, visible %v", first.Result, a.Visible())
+	}
+	_ = a.Stop(pgmodel.Fast)
+	w.settle(time.Second)
+	if second.Result != pgmodel.Broken || a.Running() {
+		t.Errorf("%s, running %t", second.Result, a.Running())
+	}
+}
+
+// A commit that does not wait for its flush is told of before it is written: it is gone with the process, and with the
+// power.
+func TestPowerLoss(t *testing.T) {
+	for _, power := range []bool{false, true} {
+		w := three(t)
+		a := w.servers["a"]
+		a.NoFlush = true
+		commit, _ := a.Begin(1, pgmodel.LevelOff, nil)
+		if commit.Result != pgmodel.Acknowledged {
+			t.Fatalf("%s", commit.Result)
+		}
+		if power {
+			a.PowerOff()
+		} else {
+			a.Kill()
+		}
+		if a.Disk.End().Has(1) {
+			t.Errorf("power %t: a write that nobody has flushed is there", power)
+		}
+	}
+}
+
+// Log that no slot keeps is removed by a checkpoint, and a standby that needs it says so.
+func TestRemovedLog(t *testing.T) {
+	w := three(t)
+	a, c := w.servers["a"], w.servers["c"]
+	_ = c.Stop(pgmodel.Fast)
+	w.settle(time.Second)
+	a.DropSlot("c")
+	for id := range 3 {
+		w.commit(t, "a", id+1, pgmodel.LevelOn)
+		_ = a.SwitchSegment()
+	}
+	_ = a.Checkpoint(nil)
+	w.settle(time.Second)
+	a.CreateSlot("c")
+	w.start(t, "c", true)
+	if c.Trouble != pgmodel.TroubleRemoved {
+		t.Errorf("trouble %q", c.Trouble)
+	}
+}

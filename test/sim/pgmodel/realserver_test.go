@@ -1,0 +1,455 @@
+//go:build cluster
+
+package pgmodel_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian.dev/meridian/test/sim/pgmodel"
+)
+
+// account is the user that servers run as, because PostgreSQL does not run as root; nil for the present one.
+func account() *syscall.Credential {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if found, err := user.Lookup(name); err == nil {
+			uid, _ := strconv.Atoi(found.Uid)
+			gid, _ := strconv.Atoi(found.Gid)
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	return nil
+}
+
+// programs are PostgreSQL's, of one version.
+type programs struct {
+	folder string
+	major  int
+}
+
+func (p programs) command(name string, arguments ...string) *exec.Cmd {
+	command := exec.Command(filepath.Join(p.folder, name), arguments...)
+	command.Env = []string{
+		"PATH=" + p.folder + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/tmp", "PGCONNECT_TIMEOUT=10",
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: account(), Setpgid: true}
+	command.Dir = "/"
+	return command
+}
+
+func (p programs) run(name string, arguments ...string) (output string, code int) {
+	command := p.command(name, arguments...)
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	err := command.Run()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return said.String(), failed.ExitCode()
+	}
+	if err != nil {
+		return said.String() + err.Error(), -1
+	}
+	return said.String(), 0
+}
+
+const realConf = `listen_addresses = ''
+wal_level = replica
+wal_log_hints = on
+hot_standby = on
+fsync = off
+autovacuum = off
+max_connections = 40
+max_wal_senders = 16
+max_replication_slots = 16
+shared_buffers = 8MB
+min_wal_size = 2MB
+max_wal_size = 1GB
+wal_recycle = off
+wal_keep_size = 0
+checkpoint_timeout = 1d
+checkpoint_completion_target = 0
+wal_sender_timeout = 0
+wal_receiver_timeout = 0
+wal_receiver_status_interval = 1s
+wal_retrieve_retry_interval = 100ms
+recovery_target_timeline = latest
+restart_after_crash = off
+log_destination = stderr
+logging_collector = off
+huge_pages = off
+`
+
+// realServer is a real server.
+type realServer struct {
+	p      programs
+	name   string
+	folder string // Holds the data, the socket and the log.
+	port   int
+	proxy  map[string]*proxy // By the server that is reached through it.
+
+	process *exec.Cmd
+	ended   chan struct{}
+	exit    error
+	held    int // The checkpointer that was stopped.
+	logged  int64
+	conf    pgmodel.Conf
+}
+
+func (s *realServer) data() string { return filepath.Join(s.folder, "data") }
+
+func (s *realServer) socket() string {
+	return filepath.Join(s.folder, fmt.Sprintf(".s.PGSQL.%d", s.port))
+}
+
+// configure writes the files.
+func (s *realServer) configure() error {
+	text := realConf + fmt.Sprintf("port = %d\nunix_socket_directories = '%s'\n", s.port, s.folder)
+	if s.conf.SlotKeep > 0 {
+		text += fmt.Sprintf("max_slot_wal_keep_size = '%dkB'\n", s.conf.SlotKeep>>10)
+	}
+	if s.conf.Sync.K > 0 {
+		text += fmt.Sprintf("synchronous_standby_names = 'ANY %d (%s)'\n", s.conf.Sync.K,
+			strings.Join(s.conf.Sync.Names, ","))
+	}
+	if s.conf.Upstream != "" {
+		to := s.proxy[s.conf.Upstream]
+		text += fmt.Sprintf("primary_conninfo = 'host=%s port=%d user=postgres application_name=%s connect_timeout=5'\n",
+			filepath.Dir(to.path), s.port, s.conf.Name)
+		text += fmt.Sprintf("primary_slot_name = '%s'\n", s.conf.Slot)
+	}
+	// Another file would be overwritten by a rewind as well; the old name keeps the permissions.
+	const access = "local all all trust\nlocal replication all trust\n"
+	for name, content := range map[string]string{
+		"postgresql.conf": text, "postgresql.auto.conf": "", "pg_hba.conf": access,
+	} {
+		if err := s.write(filepath.Join(s.data(), name), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *realServer) write(path, content string) error {
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		return err
+	}
+	return own(path)
+}
+
+// own gives a file to the user of the servers.
+func own(path string) error {
+	who := account()
+	if who == nil {
+		return nil
+	}
+	return os.Lchown(path, int(who.Uid), int(who.Gid))
+}
+
+func (s *realServer) running() bool {
+	if s.process == nil {
+		return false
+	}
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (s *realServer) start(standby bool) error {
+	signal := filepath.Join(s.data(), "standby.signal")
+	if err := os.Remove(signal); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if standby {
+		if err := s.write(signal, ""); err != nil {
+			return err
+		}
+	}
+	log, err := os.OpenFile(filepath.Join(s.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if info, err := log.Stat(); err == nil {
+		s.logged = info.Size()
+	}
+	s.process = s.p.command("postgres", "-D", s.data())
+	s.process.Stdout, s.process.Stderr = log, log
+	s.ended, s.held = make(chan struct{}), 0
+	if err := s.process.Start(); err != nil {
+		s.process = nil
+		return err
+	}
+	process, ended := s.process, s.ended
+	go func() {
+		s.exit = process.Wait()
+		_ = log.Close()
+		close(ended)
+	}()
+	return nil
+}
+
+// children are the processes of the server.
+func (s *realServer) children() map[int]string {
+	found := map[int]string{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(s.process.Process.Pid) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			title, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(title), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// kill ends every process at once.
+func (s *realServer) kill() {
+	if !s.running() {
+		return
+	}
+	_ = syscall.Kill(s.process.Process.Pid, syscall.SIGSTOP)
+	children := s.children()
+	_ = syscall.Kill(s.process.Process.Pid, syscall.SIGKILL)
+	for pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-s.ended
+	for pid := range children {
+		for range 2000 {
+			if syscall.Kill(pid, 0) != nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func (s *realServer) signal(signal syscall.Signal) {
+	if s.running() {
+		_ = syscall.Kill(s.process.Process.Pid, signal)
+	}
+}
+
+// holdCheckpoints stops the checkpointer, or lets it go on.
+func (s *realServer) holdCheckpoints(hold bool) error {
+	if !hold {
+		if s.held > 0 {
+			_ = syscall.Kill(s.held, syscall.SIGCONT)
+		}
+		s.held = 0
+		return nil
+	}
+	for pid, title := range s.children() {
+		if strings.Contains(title, "checkpointer") {
+			s.held = pid
+			return syscall.Kill(pid, syscall.SIGSTOP)
+		}
+	}
+	return errors.New("there is no checkpointer")
+}
+
+func (s *realServer) connect(ctx context.Context, parameters map[string]string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(s.conninfo())
+	if err != nil {
+		return nil, err
+	}
+	config.RuntimeParams = parameters
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	return pgx.ConnectConfig(ctx, config)
+}
+
+func (s *realServer) conninfo() string {
+	return fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres sslmode=disable", s.folder, s.port)
+}
+
+// query runs a statement in a session of its own and returns the rows as texts.
+func (s *realServer) query(statement string) ([][]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	connection, err := s.connect(ctx, map[string]string{"synchronous_commit": "local", "application_name": "look"})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	results, err := connection.PgConn().Exec(ctx, statement).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for _, row := range results[len(results)-1].Rows {
+		var texts []string
+		for _, value := range row {
+			texts = append(texts, string(value))
+		}
+		rows = append(rows, texts)
+	}
+	return rows, nil
+}
+
+// realCommit is a write of a client.
+type realCommit struct {
+	mutex  sync.Mutex
+	result pgmodel.Result
+	pid    uint32
+}
+
+func (c *realCommit) get() pgmodel.Result {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.result
+}
+
+func (c *realCommit) set(result pgmodel.Result) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.result = result
+}
+
+// begin begins a commit.
+func (s *realServer) begin(id int, level pgmodel.Level) (*realCommit, error) {
+	ctx := context.Background()
+	config, err := pgx.ParseConfig(s.conninfo())
+	if err != nil {
+		return nil, err
+	}
+	commit := &realCommit{result: pgmodel.Waiting}
+	cancelled := false
+	config.RuntimeParams = map[string]string{"synchronous_commit": string(level), "application_name": "client"}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		cancelled = cancelled || strings.Contains(notice.Message, "canceling wait for synchronous replication")
+	}
+	connection, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	commit.pid = connection.PgConn().PID()
+	refused := make(chan error, 1)
+	go func() {
+		_, err := connection.Exec(ctx, fmt.Sprintf("insert into t values (%d)", id))
+		if state, ok := errors.AsType[*pgconn.PgError](err); ok && state.Code == "25006" {
+			refused <- err
+		} else {
+			switch {
+			case err != nil:
+				commit.set(pgmodel.Broken)
+			case cancelled:
+				commit.set(pgmodel.Cancelled)
+			default:
+				commit.set(pgmodel.Acknowledged)
+			}
+			refused <- nil
+		}
+		_ = connection.Close(ctx)
+	}()
+	select {
+	case err := <-refused:
+		return commit, err
+	case <-time.After(300 * time.Millisecond):
+		return commit, nil
+	}
+}
+
+// troubles are what a standby logs, the class of each.
+var troubles = []struct {
+	class pgmodel.Trouble
+	text  *regexp.Regexp
+}{
+	{pgmodel.TroubleBehind, regexp.MustCompile(`highest timeline \d+ of the primary is behind`)},
+	{pgmodel.TroubleHistory, regexp.MustCompile(`could not receive timeline history file`)},
+	{pgmodel.TroubleNoSlot, regexp.MustCompile(`replication slot "[^"]*" does not exist`)},
+	{pgmodel.TroubleNotInHist, regexp.MustCompile(`not in this server's history`)},
+	{pgmodel.TroubleAhead, regexp.MustCompile(`ahead of the WAL flush position`)},
+	{pgmodel.TroubleRemoved, regexp.MustCompile(
+		`requested WAL segment \w+ has already been removed|cannot read from|can no longer get changes`)},
+	{pgmodel.TroubleForked, regexp.MustCompile(`forked off current database system timeline`)},
+	{pgmodel.TroubleNotAChild, regexp.MustCompile(`is not a child of database system timeline`)},
+	{pgmodel.TroubleConnect, regexp.MustCompile(
+		`could not connect|connection to server|server closed the connection|terminating connection`)},
+}
+
+// trouble is the class of the last line of the log that has one.
+func (s *realServer) trouble() pgmodel.Trouble {
+	text, err := os.ReadFile(filepath.Join(s.folder, "log"))
+	if err != nil || int64(len(text)) < s.logged {
+		return pgmodel.TroubleNone
+	}
+	lines := strings.Split(string(text[s.logged:]), "\n")
+	for at := len(lines) - 1; at >= 0; at-- {
+		for _, each := range troubles {
+			if each.text.MatchString(lines[at]) {
+				return each.class
+			}
+		}
+	}
+	return pgmodel.TroubleNone
+}
+
+func (s *realServer) reload() { s.signal(syscall.SIGHUP) }
+
+func (s *realServer) promote() error {
+	// It is removed by the server at any moment, once it is there.
+	file := filepath.Join(s.data(), "promote")
+	if err := s.write(file+".new", ""); err != nil {
+		return err
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return err
+	}
+	s.signal(syscall.SIGUSR1)
+	return nil
+}
+
+// history is the path of the history of a timeline.
+func (s *realServer) history(timeline int) string {
+	return filepath.Join(s.data(), "pg_wal", fmt.Sprintf("%08X.history", timeline))
+}
+
+// reserve takes the numbers of missing timelines below one.
+func (s *realServer) reserve(timeline int) error {
+	for number := 2; number < timeline; number++ {
+		if _, err := os.Stat(s.history(number)); err == nil {
+			continue
+		}
+		if err := s.write(s.history(number), "# taken\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropPlaceholders removes those above the highest real timeline.
+func (s *realServer) dropPlaceholders() {
+	paths, _ := filepath.Glob(filepath.Join(s.data(), "pg_wal", "*.history"))
+	for at := len(paths) - 1; at >= 0; at-- {
+		text, _ := os.ReadFile(paths[at])
+		if !strings.HasPrefix(string(text), "#") {
+			return
+		}
+		_ = os.Remove(paths[at])
+	}
+}
