@@ -66,6 +66,7 @@ var databaseRules = []func(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 	refuseImpossibleConnections, // slots for connections that do not add up
 	refuseTooFewSenders,         // replicas that could not connect
 	refuseBuffersBeyondMemory,   // buffers that do not fit into the pod
+	refuseWALBeyondVolume,       // WAL that is always kept and does not fit beside the rest
 	refuseUnknownExtensions,     // names that Meridian's image does not have
 	refuseBrokenTemplate,        // changes to the pods that break an instance or leave the level restricted
 	refuseUnknownClass,          // a storage class that does not exist

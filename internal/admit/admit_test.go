@@ -169,8 +169,21 @@ func TestParameters(t *testing.T) {
 		"small log": {
 			spec: `parameters: {min_wal_size: 16MB}`, refusals: []string{`must be at least 32MB`},
 		},
-		"log of some size":  {spec: `parameters: {min_wal_size: 32MB, max_wal_size: 1GB, max_stack_depth: 4MB}`},
-		"zone with a rule":  {spec: `parameters: {timezone: CET-1CEST}`},
+		"log of some size":              {spec: `parameters: {min_wal_size: 32MB, max_wal_size: 1GB, max_stack_depth: 4MB}`},
+		"zone with a rule":              {spec: `parameters: {timezone: CET-1CEST}`},
+		"WAL in half of the volume":     {spec: `{storage: {size: 10Gi}, parameters: {wal_keep_size: 5GB}}`},
+		"WAL in half of its own volume": {spec: `{storage: {size: 10Gi, walSize: 2Gi}, parameters: {wal_keep_size: 1GB}}`},
+		"WAL beyond the volume": {
+			spec: `{storage: {size: 10Gi}, parameters: {wal_keep_size: 100GB}}`,
+			refusals: []string{
+				`spec.parameters.wal_keep_size: 100GB is more than half of spec.storage.size, 10Gi, and would fill the volume; ` +
+					`use at most 5120MB, or raise spec.storage.size`,
+			},
+		},
+		"WAL beyond its own volume": {
+			spec:     `{storage: {size: 10Gi, walSize: 2Gi}, parameters: {wal_keep_size: 2GB}}`,
+			refusals: []string{`use at most 1024MB, or raise spec.storage.walSize`},
+		},
 		"buffers in memory": {spec: `parameters: {shared_buffers: 512MB}`},
 		"buffers beyond memory": {
 			spec: `parameters: {shared_buffers: 1GB}`, refusals: []string{`use at most 768Mi, or raise`},

@@ -298,6 +298,23 @@ func refuseUnevenSizes(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
 	return problems
 }
 
+// refuseWALBeyondVolume keeps half of the volume free of WAL that is kept whether or not anybody needs it: the other
+// half is for what a checkpoint and the slots of replicas keep, and for the data if that lies beside it.
+func refuseWALBeyondVolume(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
+	const name = "wal_keep_size"
+	field, volume := "spec.storage.size", &database.Spec.Storage.Size
+	if database.Spec.Storage.WALSize != nil {
+		field, volume = "spec.storage.walSize", database.Spec.Storage.WALSize
+	}
+	most := math.Floor(volume.AsApproximateFloat64() / 2 / (1 << 20))
+	if volume.IsZero() || amount(database, name, 0) <= most {
+		return nil
+	}
+	return []Problem{{parametersField + name, fmt.Sprintf(
+		"%s is more than half of %s, %s, and would fill the volume; use at most %.0fMB, or raise %s",
+		database.Spec.Parameters[name], field, volume.String(), most, field)}}
+}
+
 // refuseBuffersBeyondMemory keeps three quarters as the limit: the rest is needed for sessions and maintenance, and a
 // pod that is over its limit is killed.
 func refuseBuffersBeyondMemory(database *v1alpha1.GeoDatabase, _ Facts) []Problem {

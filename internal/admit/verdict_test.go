@@ -28,6 +28,7 @@ func TestVerdicts(t *testing.T) {
 				database.Spec.Version = major
 				// Only the server's own limits are compared, not those of the instance.
 				database.Spec.Instances, database.Spec.Resources.Memory = -2, nil
+				database.Spec.Storage = v1alpha1.Storage{}
 				database.Spec.Parameters = map[string]v1alpha1.Setting{strings.ToLower(parts[0]): v1alpha1.Setting(parts[1])}
 				problems := admit.Database(database, nil, admit.Facts{})
 				if taken := len(problems) == 0; taken != (parts[2] == "taken") {
