@@ -23,6 +23,7 @@ import (
 	"meridian.dev/meridian/internal/plugin"
 	"meridian.dev/meridian/internal/plugin/view"
 	"meridian.dev/meridian/internal/recall"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim"
 )
 
@@ -304,18 +305,22 @@ func TestPSQL(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{
 		{"psql", "cities"}, {"psql", "cities", "--replica", "--", "-c", "select 1"},
-		{"psql", "cities", "--instance", "cities-2"},
+		{"psql", "cities", "--instance", "cities-2"}, {"psql", "cities", "--superuser"},
 	} {
 		if _, err := w.run(args...); err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
 	}
-	tail := strings.Fields("--container database -- psql -h /run/meridian -U postgres -d app")
+	program := strings.Fields("--container database -- psql")
+	tail := append(slices.Clone(program), "host=/run/meridian dbname='app' user='app'")
+	super := append(slices.Clone(program),
+		"host=/run/meridian dbname='app' user=postgres options='"+wire.SuperuserOptions+"'")
 	start := strings.Fields("kubectl exec --namespace maps --stdin")
 	want := [][]string{
 		slices.Concat(start, []string{"cities-1-0"}, tail),
 		slices.Concat(start, []string{"cities-2-0"}, tail, []string{"-c", "select 1"}),
 		slices.Concat(start, []string{"cities-2-0"}, tail),
+		slices.Concat(start, []string{"cities-1-0"}, super),
 	}
 	if diff := cmp.Diff(want, w.ran); diff != "" {
 		t.Errorf("programs (-want +got):\n%s", diff)

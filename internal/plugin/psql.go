@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,13 +13,16 @@ import (
 )
 
 func (p *plugin) psqlCommand() *cobra.Command {
-	var replica bool
+	var replica, superuser bool
 	var instance string
 	cmd := &cobra.Command{
 		Use:   "psql NAME [-- ARGUMENTS OF PSQL]",
 		Short: "Open psql in the pod of the primary, or of a replica",
-		Long: "Open psql in the pod of the primary, or of a replica, as the superuser of PostgreSQL, in the database of\n" +
-			"the application. It runs `kubectl exec` (right: create pods/exec) and needs no password.",
+		Long: "Open psql in the pod of the primary, or of a replica, in the database of the application, as its owner.\n" +
+			"It runs `kubectl exec` (right: create pods/exec) and needs no password.\n\n" +
+			"With --superuser it is the superuser of PostgreSQL. The search path is pg_catalog then, so that functions\n" +
+			"and operators of the application are not run by mistake with all rights: name schemas, such as\n" +
+			"public.cities, and call nothing that the application may have made.",
 		Example: "  kubectl meridian psql cities\n" +
 			"  kubectl meridian psql cities --replica -- -c 'select pg_is_in_recovery()'",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: p.complete,
@@ -37,12 +41,9 @@ func (p *plugin) psqlCommand() *cobra.Command {
 			if p.Terminal && len(args) == 1 {
 				words = append(words, "--tty")
 			}
-			name := facts.Database.Spec.Bootstrap.Database
-			if name == "" {
-				name = "app"
-			}
-			words = append(words, pod, "--container", "database", "--",
-				"psql", "-h", wire.FolderRun, "-U", "postgres", "-d", name)
+			bootstrap := facts.Database.Spec.Bootstrap
+			words = append(words, pod, "--container", "database", "--", "psql",
+				session(cmp.Or(bootstrap.Database, "app"), cmp.Or(bootstrap.Owner, "app"), superuser))
 			if err := p.Run(cmd.Context(), "kubectl", append(words, args[1:]...)...); err != nil {
 				return fmt.Errorf("run kubectl exec: %w", err)
 			}
@@ -50,8 +51,22 @@ func (p *plugin) psqlCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&replica, "replica", false, "a replica that is ready, instead of the primary")
+	cmd.Flags().BoolVar(&superuser, "superuser", false, "as the superuser, with a search path of pg_catalog alone")
 	cmd.Flags().StringVar(&instance, "instance", "", "that instance, whatever it is")
 	return cmd
+}
+
+// session is the connection string of psql. A session of the owner begins as the owner: one that was the superuser's
+// before could be made so again by any function that it calls.
+func session(database, owner string, superuser bool) string {
+	quote := func(text string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+	}
+	text := "host=" + wire.FolderRun + " dbname=" + quote(database)
+	if superuser {
+		return text + " user=postgres options=" + quote(wire.SuperuserOptions)
+	}
+	return text + " user=" + quote(owner)
 }
 
 // podFor finds the pod of an instance by its name or by what it does.

@@ -96,3 +96,9 @@ const (
 
 // LogClaim is the claim of the volume of the log of an instance, if that has one of its own.
 func LogClaim(instance string) string { return instance + "-wal" }
+
+// SuperuserOptions are settings of a session in which a person is the superuser. An application can put functions and
+// operators into its schemas that fit better than those of PostgreSQL, and settings into its database that make them be
+// found, and they would run with all rights.
+const SuperuserOptions = "-c search_path=pg_catalog,pg_temp -c role=none -c local_preload_libraries= " +
+	"-c standard_conforming_strings=on -c transform_null_equals=off"

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -375,6 +377,35 @@ func TestACloneIsGivenUp(t *testing.T) {
 	must(t, syscall.Kill(one.postmaster(), syscall.SIGCONT))
 	r.follow(two, one, 1, 1, one.member())
 	two.streams()
+}
+
+// A person inside the pod is the owner over the socket, for good: no function that is called makes the session
+// another's. While applications are kept out, so is the person.
+func TestAPersonAsTheOwner(t *testing.T) {
+	r := newRig(t)
+	one := r.add(1)
+	r.found(one)
+	socket := fmt.Sprintf("host=%s port=%d user=geo dbname=geo sslmode=disable", one.path("run"), testPort)
+	connection, err := pgx.Connect(t.Context(), socket)
+	must(t, err)
+	defer func() { _ = connection.Close(context.Background()) }()
+	var name string
+	_, err = connection.Exec(t.Context(), "set role none")
+	must(t, err)
+	must(t, connection.QueryRow(t.Context(), "select current_user::text").Scan(&name))
+	if name != "geo" {
+		t.Errorf("the session is one of %s", name)
+	}
+	standing := one.standing
+	standing.OpenStart = ""
+	one.obey(standing)
+	one.await("a closed gate", func(tenure.Engine) bool {
+		other, err := pgx.Connect(t.Context(), socket)
+		if err == nil {
+			_ = other.Close(t.Context())
+		}
+		return err != nil
+	})
 }
 
 // What the application has in public keeps no extension back. The attacks are in package server.

@@ -94,11 +94,15 @@ const Header = "# Written by the Meridian agent. Changes are overwritten: use th
 
 // Files returns the files and the mark that a server shows which has loaded them.
 func Files(in Input) (files []postgres.Content, mark string) {
+	owner := in.Settings.Application.Owner
 	identity := Header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
+	if owner != "" {
+		identity += fmt.Sprintf("meridian %s %s\n", quoted(in.User), quoted(owner))
+	}
 	for _, role := range AgentRoles {
 		identity += fmt.Sprintf("instance %s %s\n", quoted(CommonName), role)
 	}
-	access := Header + access(in.Open)
+	access := Header + access(in)
 	main := Header + "include '" + generated + "'\ninclude_if_exists '" + UpstreamFile + "'\n"
 	settings := Header + parameters(in)
 	mark = Hash(strings.Join([]string{identity, access, main, settings, in.Certificate}, "\x00"))
@@ -124,13 +128,18 @@ const (
 // AgentRoles are all of them.
 var AgentRoles = []string{RoleReplication, RoleRewind, RoleMonitor}
 
-// access lets the superuser in over the local socket alone, and nobody else over it. Over the network there are agents
-// with a certificate and applications with TLS and a password, if the gate is open, and nothing else.
+// access lets in over the local socket the superuser and, if the gate is open, a person inside the pod as the owner of
+// the application's database, and nobody else. Over the network there are agents with a certificate and applications
+// with TLS and a password, if the gate is open, and nothing else.
 //
 //nolint:dupword // "all" is PostgreSQL's word for any database, any role and any address.
-func access(open bool) string {
+func access(in Input) string {
+	person := ""
+	if application := in.Settings.Application; in.Open && application.Owner != "" {
+		person = fmt.Sprintf("local %s %s peer map=meridian\n", quoted(application.Database), quoted(application.Owner))
+	}
 	rules := `local all postgres peer map=meridian
-local all all reject
+` + person + `local all all reject
 local replication all reject
 host all postgres all reject
 host replication postgres all reject
@@ -140,7 +149,7 @@ hostssl postgres ` + RoleMonitor + ` all cert map=instance
 host all ` + strings.Join(AgentRoles, ",") + ` all reject
 host replication all all reject
 `
-	if open {
+	if in.Open {
 		rules += "hostssl all all all scram-sha-256\n"
 	}
 	return rules + "host all all all reject\n"

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // These tests perform, on a real server, what an application can try with its own login to have its code run by the
@@ -379,4 +380,30 @@ func today(a *target) {
 		a.older(name)
 		must(a.t, a.update(name))
 	}
+}
+
+// H2: a person is the superuser in the database of an application that has made operators which fit better than the
+// server's own, and a setting that makes them be found.
+func TestAPersonAsTheSuperuser(t *testing.T) {
+	it := serve(t).begin(t, "person")
+	it.apply(seize + "alter database person set search_path = public, pg_catalog")
+	const statement = "select 1::oid = 'pg_class'::regclass"
+	connection, err := it.dial("postgres", it.name)
+	must(t, err)
+	if _, err := connection.Exec(t.Context(), statement); err != nil {
+		t.Error(err)
+	}
+	_ = connection.Close(t.Context())
+	if err := os.Remove(filepath.Join(it.data, "seized")); err != nil {
+		t.Errorf("the attack does not work where nothing is pinned, so it proves nothing: %v", err)
+	}
+	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable options='%s'",
+		it.link.Folder, attackPort, it.name, wire.SuperuserOptions))
+	must(t, err)
+	connection, err = pgx.ConnectConfig(t.Context(), config)
+	must(t, err)
+	defer func() { _ = connection.Close(context.Background()) }()
+	_, err = connection.Exec(t.Context(), statement)
+	must(t, err)
+	it.held()
 }
