@@ -206,7 +206,7 @@ func TestManagedParameters(t *testing.T) {
 		"cluster_name", "wal_level", "full_page_writes", "fsync", "wal_log_hints", "jit_provider",
 		"dynamic_library_path",
 		"output_plugin_libraries", "allow_alter_system", "data_sync_retry", "zero_damaged_pages", "restart_after_crash",
-		"ignore_checksum_failure", "log_line_prefix", "hot_standby", "synchronized_standby_slots",
+		"ignore_checksum_failure", "log_line_prefix", "hot_standby", "synchronized_standby_slots", "meridian.mark",
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := admit.Database(database(t, "parameters: {"+name+`: "on"}`), nil, admit.Facts{})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/wire"
 )
 
 const parametersField = "spec.parameters."
@@ -37,7 +38,7 @@ func settings(written map[string]v1alpha1.Setting) []setting {
 func refuseManagedParameters(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
 	var problems []Problem
 	for _, entry := range parameters(database) {
-		if why := managed(managedNames, strings.ToLower(entry.name)); why != "" {
+		if why := wire.ManagedParameter(entry.name); why != "" {
 			problems = append(problems, entry.problem("is managed by Meridian; remove it: %s", why))
 		}
 	}
@@ -77,7 +78,7 @@ func refuseUnknownParameters(database *v1alpha1.GeoDatabase, _ Facts) []Problem 
 	var problems []Problem
 	for _, entry := range parameters(database) {
 		name := strings.ToLower(entry.name)
-		if managed(managedNames, name) != "" || known.has(name) {
+		if wire.ManagedParameter(name) != "" || known.has(name) {
 			continue
 		}
 		prefix, _, dotted := strings.Cut(name, ".")
@@ -136,7 +137,7 @@ func refuseMalformedValues(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
 	for _, entry := range parameters(database) {
 		parameter, found := Find(database.Spec.Version, entry.name)
 		switch {
-		case !found || managed(managedNames, strings.ToLower(entry.name)) != "":
+		case !found || wire.ManagedParameter(entry.name) != "":
 		case parameter.Context == ContextInternal:
 			problems = append(problems, entry.problem("is fixed when the server is built or initialised; remove it"))
 		default:

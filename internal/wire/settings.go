@@ -143,6 +143,9 @@ func (s Settings) Check() error {
 	}
 	checkIdentifier("application.database", s.Application.Database, problem)
 	checkIdentifier("application.owner", s.Application.Owner, problem)
+	if strings.HasPrefix(s.Application.Owner, "meridian") || s.Application.Owner == "public" {
+		problem("application.owner: %q is not the role of an application", s.Application.Owner)
+	}
 	for index, name := range s.Extensions {
 		if !extensionName.MatchString(name) {
 			problem("extensions[%d]: %q is not the name of an extension", index, name)

@@ -128,6 +128,7 @@ func TestDecodeSettingsRefuses(t *testing.T) {
 		"other letters":         {`"major":17`, `"Major":17`, `unknown field "Major"`},
 		"no database":           {`"databaseUID":"0c9d"`, `"databaseUID":""`, "databaseUID: is empty"},
 		"a reserved role":       {`"owner":"app"`, `"owner":"postgres"`, "application.owner"},
+		"a role of the agents":  {`"owner":"app"`, `"owner":"meridian_monitor"`, "application.owner"},
 		"a reserved prefix":     {`"database":"app"`, `"database":"pg_app"`, "application.database"},
 		"a name of 64 bytes":    {`"owner":"app"`, `"owner":"` + strings.Repeat("é", 32) + `"`, "more than 63 bytes"},
 		"a NUL in a name":       {`"owner":"app"`, `"owner":"a\u0000b"`, "control characters"},

@@ -32,6 +32,10 @@ func makeTheRole(s postgres.Snapshot, plan *draft) bool {
 	settings, _ := wanted(s)
 	name := settings.Application.Owner
 	switch {
+	case made(s) && s.Volume.Record.Application.Owner != name:
+		// Whoever can write the settings without the operator must not get at the password of another role.
+		plan.hold(wire.ReasonSettingsUnreadable, "the settings name the role %q as the owner, and %q was made as it: only "+
+			"that gets a password; name it again", name, s.Volume.Record.Application.Owner)
 	case !application.Role && made(s):
 		plan.wait(missing("role", name, fmt.Sprintf("ALTER ROLE ... RENAME TO %q", name)))
 	case application.NoPassword != "":

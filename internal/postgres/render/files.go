@@ -163,6 +163,11 @@ func parameters(in Input) string {
 	}
 	text.WriteString("# From the GeoDatabase.\n")
 	for _, parameter := range in.Settings.Parameters {
+		// The operator refuses these. Who can write the settings without it must not get further than that.
+		if wire.ManagedParameter(parameter.Name) != "" {
+			text.WriteString("# Managed by Meridian, so left out: " + parameter.Name + "\n")
+			continue
+		}
 		if slices.Contains(in.Refused, parameter.Name) {
 			text.WriteString("# Refused by PostgreSQL, so left as it was: " + parameter.Name + "\n")
 			for _, kept := range in.Kept {
