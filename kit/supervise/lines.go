@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// longestLine is where a longer line is broken: a server may not fill our memory by never ending a line.
+// longestLine is where a longer line is cut: a server may not fill our memory by never ending a line. What follows up
+// to its end is left out, because it must not be taken for a line: whoever chose the text would have chosen that line.
 const longestLine = 64 << 10
 
 // passLines reads until the last holder of the pipe is gone. Output that nobody wants is read all the same, because a
@@ -14,12 +15,13 @@ const longestLine = 64 << 10
 func passLines(output io.ReadCloser, lines func([]byte)) {
 	defer func() { _ = output.Close() }()
 	reader := bufio.NewReaderSize(output, longestLine)
+	cut := false
 	for {
 		line, err := reader.ReadSlice('\n')
-		if len(line) > 0 && lines != nil {
+		if len(line) > 0 && lines != nil && !cut {
 			lines(trimEnd(line))
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		if cut = errors.Is(err, bufio.ErrBufferFull); err != nil && !cut {
 			return
 		}
 	}

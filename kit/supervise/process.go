@@ -24,8 +24,8 @@ type Command struct {
 	// Env is the whole environment: nothing is inherited in secret.
 	Env []string
 	Dir string
-	// Lines gets every line of standard output and standard error, without its end, in the order of writing. The slice
-	// is valid during the call. Without it, output is dropped.
+	// Lines gets every line of standard output and standard error, without its end, in the order of writing, and of one
+	// that is longer than 64 KiB its beginning. The slice is valid during the call. Without it, output is dropped.
 	Lines func(line []byte)
 	// Files are open in the program from descriptor 3 on, and in what it starts unless it closes them. A lock on one
 	// of them lasts as long as any of these processes.

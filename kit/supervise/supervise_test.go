@@ -100,6 +100,19 @@ func pidOf(t *testing.T, out *output, prefix string) int {
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
+// The rest of a line that is too long is no line: whoever chose the text would have chosen what the line says.
+func TestTheRestOfALongLineIsNoLine(t *testing.T) {
+	_, out := shell(t, begin(t), "printf '%0.65536d%s\\nnext\\n' 0 'forged'; printf '%0.200000d\\nlast\\n' 0")
+	out.first(t, "last")
+	var got []string
+	for _, line := range out.all() {
+		got = append(got, fmt.Sprint(len(line), " ", line[max(0, len(line)-6):]))
+	}
+	if diff := cmp.Diff([]string{"65536 000000", "4 next", "65536 000000", "4 last"}, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
 func TestExitIsKept(t *testing.T) {
 	supervisor := begin(t)
 	for name, test := range map[string]struct {
@@ -314,8 +327,8 @@ func TestLines(t *testing.T) {
 	long, err := supervisor.Run(t.Context(), supervise.Command{
 		Path: "head", Args: []string{"-c", "200000", "/dev/zero"}, Env: []string{"PATH=" + os.Getenv("PATH")},
 	})
-	if got := bytes.Count(long, []byte{0}); err != nil || got != 200000 {
-		t.Errorf("%d bytes of an endless line arrived, %v", got, err)
+	if got := bytes.Count(long, []byte{0}); err != nil || got != 65536 {
+		t.Errorf("%d bytes of an endless line arrived, want its first 64 KiB; %v", got, err)
 	}
 }
 
