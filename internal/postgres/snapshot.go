@@ -209,6 +209,9 @@ type Process struct {
 	Restart string `json:"restart,omitempty"`
 	// Lost says that the upstream does not have the log any more that this server needs.
 	Lost bool `json:"lost,omitempty"`
+	// CancelledWaits counts commits that are on this server and may be on no other, because their wait for replicas was
+	// cancelled, since the agent began.
+	CancelledWaits int64 `json:"cancelledWaits,omitempty"`
 	// Complaints are what the first process of the server wrote before it opened its doors, at level LOG or FATAL. No
 	// tenant can have written them.
 	Complaints []string `json:"complaints,omitempty"`

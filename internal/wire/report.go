@@ -100,6 +100,8 @@ type Report struct {
 	PasswordSet bool `json:"passwordSet,omitempty"`
 	// Rotation is the number of the latest mounted credentials whose login works here, 0 if they have none or do not.
 	Rotation int64 `json:"rotation,omitempty"`
+	// CancelledWaits counts commits whose wait for replicas was cancelled here, since the agent began.
+	CancelledWaits int64 `json:"cancelledWaits,omitempty"`
 }
 
 // Extension is one that exists in the application's database.

@@ -3,6 +3,7 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -71,4 +72,28 @@ func TestSilentConnectionsHoldUpNothing(t *testing.T) {
 		t.Errorf("the promotion took %s", took)
 	}
 	must(t, two.execute(5*time.Second, "insert into t values (4)"))
+}
+
+// A commit whose wait for replicas was cancelled is on the primary alone: it is counted.
+func TestCancelledWaitsAreCounted(t *testing.T) {
+	_, one, two := pair(t)
+	_, err := two.fence()
+	must(t, err)
+	session, err := one.dial()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	defer func() { _ = session.Close(ctx) }()
+	done := make(chan error, 1)
+	go func() {
+		_, err := session.Exec(ctx, "insert into t values (3)")
+		done <- err
+	}()
+	one.await("a cancelled wait", func(tenure.Engine) bool {
+		one.super("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
+		state, _ := one.loop.State()
+		return state.Report.CancelledWaits >= 1
+	})
+	// The warning is all that tells: the statement itself succeeds.
+	must(t, <-done)
 }

@@ -21,6 +21,8 @@ type Words struct {
 	complaints []string
 	last       []string
 	gone       bool
+	// cancelled counts commits that a session no longer waited for, over all starts.
+	cancelled int64
 }
 
 const (
@@ -43,6 +45,10 @@ var telling = []string{"FATAL", "PANIC", "HINT"}
 // removed is what the receiver is told when the log it needs is not kept any more.
 var removed = regexp.MustCompile(
 	`^could not receive data from WAL stream: .*requested WAL segment [0-9A-F]+ has already been removed`)
+
+// cancelled is the warning that a commit is on this server and may be on no other: its wait was cancelled, or its
+// session ended. A tenant can write the same, so it is counted, and nothing is decided by it.
+var cancelled = regexp.MustCompile(`^canceling (the )?wait for synchronous replication`)
 
 func ownWords(line Line) bool {
 	return line.Severity != "" && line.User == "" && line.Database == ""
@@ -70,7 +76,7 @@ func (w *Words) Add(line []byte) (told bool) {
 	if byFirst && !w.reached && (parsed.Severity == "LOG" || parsed.Severity == "FATAL") {
 		w.complaints = keep(w.complaints, text, mostComplaints)
 	}
-	w.note(own, text)
+	w.note(own, parsed.Severity, text)
 	// Before it has a log, the server tells of its failure without a prefix.
 	bare := !prefixed && !parsed.Continued && !w.reached && text != ""
 	if bare || own && slices.Contains(telling, parsed.Severity) {
@@ -92,11 +98,21 @@ func (w *Words) Clear() {
 	w.first, w.reached, w.complaints, w.last, w.gone = 0, false, nil, nil, false
 }
 
-// note looks for what is decided upon, in the words of the server alone.
-func (w *Words) note(own bool, text string) {
+// note looks for what is decided upon, in the words of the server alone, and for what is counted, in all.
+func (w *Words) note(own bool, severity, text string) {
 	if own && removed.MatchString(text) {
 		w.gone = true
 	}
+	if severity == "WARNING" && cancelled.MatchString(text) {
+		w.cancelled++
+	}
+}
+
+// CancelledWaits counts commits that a session no longer waited for, over all starts.
+func (w *Words) CancelledWaits() int64 {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.cancelled
 }
 
 // Lost says that the upstream does not have the WAL any more that the server needs.

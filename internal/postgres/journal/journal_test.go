@@ -103,3 +103,22 @@ func TestParse(t *testing.T) {
 		})
 	}
 }
+
+// A commit that nobody waits for any more is counted, however its wait ended.
+func TestCancelledWaits(t *testing.T) {
+	var kept journal.Words
+	for _, line := range []string{
+		entry("9", "", "", "LOG:  starting PostgreSQL 17.6 on x86_64"),
+		entry("12", "app", "app", "WARNING:  canceling wait for synchronous replication due to user request"),
+		entry("12", "app", "app", "DETAIL:  The transaction has already committed locally"),
+		entry("13", "app", "app",
+			"WARNING:  canceling the wait for synchronous replication and terminating connection due to administrator command"),
+		entry("14", "app", "app", "WARNING:  01000: canceling wait for synchronous replication due to user request"),
+		entry("15", "app", "app", "ERROR:  canceling statement due to user request"),
+	} {
+		kept.Add([]byte(line))
+	}
+	if count := kept.CancelledWaits(); count != 3 {
+		t.Errorf("%d were counted, want 3", count)
+	}
+}

@@ -63,7 +63,7 @@ func (r *Runner) Look() postgres.Process {
 	if !ended {
 		return postgres.Process{
 			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.Reached(),
-			Start: r.start, Lost: r.words.Lost(), Restart: r.restart,
+			Start: r.start, Lost: r.words.Lost(), Restart: r.restart, CancelledWaits: r.words.CancelledWaits(),
 		}
 	}
 	if !r.counted {
@@ -72,7 +72,7 @@ func (r *Runner) Look() postgres.Process {
 	facts := postgres.Process{
 		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.Text(),
 		Started: r.process.Started(), Reached: r.words.Reached(), Complaints: r.words.Complaints(),
-		Start: r.start, Lost: r.words.Lost(),
+		Start: r.start, Lost: r.words.Lost(), CancelledWaits: r.words.CancelledWaits(),
 	}
 	// When the table cannot be read, the worst is assumed: the kill that follows reports the error.
 	group, err := r.process.Group()

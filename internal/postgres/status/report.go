@@ -38,6 +38,7 @@ func Report(snapshot postgres.Snapshot, plan postgres.Plan, outcome postgres.Out
 		}
 	}
 	addChanges(&report, snapshot)
+	report.CancelledWaits = snapshot.Process.CancelledWaits
 	engine := Engine(snapshot, "")
 	report.Standing, report.Term = string(snapshot.Standing.Role), snapshot.Standing.Term
 	// A primary that takes no writes because its volume is full does not serve, whoever is let in.
