@@ -34,6 +34,8 @@ type Replication struct {
 	// Lost are the slots whose log is not kept any more. Since is where the log of each of the others begins.
 	Lost  []string          `json:"lost,omitempty"`
 	Since map[string]uint64 `json:"since,omitempty"`
+	// Holding are the slots that hold an xmin: vacuum removes no row that was visible then.
+	Holding []string `json:"holding,omitempty"`
 	// Idle is how long each slot was seen to be used by nobody. Former are those of members that are none any more.
 	Idle   map[string]time.Duration `json:"idle,omitempty"`
 	Former []string                 `json:"former,omitempty"`

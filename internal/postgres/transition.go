@@ -98,6 +98,8 @@ type CreateAgents struct{ Why }
 type KeepPlaces struct {
 	Why
 	Slots []string
+	// Release are slots whose xmin is given up: the rows that they keep from vacuum are released, and the WAL is kept.
+	Release []string
 	// Positions are those to which slots that nobody uses are advanced, as far as this server has replayed.
 	Positions map[string]uint64
 }
@@ -171,6 +173,9 @@ func (CreateAgents) Verb() string { return "CreateAgents" }
 // Verb implements Action.
 func (a KeepPlaces) Verb() string {
 	text := "KeepPlaces " + strings.Join(a.Slots, " ")
+	if len(a.Release) > 0 {
+		text += " releasing rows of " + strings.Join(a.Release, " ")
+	}
 	for _, slot := range slices.Sorted(maps.Keys(a.Positions)) {
 		text += fmt.Sprintf(" from %s of %s", FormatLSN(a.Positions[slot]), slot)
 	}

@@ -42,12 +42,33 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	surplus := slices.ContainsFunc(have.Slots, func(name string) bool {
 		return !slices.Contains(kept, name) && !slices.Contains(have.Busy, name)
 	})
-	if missing || surplus || len(positions) > 0 {
+	release := abandoned(s, kept)
+	if missing || surplus || len(positions) > 0 || len(release) > 0 {
 		plan.do(postgres.KeepPlaces{
 			Why: "the log is kept for members and for those that join, and for nobody else", Slots: kept, Positions: positions,
+			Release: release,
 		})
 	}
 	return false
+}
+
+// holdPatience is how long the slot of an absent member holds rows from vacuum. The replica that comes back later may
+// have to cancel a query, and vacuum goes on meanwhile.
+const holdPatience = 5 * time.Minute
+
+// abandoned are the slots that hold rows for nobody. A replica has none that is used: those of a former primary hold
+// rows on the present one, by its feedback.
+func abandoned(s postgres.Snapshot, kept []string) []string {
+	have := s.Server.Replication
+	var found []string
+	for _, slot := range kept {
+		used := slices.Contains(have.Busy, slot) || slices.Contains(have.Lost, slot)
+		waits := s.Standing.Role == tenure.RoleLead && have.Idle[slot] < holdPatience
+		if slices.Contains(have.Holding, slot) && !used && !waits {
+			found = append(found, slot)
+		}
+	}
+	return found
 }
 
 // others are the slots of the members that take the log of this server, or would if it led. The upstream of a replica

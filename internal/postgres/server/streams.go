@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
@@ -58,18 +60,19 @@ const applicationSessions = `backend_type = 'client backend' and usename is dist
   and pid <> pg_backend_pid()`
 
 // slotsQuery gives names in parallel with whether they are in use, whether their log is gone, and where it begins.
-const slotsQuery = `s.names, s.busy, s.lost, s.since from (
+const slotsQuery = `s.names, s.busy, s.lost, s.holding, s.since from (
   select coalesce(array_agg(slot_name::text order by slot_name), '{}') as names,
          coalesce(array_agg(active order by slot_name), '{}') as busy,
          coalesce(array_agg(coalesce(wal_status, '') = 'lost' order by slot_name), '{}') as lost,
+         coalesce(array_agg(xmin is not null order by slot_name), '{}') as holding,
          coalesce(array_agg(coalesce(restart_lsn - '0/0', 0)::bigint order by slot_name), '{}') as since
   from pg_replication_slots where slot_type = 'physical' and not temporary) s`
 
 // places takes what slotsQuery gives.
 type places struct {
-	names      []string
-	busy, lost []bool
-	since      []int64
+	names               []string
+	busy, lost, holding []bool
+	since               []int64
 }
 
 // note keeps those that are ours.
@@ -84,6 +87,9 @@ func (p places) note(facts *postgres.Replication) {
 		}
 		if p.lost[index] {
 			facts.Lost = append(facts.Lost, name)
+		}
+		if p.holding[index] {
+			facts.Holding = append(facts.Holding, name)
 		}
 		if facts.Since == nil {
 			facts.Since = map[string]uint64{}
@@ -127,14 +133,14 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 		var received, replayed, ahead, age int64
 		var timeline int
 		err = connection.QueryRow(ctx, replicaQuery).Scan(&facts.Receiving, &received, &replayed, &ahead, &age, &timeline,
-			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.since)
+			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.holding, &kept.since)
 		facts.Received, facts.Replayed, facts.Ahead = uint64(received), uint64(replayed), uint64(ahead)
 		facts.Age = time.Duration(age) * time.Millisecond
 		server.Timeline = max(server.Timeline, timeline)
 	} else {
 		var flushed int64
 		err = connection.QueryRow(ctx, primaryQuery, len(render.AgentRoles), render.AgentRoles).Scan(&flushed, &facts.Roles,
-			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.since)
+			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.holding, &kept.since)
 		facts.Flushed = uint64(flushed)
 		if err == nil {
 			err = l.lookForATwin(ctx, connection, server)
@@ -220,6 +226,11 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 	if err != nil {
 		return fmt.Errorf("give up a place in the log: %w", short(err))
 	}
+	for _, slot := range how.Release {
+		if err := l.releaseRows(ctx, slot); err != nil {
+			return err
+		}
+	}
 	_, err = connection.Exec(ctx, `select pg_create_physical_replication_slot(name, true)
 		from unnest($1::text[]) name
 		where not exists (select from pg_replication_slots where slot_name = name)`, wanted)
@@ -253,6 +264,54 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 		}
 	}
 	return nil
+}
+
+// releaseRows takes the xmin from a slot that nobody uses, as a replica does that needs no rows any more: by a message
+// over a connection that streams by the slot. Its place in the WAL stays, because no position is ever reported.
+func (l *Link) releaseRows(ctx context.Context, slot string) error {
+	config, err := pgconn.ParseConfig(fmt.Sprintf(
+		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/dev/null", l.Folder, l.Port, render.Superuser))
+	if err != nil {
+		return err
+	}
+	config.Fallbacks = nil
+	config.RuntimeParams = map[string]string{"replication": "database", "application_name": "release/" + slot}
+	connection, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("release the rows that a slot holds: %w", short(err))
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	row, err := firstRow(ctx, connection, "READ_REPLICATION_SLOT "+slot, 3)
+	if err != nil {
+		return err
+	}
+	front := connection.Frontend()
+	front.SendQuery(&pgproto3.Query{
+		String: "START_REPLICATION SLOT " + slot + " PHYSICAL " + row[1] + " TIMELINE " + row[2],
+	})
+	if err := front.Flush(); err != nil {
+		return err
+	}
+	if message, err := connection.ReceiveMessage(ctx); err != nil {
+		return err
+	} else if _, streams := message.(*pgproto3.CopyBothResponse); !streams {
+		return fmt.Errorf("release the rows that a slot holds: %T", message)
+	}
+	// Hot standby feedback: the time, then xmin and catalog xmin with their epochs. Zero is none.
+	front.Send(&pgproto3.CopyData{Data: append([]byte{'h'}, make([]byte, 24)...)})
+	front.Send(&pgproto3.CopyDone{})
+	if err := front.Flush(); err != nil {
+		return err
+	}
+	for {
+		message, err := connection.ReceiveMessage(ctx)
+		if err != nil {
+			return err
+		}
+		if _, done := message.(*pgproto3.CopyDone); done {
+			return nil
+		}
+	}
 }
 
 // EndSessions implements postgres.SQL.
