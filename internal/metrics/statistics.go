@@ -45,7 +45,7 @@ from (select count(*) filter (where backend_type = 'client backend') as connecti
   pg_stat_wal w`
 
 // Statistics are the figures that PostgreSQL keeps itself. It is asked over the local socket in the given folder, when
-// somebody scrapes.
+// somebody scrapes, by the role of the agents that may read figures and nothing else.
 func Statistics(folder string, port uint16) prometheus.Collector {
 	reader := &statistics{folder: folder, port: port}
 	return &collector[activity]{source: reader.read, figures: activityFigures}
@@ -77,14 +77,13 @@ func (s *statistics) read() (activity, bool) {
 
 func (s *statistics) ask(ctx context.Context) (activity, error) {
 	config, err := pgx.ParseConfig(fmt.Sprintf(
-		"host=%s port=%d user=postgres dbname=postgres sslmode=disable passfile=/dev/null", s.folder, s.port))
+		"host=%s port=%d user=meridian_monitor dbname=postgres sslmode=disable passfile=/dev/null", s.folder, s.port))
 	if err != nil {
 		return activity{}, fmt.Errorf("connect for figures: %w", err)
 	}
 	config.Password, config.Fallbacks = "", nil
 	config.RuntimeParams = map[string]string{
-		"application_name": "meridian-metrics", "search_path": "pg_catalog, pg_temp", "log_statement": "none",
-		"log_min_error_statement": "panic", "log_min_duration_statement": "-1", "statement_timeout": "2s",
+		"application_name": "meridian-metrics", "search_path": "pg_catalog, pg_temp", "statement_timeout": "2s",
 		"default_transaction_read_only": "on",
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec

@@ -408,6 +408,35 @@ func TestAPersonAsTheOwner(t *testing.T) {
 	})
 }
 
+// The role that reads figures comes in over the socket, to no database of an application, and is no superuser.
+func TestTheRoleOfFigures(t *testing.T) {
+	r := newRig(t)
+	one := r.add(1)
+	r.found(one)
+	dial := func(database string) (*pgx.Conn, error) {
+		return pgx.Connect(t.Context(), fmt.Sprintf(
+			"host=%s port=%d user=meridian_monitor dbname=%s sslmode=disable", one.path("run"), testPort, database))
+	}
+	one.await("the role", func(tenure.Engine) bool {
+		connection, err := dial("postgres")
+		if err != nil {
+			return false
+		}
+		defer func() { _ = connection.Close(t.Context()) }()
+		var super, sees string
+		must(t, connection.QueryRow(t.Context(), `select current_setting('is_superuser'),
+			(pg_has_role('pg_read_all_stats', 'usage'))::text`).Scan(&super, &sees))
+		if super != "off" || sees != "true" {
+			t.Errorf("superuser %s, sees figures %s", super, sees)
+		}
+		return true
+	})
+	if connection, err := dial("geo"); err == nil {
+		_ = connection.Close(t.Context())
+		t.Error("the role of figures is let into the application's database")
+	}
+}
+
 // What the application has in public keeps no extension back. The attacks are in package server.
 func TestExtensionsBesideFunctionsOfTheApplication(t *testing.T) {
 	r := newRig(t)

@@ -96,6 +96,7 @@ const Header = "# Written by the Meridian agent. Changes are overwritten: use th
 func Files(in Input) (files []postgres.Content, mark string) {
 	owner := in.Settings.Application.Owner
 	identity := Header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
+	identity += fmt.Sprintf("meridian %s %s\n", quoted(in.User), RoleMonitor)
 	if owner != "" {
 		identity += fmt.Sprintf("meridian %s %s\n", quoted(in.User), quoted(owner))
 	}
@@ -128,9 +129,9 @@ const (
 // AgentRoles are all of them.
 var AgentRoles = []string{RoleReplication, RoleRewind, RoleMonitor}
 
-// access lets in over the local socket the superuser and, if the gate is open, a person inside the pod as the owner of
-// the application's database, and nobody else. Over the network there are agents with a certificate and applications
-// with TLS and a password, if the gate is open, and nothing else.
+// access lets in over the local socket the superuser, the role that reads figures and, if the gate is open, a person
+// inside the pod as the owner of the application's database, and nobody else. Over the network there are agents with a
+// certificate and applications with TLS and a password, if the gate is open, and nothing else.
 //
 //nolint:dupword // "all" is PostgreSQL's word for any database, any role and any address.
 func access(in Input) string {
@@ -139,6 +140,7 @@ func access(in Input) string {
 		person = fmt.Sprintf("local %s %s peer map=meridian\n", quoted(application.Database), quoted(application.Owner))
 	}
 	rules := `local all postgres peer map=meridian
+local postgres ` + RoleMonitor + ` peer map=meridian
 ` + person + `local all all reject
 local replication all reject
 host all postgres all reject
