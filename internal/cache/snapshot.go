@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 )
 
 // Snapshot is everything that one pass knows. What could not be reached is a fact in it.
@@ -19,6 +20,10 @@ type Snapshot struct {
 	Database Database `json:"database,omitzero"`
 	Lease    Lease    `json:"lease,omitzero"`
 	Route    Route    `json:"route,omitzero"`
+	// Reads are where the read address leads, nil if nobody could tell.
+	Reads *children.Reads `json:"reads,omitempty"`
+	// WasReady says that the cache is Ready by its own status: for when Ready comes, and for nothing else.
+	WasReady bool `json:"wasReady,omitempty"`
 	// Stored are the settings that are written.
 	Stored Settings `json:"stored,omitzero"`
 	// Flush is the request to empty the cache, by its id, empty if there is none.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 )
 
 // Snapshot is everything that one pass knows. What could not be reached is a fact in it.
@@ -31,6 +32,10 @@ type Snapshot struct {
 	Lease Lease `json:"lease,omitzero"`
 	// Route is where the write address leads.
 	Route Route `json:"route,omitzero"`
+	// Reads are where the read address leads, nil if nobody could tell.
+	Reads *children.Reads `json:"reads,omitempty"`
+	// WasReady says that the database is Ready by its own status: for when Ready comes, and for nothing else.
+	WasReady bool `json:"wasReady,omitempty"`
 	// Installation is what this operator calls itself, StampedBy the one that works for the database, if any does.
 	Installation string `json:"installation,omitempty"`
 	StampedBy    string `json:"stampedBy,omitempty"`

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -107,11 +109,26 @@ func (p *pass) readRoute(ctx context.Context) error {
 	}
 	p.facts.Route.Term, _ = strconv.ParseInt(slice.Annotations[wire.AnnotationTerm], 10, 64)
 	for _, endpoint := range slice.Endpoints {
-		for _, instance := range p.facts.Instances {
-			if len(endpoint.Addresses) > 0 && instance.Pod != nil && instance.Pod.Address == endpoint.Addresses[0] {
-				p.facts.Route.Target = instance.Name
-			}
+		if len(endpoint.Addresses) > 0 {
+			p.facts.Route.Target = cmp.Or(p.instanceAt(endpoint.Addresses[0]), p.facts.Route.Target)
 		}
 	}
 	return nil
+}
+
+// readReads says where the read address leads.
+func (p *pass) readReads(ctx context.Context) error {
+	service := client.ObjectKey{Namespace: p.object.Namespace, Name: cache.ReadName(p.object.Name)}
+	reads, err := children.FindReads(ctx, p.reader, service, p.instanceAt)
+	p.facts.Reads = reads
+	return err
+}
+
+func (p *pass) instanceAt(address string) string {
+	for _, instance := range p.facts.Instances {
+		if instance.Pod != nil && instance.Pod.Address == address {
+			return instance.Name
+		}
+	}
+	return ""
 }

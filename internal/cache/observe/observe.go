@@ -24,6 +24,7 @@ import (
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/pki"
 )
 
@@ -60,6 +61,7 @@ func (o Observer) Observe(
 	p := &pass{Observer: o, reader: reader, object: object}
 	p.facts = cache.Snapshot{
 		Now: o.Now(), Images: o.Images, Spec: object.Spec, Deleting: object.DeletionTimestamp != nil,
+		WasReady: condition.IsTrue(object.Status.Conditions, v1alpha1.ConditionReady),
 		Identity: cache.Identity{
 			Namespace: object.Namespace, Name: object.Name, UID: string(object.UID), Generation: object.Generation,
 		},
@@ -76,6 +78,7 @@ func (o Observer) Observe(
 		{"secrets", p.readSecrets},
 		{"reports", p.readReports},
 		{"route", p.readRoute},
+		{"the read address", p.readReads},
 		{"children", p.compareChildren},
 	} {
 		if err := step.read(ctx); err != nil {

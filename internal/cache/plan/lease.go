@@ -141,6 +141,31 @@ func waitForPrimary(d *draft) {
 	}
 }
 
+// waitForReads names what keeps applications that read from reaching the replicas.
+func waitForReads(d *draft) {
+	holder, _ := d.Instance(d.Lease.Holder)
+	if d.LeaseLost() || d.Asleep() || !d.Serves(holder) {
+		return
+	}
+	if lack := d.Reads.Lack(d.readers(), holder.Name, d.WasReady, d.Now); lack != "" {
+		d.hold(cache.Progressing, soon, "ReadsNotRoutedYet", lack)
+	}
+}
+
+// readers are the instances that the read address shall lead to now.
+func (d *draft) readers() []string {
+	names := slices.Clone(d.plan.Design.Instances)
+	if len(names) == 1 && names[0] == d.Lease.Holder {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		instance, _ := d.Instance(name)
+		pod, report := instance.Pod, instance.Report
+		return name == d.Lease.Holder || pod == nil || !pod.Ready || pod.Deleting || !report.Reachable || !report.Serving ||
+			!report.Streams
+	})
+}
+
 // carryOutFlush hands a user's request to the agent of the primary, and takes it away when that says that it was done.
 func carryOutFlush(d *draft) {
 	holder, _ := d.Instance(d.Lease.Holder)

@@ -34,6 +34,7 @@ var rules = []func(*draft){
 	waitForInstances,    // what the instances are waiting for
 	tellMissing,         // what has been away for longer than a restart takes
 	waitForPrimary,      // what stands between the lease and an accepted write
+	waitForReads,        // what keeps the read address from leading to the replicas
 	carryOutFlush,       // GC12: a request to empty the cache is carried out once, by the primary
 	tellTolerated,       // what admission has made of our children
 	tellPendingRestarts, // what takes effect at the next restart

@@ -58,6 +58,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "PrimaryUnclear", Means: "no primary serves, so no instance is taken away"},
 	condition.Entry{Reason: "NotOpenYet", Means: "the holder of the lease does not accept writes yet"},
 	condition.Entry{Reason: "NotRoutedYet", Means: "the write address does not lead to the primary yet"},
+	condition.Entry{Reason: "ReadsNotRoutedYet", Means: "the read address does not lead to the replicas yet"},
 	condition.Entry{Reason: "Rolling", Means: "the instances are restarted one after the other"},
 	condition.Entry{Reason: "Flushing", Means: "the cache is being emptied, as a user has asked"},
 	condition.Entry{Reason: "FlushWaiting", Means: "the cache is emptied as soon as it has a primary"},

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -101,6 +102,14 @@ func (p *pass) readRoute(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// readReads says where the read address leads.
+func (p *pass) readReads(ctx context.Context) error {
+	service := client.ObjectKey{Namespace: p.object.Namespace, Name: database.ReadName(p.object.Name)}
+	reads, err := children.FindReads(ctx, p.reader, service, p.instanceAt)
+	p.facts.Reads = reads
+	return err
 }
 
 func (p *pass) instanceAt(address string) string {

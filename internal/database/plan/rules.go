@@ -48,6 +48,7 @@ var rules = []func(*draft){
 	waitForInstances,    // what the instances are waiting for
 	tellHibernation,     // DB24: who is still to stop
 	waitForPrimary,      // what stands between the lease and an accepted write
+	waitForReads,        // what keeps the read address from leading to the replicas
 	tellLogin,           // what a rotation of the password waits for
 	tellLibraries,       // what a new image has changed under the data
 	tellLostNodes,       // how long a node is waited for

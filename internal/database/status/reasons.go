@@ -33,6 +33,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: reasonLeaseExpired, Means: "the lease of the primary was not renewed in time"},
 	condition.Entry{Reason: reasonNotOpen, Means: "the holder of the lease does not accept writes yet"},
 	condition.Entry{Reason: reasonNotRouted, Means: "the write address does not lead to the primary yet"},
+	condition.Entry{Reason: "ReadsNotRoutedYet", Means: "the read address does not lead to the replicas yet"},
 	condition.Entry{Reason: reasonNotStalled, Means: "no human is needed"},
 	condition.Entry{Reason: reasonNothingToDo, Means: "no change is under way"},
 	condition.Entry{Reason: reasonNothingMissing, Means: "nothing that was promised is missing"},
