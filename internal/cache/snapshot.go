@@ -179,8 +179,10 @@ type Pod struct {
 	// known.
 	AwaySince time.Time `json:"awaySince,omitzero"`
 	EndsBy    time.Time `json:"endsBy,omitzero"`
-	Node      string    `json:"node,omitempty"`
-	Address   string    `json:"address,omitempty"`
+	// UnplacedSince is since when no node can take it, zero if one can.
+	UnplacedSince time.Time `json:"unplacedSince,omitzero"`
+	Node          string    `json:"node,omitempty"`
+	Address       string    `json:"address,omitempty"`
 	// Settings is the hash that its kubelet was told of.
 	Settings string `json:"settings,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no server runs in such a pod.

@@ -41,11 +41,16 @@ func (s Snapshot) Diverged() bool {
 const (
 	firstCopyPause   = 2 * time.Second
 	longestCopyPause = time.Minute
+	// notYetPause is the first where the source let nobody in.
+	notYetPause = 500 * time.Millisecond
 )
 
 // Pause is how long a job that copies is not begun again after it failed: each time twice as long.
 func (j Job) Pause() time.Duration {
 	length := firstCopyPause
+	if j.NotYet {
+		length = notYetPause
+	}
 	for failures := j.Failures; failures > 1 && length < longestCopyPause; failures-- {
 		length *= 2
 	}

@@ -156,6 +156,14 @@ type Source struct {
 	Timeline int
 }
 
+// NotYetError says that a source has not let anybody in to copy it: nothing was copied, and nothing is wrong with a copy.
+type NotYetError struct{ Err error }
+
+func (e *NotYetError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *NotYetError) Unwrap() error { return e.Err }
+
 // Probe writes a little, again and again, to a server that leads, in a goroutine of its own.
 type Probe interface {
 	// Watch says whether there is a server that must be able to write, and by which start.

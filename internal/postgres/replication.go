@@ -150,6 +150,8 @@ type Job struct {
 	// Early says that it did nothing, because something was not ready that will be.
 	Early bool      `json:"early,omitempty"`
 	Ended time.Time `json:"ended,omitzero"`
+	// NotYet says that the last one failed before it began, because its source did not let it in.
+	NotYet bool `json:"notYet,omitempty"`
 	// Began is when the present or last one began, Done and Total are bytes, of a clone.
 	Began time.Time `json:"began,omitzero"`
 	Done  int64     `json:"done,omitempty"`

@@ -1,10 +1,12 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
 )
 
 // readInstances finds instances by label and then reads each part of them by name: a part that has lost its label is
@@ -59,17 +62,18 @@ func (p *pass) readInstance(ctx context.Context, serial int) (cache.Instance, er
 		return instance, err
 	}
 	if controller := metav1.GetControllerOfNoCopy(&pod); found && controller != nil && controller.UID == set.UID {
-		instance.Pod = podFacts(&pod)
+		instance.Pod = podFacts(&pod, p.facts.Now)
 	}
 	return instance, nil
 }
 
-func podFacts(pod *corev1.Pod) *cache.Pod {
+func podFacts(pod *corev1.Pod, now time.Time) *cache.Pod {
 	facts := &cache.Pod{
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
 		Wish: pod.Annotations[cache.AnnotationWish], Template: pod.Annotations[cache.AnnotationTemplate],
 		Address: pod.Status.PodIP, Settings: pod.Annotations[cache.AnnotationSettings],
-		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
+		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod, now),
+		UnplacedSince: children.UnplacedSince(pod),
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == cache.ContainerCache {
@@ -116,7 +120,7 @@ var hopeless = []string{
 
 // stuckOf says why no server runs in a pod, empty if one does or is about to. Only our own containers count: a
 // container that a user has added may fail while the cache beside it works.
-func stuckOf(pod *corev1.Pod) string {
+func stuckOf(pod *corev1.Pod, now time.Time) string {
 	var reason string
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		own := status.Name == cache.ContainerInstall || status.Name == cache.ContainerCache
@@ -128,10 +132,5 @@ func stuckOf(pod *corev1.Pod) string {
 			reason = fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
 		}
 	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
-			return corev1.PodReasonUnschedulable + ": " + condition.Message
-		}
-	}
-	return reason
+	return cmp.Or(children.Unschedulable(pod, now), reason)
 }

@@ -153,6 +153,8 @@ func waitForInstance(d *draft, instance cache.Instance, hash string) {
 	case !pod.Ready && report.Reachable:
 		d.hold(cache.Progressing, soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
+	case !pod.UnplacedSince.IsZero():
+		d.hold(cache.Progressing, soon, "InstanceStarting", instance.Name+" waits for a node")
 	case !pod.Ready:
 		d.hold(cache.Progressing, d.patience(instance.Name), "InstanceStarting", instance.Name+" is not ready")
 	case !report.Reachable:

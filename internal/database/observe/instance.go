@@ -1,12 +1,14 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -104,7 +107,7 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 	var pod corev1.Pod
 	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
 	if err == nil && found && p.runs(&pod, &set) {
-		instance.Pod = podFacts(&pod)
+		instance.Pod = podFacts(&pod, p.facts.Now)
 	}
 	return instance, err
 }
@@ -226,17 +229,17 @@ func resizeOf(claim *corev1.PersistentVolumeClaim) (database.Resize, string) {
 	}
 }
 
-func podFacts(pod *corev1.Pod) *database.Pod {
+func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 	facts := &database.Pod{
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
 		Revision: pod.Labels[appsv1.StatefulSetRevisionLabel], Wish: pod.Annotations[database.AnnotationWish],
 		Template: pod.Annotations[database.AnnotationTemplate], Restart: pod.Annotations[database.AnnotationRestart],
 		Metadata: pod.Annotations[database.AnnotationMetadata],
-		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod),
+		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod, now),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
 		Secrets: pod.Annotations[database.AnnotationSecrets],
 		CPU:     requested(pod.Spec)[corev1.ResourceCPU], Memory: requested(pod.Spec)[corev1.ResourceMemory],
-		Granted: granted(pod),
+		Granted: granted(pod), UnplacedSince: children.UnplacedSince(pod),
 	}
 	// What cannot be read says nothing.
 	facts.Use, _ = strconv.Atoi(pod.Annotations[wire.AnnotationVolumeUse])
@@ -246,8 +249,6 @@ func podFacts(pod *corev1.Pod) *database.Pod {
 			facts.Resize, facts.ResizeMessage = resizing(condition), condition.Message
 		case condition.Type == corev1.PodReady:
 			facts.Ready = condition.Status == corev1.ConditionTrue
-		case unschedulable(condition):
-			facts.UnplacedSince = condition.LastTransitionTime.Time
 		}
 	}
 	return facts
@@ -268,11 +269,6 @@ func resizing(condition corev1.PodCondition) database.PodResize {
 	return ""
 }
 
-func unschedulable(condition corev1.PodCondition) bool {
-	return condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
-		condition.Reason == corev1.PodReasonUnschedulable
-}
-
 // hopeless are reasons of a waiting container that do not go away by waiting alone.
 var hopeless = []string{
 	"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull",
@@ -281,7 +277,7 @@ var hopeless = []string{
 
 // stuckOf says why PostgreSQL does not run in a pod, empty if it does or is about to. Only our own containers count: a
 // container that a user has added may fail while the database beside it works.
-func stuckOf(pod *corev1.Pod) string {
+func stuckOf(pod *corev1.Pod, now time.Time) string {
 	var reason string
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		switch waiting := status.State.Waiting; {
@@ -292,12 +288,7 @@ func stuckOf(pod *corev1.Pod) string {
 			reason = fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
 		}
 	}
-	for _, condition := range pod.Status.Conditions {
-		if unschedulable(condition) {
-			return corev1.PodReasonUnschedulable + ": " + condition.Message
-		}
-	}
-	return reason
+	return cmp.Or(children.Unschedulable(pod, now), reason)
 }
 
 // listClasses finds the classes that there are for a database that has no volume yet. If they cannot be listed, they

@@ -78,6 +78,8 @@ func waitForInstance(d *draft, instance database.Instance) {
 	case !pod.Ready && report.Reachable:
 		d.hold(database.Progressing, soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
+	case !pod.UnplacedSince.IsZero():
+		d.hold(database.Progressing, soon, "InstanceStarting", instance.Name+" waits for a node")
 	case !pod.Ready:
 		d.hold(database.Progressing, d.patience(instance.Name), "InstanceStarting", instance.Name+" is not ready")
 	case !report.Reachable:

@@ -72,6 +72,7 @@ func (j *Jobs) end(ended *job, err error) {
 	j.mutex.Lock()
 	ended.Running, ended.Ended, ended.Problem = false, j.Clock.Now(), ""
 	ended.Early = errors.Is(err, postgres.ErrEarly)
+	_, ended.NotYet = errors.AsType[*postgres.NotYetError](err)
 	if err != nil {
 		ended.Failures++
 		ended.Problem = err.Error()

@@ -8,6 +8,10 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
+// notYetTries is how often a copy may find that its source lets nobody in before it is told why: a primary that begins
+// lets others in within a second or so.
+const notYetTries = 5
+
 // another says that the record of the lease has a member that is not this instance: this is not the last copy (I2).
 func another(s postgres.Snapshot) bool {
 	if s.Standing.Upstream.Name == "" || s.Standing.Upstream.Name == s.Instance || !s.Standing.Initialised {
@@ -77,6 +81,8 @@ func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 		})
 	case s.Data.Presence != postgres.DataAbsent:
 		hold.Detail = "the copy is complete, and the lease does not tell of its database"
+	case job.NotYet && job.Failures <= notYetTries && job.For == postgres.Essence(s.Standing) && left > 0:
+		hold.Detail, hold.Recheck = "the copy begins when "+s.Standing.Upstream.Name+" accepts connections", left
 	case job.Problem != "" && job.For == postgres.Essence(s.Standing) && left > 0:
 		hold.Detail, hold.Recheck = "the copy failed and is tried again: "+job.Problem, left
 		if strings.Contains(job.Problem, "No space left on device") {

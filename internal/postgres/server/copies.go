@@ -132,7 +132,7 @@ func (c *Copies) keepPlace(ctx context.Context, source postgres.Source) (kept bo
 	defer cancel()
 	connection, err := c.connect(ctx, source)
 	if err != nil {
-		return false, fmt.Errorf("keep a place in the log of %s: %w", source.Host, short(err))
+		return false, &postgres.NotYetError{Err: fmt.Errorf("connect to %s: %w", source.Host, short(err))}
 	}
 	defer func() { _ = connection.Close(ctx) }()
 	_, err = connection.Exec(ctx, "CREATE_REPLICATION_SLOT "+source.Slot+" PHYSICAL RESERVE_WAL").ReadAll()
