@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"meridian.dev/meridian/sandbox/network"
 )
 
 // The init runs in two stages, the second after executing itself again: a control group namespace belongs to a thread
@@ -63,6 +65,9 @@ func run(spec Spec) error {
 	}
 	if err := unix.Sethostname([]byte(spec.Name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
+	}
+	if err := network.RefuseRedirects("/proc/sys"); err != nil {
+		return err
 	}
 	for name, value := range spec.Sysctls {
 		if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0o600); err != nil {

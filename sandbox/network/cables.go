@@ -42,7 +42,11 @@ func Raise(pid int) error {
 	if err != nil {
 		return err
 	}
-	return within(os.Getpid(), func(handle *netlink.Handle) error { return setUp(handle, HostCard, HostAddress) })
+	err = within(os.Getpid(), func(handle *netlink.Handle) error { return setUp(handle, HostCard, HostAddress) })
+	if err != nil {
+		return err
+	}
+	return refuseOnCard(HostCard)
 }
 
 // Remove removes the host's cable and, with it, the host's routes.

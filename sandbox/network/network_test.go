@@ -2,6 +2,8 @@ package network
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +29,38 @@ func TestAddressesAreInTheirRangesAndApart(t *testing.T) {
 		for _, other := range Ranges()[i+1:] {
 			if one.Overlaps(other) {
 				t.Errorf("%s and %s overlap", one, other)
+			}
+		}
+	}
+}
+
+// TestRefuseRedirects sets what sends and believes redirects, for all, for devices to come and for each that is there,
+// and leaves the rest alone.
+func TestRefuseRedirects(t *testing.T) {
+	root := t.TempDir()
+	if err := RefuseRedirects(root); err == nil {
+		t.Error("nothing was set, and nobody is told")
+	}
+	settings := []string{"accept_redirects", "secure_redirects", "send_redirects", "forwarding"}
+	for _, device := range []string{"all", "default", "eth0"} {
+		folder := filepath.Join(root, "net/ipv4/conf", device)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, setting := range settings {
+			if err := os.WriteFile(filepath.Join(folder, setting), []byte("1"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := RefuseRedirects(root); err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range []string{"all", "default", "eth0"} {
+		for index, want := range []string{"0", "1", "0", "1"} {
+			got, err := os.ReadFile(filepath.Join(root, "net/ipv4/conf", device, settings[index]))
+			if err != nil || string(got) != want {
+				t.Errorf("%s of %s is %q, want %s: %v", settings[index], device, got, want, err)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian.dev/meridian/sandbox/cluster"
 	"meridian.dev/meridian/sandbox/image"
 )
 
@@ -30,6 +31,25 @@ func TestUpAgainChangesNothing(t *testing.T) {
 	must(t, up())
 	if after := kubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.bootID}"); before != after {
 		t.Errorf("nodes were booted again: %s, then %s", before, after)
+	}
+}
+
+// TestNoMachineBelievesRedirects: a redirect of a node that was powered off would lead packets astray for minutes.
+func TestNoMachineBelievesRedirects(t *testing.T) {
+	for _, machine := range []string{"control", "node1", "node2", "node3"} {
+		pid, err := os.ReadFile(filepath.Join(cluster.Dir, "machines", machine, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := must(t, exec.Command("nsenter", "--net", "--target", string(pid), "sh", "-c",
+			"cd /proc/sys/net/ipv4/conf && grep . all/*_redirects default/*_redirects eth0/*_redirects"))
+		for _, device := range []string{"all", "default", "eth0"} {
+			for _, setting := range []string{"accept_redirects", "send_redirects"} {
+				if want := device + "/" + setting + ":0"; !strings.Contains(settings, want) {
+					t.Errorf("%s: not %s in:\n%s", machine, want, settings)
+				}
+			}
+		}
 	}
 }
 
