@@ -23,9 +23,9 @@ type Reads struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// FindReads reads where a read address leads: to the pods in the slices that Kubernetes keeps for its Service. They bear
-// the labels of the Service, so that caches hold them. It is nil where there is no slice, or none may be listed: nobody
-// knows then. InstanceAt names the instance at an address, empty if there is none.
+// FindReads reads where a read address leads: to the pods in the slices that Kubernetes keeps for its Service. They
+// bear the labels of the Service, so that caches hold them. It is nil where there is no slice, or none may be listed:
+// nobody knows then. InstanceAt names the instance at an address, empty if there is none.
 func FindReads(
 	ctx context.Context, reader client.Reader, service client.ObjectKey, instanceAt func(address string) string,
 ) (*Reads, error) {

@@ -78,7 +78,10 @@ func TestReadsLack(t *testing.T) {
 		"nobody to read":  {ago(0, "cities-1"), nil, false, ""},
 		"to the replicas": {ago(time.Minute, both...), both, false, ""},
 		"to one of them":  {ago(time.Minute, "cities-2"), both, true, "the read address does not lead to cities-3 yet"},
-		"to the primary":  {ago(time.Minute, "cities-1"), both, false, "the read address does not lead to cities-2 and cities-3 yet"},
+		"to the primary": {
+			ago(time.Minute, "cities-1"), both, false,
+			"the read address does not lead to cities-2 and cities-3 yet",
+		},
 		"to the primary, too": {
 			ago(time.Minute, "cities-1", "cities-2", "cities-3"), both, false,
 			"the read address still leads to the primary cities-1 as well",

@@ -156,7 +156,7 @@ type Source struct {
 	Timeline int
 }
 
-// NotYetError says that a source has not let anybody in to copy it: nothing was copied, and nothing is wrong with a copy.
+// NotYetError says that a source has not let anybody in to copy it: nothing was copied, and no copy is damaged.
 type NotYetError struct{ Err error }
 
 func (e *NotYetError) Error() string { return e.Err.Error() }

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// RefuseRedirects has the network namespace of this process neither send nor believe ICMP redirects, on the devices that
-// are there and on those to come. The root is where /proc/sys is mounted. Every route of the sandbox is written down;
-// what a redirect would put beside it outlives the power cycle of the machine that it leads to.
+// RefuseRedirects has the network namespace of this process neither send nor believe ICMP redirects, on the devices
+// that are there and on those to come. The root is where /proc/sys is mounted. Every route of the sandbox is written
+// down; what a redirect would put beside it outlives the power cycle of the machine that it leads to.
 //
 // A kernel that forwards believes a redirect only if both "all" and the device say so, one that does not if either
 // does, and sends one if either says so; "default" is for devices to come. So all of them are set.

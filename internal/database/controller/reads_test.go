@@ -65,7 +65,9 @@ func (w *world) renewUntil(what string, done func() bool) {
 	w.t.Helper()
 	w.passUntil(what, func() bool {
 		now := metav1.NowMicro()
-		change(w, "cities-primary", &coordinationv1.Lease{}, func(lease *coordinationv1.Lease) { lease.Spec.RenewTime = &now })
+		change(w, "cities-primary", &coordinationv1.Lease{}, func(lease *coordinationv1.Lease) {
+			lease.Spec.RenewTime = &now
+		})
 		return done()
 	})
 }
