@@ -174,7 +174,9 @@ type Pod struct {
 	Wish            string `json:"wish,omitempty"`
 	Template        string `json:"template,omitempty"`
 	Ready           bool   `json:"ready,omitempty"`
-	Deleting        bool   `json:"deleting,omitempty"`
+	// ReadySince is since when it is ready, zero if it is not or that is not known.
+	ReadySince time.Time `json:"readySince,omitzero"`
+	Deleting   bool      `json:"deleting,omitempty"`
 	// AwaySince is since when it is not ready, and EndsBy when it should have ended if it is being deleted; zero if not
 	// known.
 	AwaySince time.Time `json:"awaySince,omitzero"`

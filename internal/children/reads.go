@@ -15,6 +15,9 @@ import (
 // default, and nothing in the API tells when it has; the time of the last write is known to the second.
 const nodesFollow = 3 * time.Second
 
+// settling is how long readers count as new after the last of their pods became ready.
+const settling = 30 * time.Second
+
 // Reads are where a read address leads.
 type Reads struct {
 	// Targets are the instances behind it that are ready, sorted.
@@ -65,9 +68,11 @@ func (r *Reads) add(slice *discoveryv1.EndpointSlice, instanceAt func(string) st
 }
 
 // Lack says what keeps the read address from leading to the readers and to nobody else, empty for nothing. The readers
-// are replicas that are near enough to be read, or the primary if the spec asks for no replica. What is Ready already
-// is not taken back because the primary is read as well for a moment, or because nodes are about to follow a change.
-func (r *Reads) Lack(readers []string, primary string, wasReady bool, now time.Time) string {
+// are replicas that are near enough to be read, or the primary if the spec asks for no replica. What is Ready, or
+// has readers that are ready since long, is not held up because the primary is read as well for a moment, or because
+// nodes are about to follow a change: under load the primary comes and goes many times a minute. Newest is when the
+// last reader became ready.
+func (r *Reads) Lack(readers []string, primary string, wasReady bool, newest, now time.Time) string {
 	if r == nil || len(readers) == 0 {
 		return ""
 	}
@@ -80,7 +85,7 @@ func (r *Reads) Lack(readers []string, primary string, wasReady bool, now time.T
 	switch {
 	case len(missing) > 0:
 		return "the read address does not lead to " + strings.Join(missing, " and ") + " yet"
-	case wasReady:
+	case wasReady || now.Sub(newest) >= settling:
 		return ""
 	case !slices.Contains(readers, primary) && slices.Contains(r.Targets, primary):
 		return "the read address still leads to the primary " + primary + " as well"

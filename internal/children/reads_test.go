@@ -72,30 +72,34 @@ func TestReadsLack(t *testing.T) {
 		reads    *children.Reads
 		readers  []string
 		wasReady bool
+		readyFor time.Duration
 		want     string
 	}{
-		"nobody knows":    {nil, both, false, ""},
-		"nobody to read":  {ago(0, "cities-1"), nil, false, ""},
-		"to the replicas": {ago(time.Minute, both...), both, false, ""},
-		"to one of them":  {ago(time.Minute, "cities-2"), both, true, "the read address does not lead to cities-3 yet"},
+		"nobody knows":    {nil, both, false, 0, ""},
+		"nobody to read":  {ago(0, "cities-1"), nil, false, 0, ""},
+		"to the replicas": {ago(time.Minute, both...), both, false, 0, ""},
+		"to one of them":  {ago(time.Minute, "cities-2"), both, true, 0, "the read address does not lead to cities-3 yet"},
 		"to the primary": {
-			ago(time.Minute, "cities-1"), both, false,
+			ago(time.Minute, "cities-1"), both, false, 0,
 			"the read address does not lead to cities-2 and cities-3 yet",
 		},
 		"to the primary, too": {
-			ago(time.Minute, "cities-1", "cities-2", "cities-3"), both, false,
+			ago(time.Minute, "cities-1", "cities-2", "cities-3"), both, false, 0,
 			"the read address still leads to the primary cities-1 as well",
 		},
 		"since a moment ago": {
-			ago(time.Second, both...), both, false,
+			ago(time.Second, both...), both, false, 0,
 			"the read address was changed a moment ago, and nodes follow within seconds",
 		},
-		"ready, and the primary is read too": {ago(0, "cities-1", "cities-2", "cities-3"), both, true, ""},
-		"the primary is all there is":        {ago(time.Minute, "cities-1"), []string{"cities-1"}, false, ""},
+		"ready, and the primary is read too": {ago(0, "cities-1", "cities-2", "cities-3"), both, true, 0, ""},
+		"under load": {
+			ago(0, "cities-1", "cities-2", "cities-3"), both, false, time.Minute, "",
+		},
+		"the primary is all there is": {ago(time.Minute, "cities-1"), []string{"cities-1"}, false, 0, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := test.reads.Lack(test.readers, "cities-1", test.wasReady, now); got != test.want {
+			if got := test.reads.Lack(test.readers, "cities-1", test.wasReady, now.Add(-test.readyFor), now); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -215,9 +215,11 @@ type Pod struct {
 	Wish     string `json:"wish,omitempty"`
 	Restart  string `json:"restart,omitempty"`
 	Ready    bool   `json:"ready,omitempty"`
-	Deleting bool   `json:"deleting,omitempty"`
-	Node     string `json:"node,omitempty"`
-	Address  string `json:"address,omitempty"`
+	// ReadySince is since when it is ready, zero if it is not or that is not known.
+	ReadySince time.Time `json:"readySince,omitzero"`
+	Deleting   bool      `json:"deleting,omitempty"`
+	Node       string    `json:"node,omitempty"`
+	Address    string    `json:"address,omitempty"`
 	// Settings is the hash of the settings that the kubelet was last told of, Secrets names certificates and credentials.
 	Settings string `json:"settings,omitempty"`
 	Secrets  string `json:"secrets,omitempty"`

@@ -89,8 +89,9 @@ func podFacts(pod *corev1.Pod, now time.Time) *cache.Pod {
 		isTrue := condition.Status == corev1.ConditionTrue
 		switch condition.Type {
 		case corev1.PodReady:
-			facts.Ready = isTrue
-			if !isTrue {
+			if facts.Ready = isTrue; isTrue {
+				facts.ReadySince = condition.LastTransitionTime.UTC()
+			} else {
 				facts.AwaySince = condition.LastTransitionTime.Time
 			}
 		case corev1.PodResizePending:

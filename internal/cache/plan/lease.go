@@ -147,9 +147,25 @@ func waitForReads(d *draft) {
 	if d.LeaseLost() || d.Asleep() || !d.Serves(holder) {
 		return
 	}
-	if lack := d.Reads.Lack(d.readers(), holder.Name, d.WasReady, d.Now); lack != "" {
+	readers := d.readers()
+	if lack := d.Reads.Lack(readers, holder.Name, d.WasReady, d.newest(readers), d.Now); lack != "" {
 		d.hold(cache.Progressing, soon, "ReadsNotRoutedYet", lack)
 	}
+}
+
+// newest is when the last of the readers became ready, now if that is not known.
+func (d *draft) newest(readers []string) time.Time {
+	var last time.Time
+	for _, name := range readers {
+		instance, _ := d.Instance(name)
+		if instance.Pod == nil || instance.Pod.ReadySince.IsZero() {
+			return d.Now
+		}
+		if instance.Pod.ReadySince.After(last) {
+			last = instance.Pod.ReadySince
+		}
+	}
+	return last
 }
 
 // readers are the instances that the read address shall lead to now.

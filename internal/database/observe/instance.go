@@ -248,7 +248,9 @@ func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 		case resizing(condition) != "":
 			facts.Resize, facts.ResizeMessage = resizing(condition), condition.Message
 		case condition.Type == corev1.PodReady:
-			facts.Ready = condition.Status == corev1.ConditionTrue
+			if facts.Ready = condition.Status == corev1.ConditionTrue; facts.Ready {
+				facts.ReadySince = condition.LastTransitionTime.UTC()
+			}
 		}
 	}
 	return facts

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/database"
 )
@@ -17,7 +18,8 @@ func waitForReads(d *draft) {
 	if d.Spec.Hibernated || d.LeaseLost() || !d.serves(holder) {
 		return
 	}
-	if lack := d.Reads.Lack(d.readers(), holder.Name, d.WasReady, d.Now); lack != "" {
+	readers := d.readers()
+	if lack := d.Reads.Lack(readers, holder.Name, d.WasReady, d.newest(readers), d.Now); lack != "" {
 		d.hold(database.Progressing, atOnce, "ReadsNotRoutedYet", lack)
 	}
 }
@@ -34,4 +36,19 @@ func (d *draft) readers() []string {
 		return name == d.Lease.Holder || pod == nil || !pod.Ready || pod.Deleting || !report.Reachable || !report.Serving ||
 			!report.Streams || report.LagBytes > readNear
 	})
+}
+
+// newest is when the last of the readers became ready, now if that is not known.
+func (d *draft) newest(readers []string) time.Time {
+	var last time.Time
+	for _, name := range readers {
+		instance, _ := d.Instance(name)
+		if instance.Pod == nil || instance.Pod.ReadySince.IsZero() {
+			return d.Now
+		}
+		if instance.Pod.ReadySince.After(last) {
+			last = instance.Pod.ReadySince
+		}
+	}
+	return last
 }
