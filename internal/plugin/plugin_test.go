@@ -168,20 +168,30 @@ func TestSwitchover(t *testing.T) {
 	for name, test := range map[string]struct {
 		args   []string
 		refuse bool
-		want   string
-		err    string
+		// slow has the status follow some seconds after the request is gone.
+		slow bool
+		want string
+		err  string
 	}{
 		"to any":                {args: nil, want: "cities-2 is the primary, at term 4"},
 		"to a replica":          {args: []string{"--to", "cities-2"}, want: "cities-2 is the primary, at term 4"},
 		"to the primary itself": {args: []string{"--to", "cities-1"}, want: "cities-1 is the primary already"},
 		"without waiting":       {args: []string{"--timeout", "0"}, want: "Asked for another primary"},
+		"by a busy operator":    {slow: true, want: "cities-2 is the primary, at term 4"},
 		"refused":               {refuse: true, err: "it was refused: cities-2 does not follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w, late := newWorld(t), false
 			w.before = func(call sim.Call) {
 				database := w.database()
-				if call.Verb != sim.Get || database.Annotations[view.AnnotationSwitchover] == "" {
+				asked := database.Annotations[view.AnnotationSwitchover] != ""
+				if call.Verb != sim.Get || !asked && !late {
+					return
+				}
+				if late {
+					late = false
+					database.Status.Primary, database.Status.Term = "cities-2", 4
+					w.updateStatus(database)
 					return
 				}
 				delete(database.Annotations, view.AnnotationSwitchover)
@@ -192,6 +202,10 @@ func TestSwitchover(t *testing.T) {
 				if test.refuse {
 					w.now = w.now.Add(time.Minute) // Events of the fixture are a minute old.
 					w.event("cities", "GeoDatabase", "SwitchoverRefused", "cities-2 does not follow")
+					return
+				}
+				if test.slow {
+					w.now, late = w.now.Add(10*time.Second), true
 					return
 				}
 				database.Status = status

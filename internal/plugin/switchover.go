@@ -113,10 +113,14 @@ func (p *plugin) awaitSwitchover(
 	ctx context.Context, in *cluster.Cluster, before *v1alpha1.GeoDatabase, start time.Time, limit time.Duration,
 ) error {
 	key := client.ObjectKeyFromObject(before)
+	var since time.Time // Since when the request is gone.
 	for {
 		var now v1alpha1.GeoDatabase
 		err := in.Get(ctx, key, &now)
 		ended := err == nil && now.Annotations[view.AnnotationSwitchover] == ""
+		if ended && since.IsZero() {
+			since = in.Now()
+		}
 		switch {
 		case ended && now.Status.Term > before.Status.Term && now.Status.Primary != "":
 			took := in.Now().Sub(start).Round(100 * time.Millisecond)
@@ -126,8 +130,15 @@ func (p *plugin) awaitSwitchover(
 			return p.print(done, func(out io.Writer) {
 				fmt.Fprintf(out, "%s is the primary, at term %d, after %s.\n", done.To, done.Term, took)
 			})
-		case ended && now.Status.Term == before.Status.Term && in.Now().Sub(start) > 5*time.Second:
-			return fmt.Errorf("it was refused: %s", p.refusal(ctx, in, key, start))
+		case ended && now.Status.Term == before.Status.Term:
+			// The status follows the end of the request, and a busy operator takes its time.
+			why := p.refusal(ctx, in, key, start)
+			if why == "" && in.Now().Sub(since) > statusPatience {
+				why = "the operator does not say why; see: kubectl meridian events " + key.Name
+			}
+			if why != "" {
+				return fmt.Errorf("it was refused: %s", why)
+			}
 		case in.Now().Sub(start) > limit:
 			return fmt.Errorf("not done after %s; see: kubectl meridian explain %s", limit, key.Name)
 		}
@@ -139,7 +150,10 @@ func (p *plugin) awaitSwitchover(
 	}
 }
 
-// refusal finds why, in the events.
+// statusPatience is how long the status may take to show a switchover whose request is gone.
+const statusPatience = 15 * time.Second
+
+// refusal finds why, in the events; empty if they do not say.
 func (p *plugin) refusal(ctx context.Context, in *cluster.Cluster, key client.ObjectKey, since time.Time) string {
 	facts, err := in.Facts(ctx, key)
 	if err != nil {
@@ -150,7 +164,7 @@ func (p *plugin) refusal(ctx context.Context, in *cluster.Cluster, key client.Ob
 			return change.Note
 		}
 	}
-	return "the operator does not say why; see: kubectl meridian events " + key.Name
+	return ""
 }
 
 func isMember(status v1alpha1.GeoDatabaseStatus, name string) bool {
