@@ -66,31 +66,29 @@ func (p *proxy) lead(from net.Conn) {
 	p.open[to] = true
 	p.mutex.Unlock()
 	defer p.close(to)
-	done := make(chan struct{}, 2)
-	go func() { p.copy(to, from, false); done <- struct{}{} }()
-	go func() { p.copy(from, to, true); done <- struct{}{} }()
-	<-done
-	p.flows()
+	var both sync.WaitGroup
+	both.Go(func() { p.copy(to, from, false) })
+	both.Go(func() { p.copy(from, to, true) })
+	both.Wait()
 }
 
-// flows waits until everything gets through: what ends before that is not heard of.
-func (p *proxy) flows() {
+// flows waits until a direction gets through: what ends before that is not heard of.
+func (p *proxy) flows(towards bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	for (p.stalled[true] || p.stalled[false]) && !p.cut {
+	for p.stalled[towards] && !p.cut {
 		p.moved.Wait()
 	}
 }
 
+// copy ends with whoever is copied from, of which the other hears as soon as something gets through.
 func (p *proxy) copy(to, from net.Conn, towards bool) {
+	defer p.close(to)
+	defer p.flows(towards)
 	buffer := make([]byte, 32<<10)
 	for {
 		count, err := from.Read(buffer)
-		p.mutex.Lock()
-		for p.stalled[towards] && !p.cut {
-			p.moved.Wait()
-		}
-		p.mutex.Unlock()
+		p.flows(towards)
 		if count > 0 {
 			if _, err := to.Write(buffer[:count]); err != nil {
 				return
