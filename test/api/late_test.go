@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,15 +88,20 @@ func startProcess(t *testing.T, namespace string, late time.Duration, tracked bo
 	return started
 }
 
-// databases is the real loop of databases in this process. Without a tracker it reads from its caches at any time, as a
-// reconciler does that does not know of the problem; the operator itself always has one.
+// databases is the real loop of databases in this process. Without a tracker it reads from its caches at any time, and
+// asks nobody about what they do not show, as a reconciler does that does not know of the problem; the operator itself
+// always has a tracker, and reads live what its caches do not show.
 func (p *process) databases(t *testing.T) *databaseloop.Loop {
 	t.Helper()
 	author := apply.Author{Scheme: cluster.Scheme(), Prefix: nouns.AnnotationPrefix, Manager: nouns.FieldManager}
+	absent := p.part.GetAPIReader()
+	if p.tracker == nil {
+		absent = credulous{Reader: absent, caches: p.part.GetCache()}
+	}
 	made, err := databaseloop.New(loop.Config{
 		Name: "late", Client: p.part.GetClient(), Live: p.part.GetAPIReader(), Tracker: p.tracker,
 	}, observe.Observer{
-		Live: p.part.GetAPIReader(), Author: author, Now: time.Now,
+		Live: absent, Author: author, Now: time.Now,
 		Images: nouns.Images{Agent: "meridian:1", Server: "postgis"},
 		Ask: func(context.Context, children.Agent) (wire.Report, error) {
 			return wire.Report{}, errors.New("there are no nodes here, so no agents")
@@ -107,6 +113,21 @@ func (p *process) databases(t *testing.T) *databaseloop.Loop {
 		t.Fatal(err)
 	}
 	return made
+}
+
+// credulous reads live only what no cache has: what a cache does not show is not there for it.
+type credulous struct {
+	client.Reader
+	caches client.Reader
+}
+
+func (c credulous) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	for _, kind := range databaseloop.Cached() {
+		if reflect.TypeOf(kind) == reflect.TypeOf(into) {
+			return c.caches.Get(ctx, key, into, options...)
+		}
+	}
+	return c.Reader.Get(ctx, key, into, options...)
 }
 
 // die lets no request through after the last create that the process lives to see.
