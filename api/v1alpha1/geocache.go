@@ -99,6 +99,12 @@ type GeoCacheSpec struct {
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
+	// Who may reach the instances, and whom they may call: Meridian keeps a NetworkPolicy for each cache, in which only
+	// the instances themselves and the operator reach the agents.
+	// +optional
+	// +kubebuilder:default={}
+	Network CacheNetwork `json:"network,omitempty"`
+
 	// Has the cache share the life of its database: deleted with it, without instances while it hibernates, and back,
 	// empty, when it wakes. Otherwise the cache goes on by itself.
 	// +optional
@@ -107,6 +113,23 @@ type GeoCacheSpec struct {
 	// Stops all changes by the operator until it is false again. Failover goes on: it is the agents' work.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+}
+
+// CacheNetwork says who may reach the instances of a cache.
+type CacheNetwork struct {
+	// Clients that may reach the server. Without any, everybody may, and has to know a password.
+	// Changing it needs no restart.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Clients []NetworkClient `json:"clients,omitempty"`
+
+	// Where the instances may call. `Open`: Meridian says nothing about it. `Needed`: each other, name servers and the API
+	// server, which is also what lets them work in a namespace that denies everything by default.
+	// Changing it needs no restart.
+	// +optional
+	// +kubebuilder:default=Open
+	Egress NetworkEgress `json:"egress,omitempty"`
 }
 
 // DatabaseRef names a GeoDatabase of the same namespace.

@@ -245,6 +245,7 @@ type Maintenance struct {
 // Network says who may reach the instances.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.clients) || !has(self.policy) || self.policy != 'None'",message="spec.network.clients: has no effect without a policy; remove it, or set spec.network.policy to Managed"
+// +kubebuilder:validation:XValidation:rule="!has(self.egress) || self.egress != 'Needed' || !has(self.policy) || self.policy != 'None'",message="spec.network.egress: Needed has no effect without a policy; remove it, or set spec.network.policy to Managed"
 type Network struct {
 	// `Managed`: Meridian keeps a NetworkPolicy that lets clients reach PostgreSQL, and only the instances themselves
 	// and the operator reach the agents. `None`: there is none, and what other policies say is all that counts.
@@ -259,7 +260,25 @@ type Network struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Clients []NetworkClient `json:"clients,omitempty"`
+
+	// Where the instances may call. `Open`: Meridian says nothing about it. `Needed`: each other, name servers and the API
+	// server; what else they need, such as the server of a foreign table, takes a policy of your own beside it. It is also
+	// what lets them work in a namespace that denies everything by default.
+	// Changing it needs no restart.
+	// +optional
+	// +kubebuilder:default=Open
+	Egress NetworkEgress `json:"egress,omitempty"`
 }
+
+// NetworkEgress says where instances may call.
+// +kubebuilder:validation:Enum=Open;Needed
+type NetworkEgress string
+
+// The ways to treat calls of instances.
+const (
+	EgressOpen   NetworkEgress = "Open"
+	EgressNeeded NetworkEgress = "Needed"
+)
 
 // NetworkPolicy says whether Meridian keeps a NetworkPolicy.
 // +kubebuilder:validation:Enum=Managed;None

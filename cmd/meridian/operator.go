@@ -33,6 +33,8 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&options.CacheImages.Valkey, "valkey-image", options.CacheImages.Valkey, "image with Valkey")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", options.MetricsAddress,
 		"where metrics are served; 0: nowhere")
+	flags.BoolVar(&options.PlainMetrics, "plain-metrics", options.PlainMetrics,
+		"serve metrics over HTTP to everybody, instead of over TLS to accounts that may get /metrics")
 	flags.DurationVar(&options.LostAfter, "node-lost-after", options.LostAfter,
 		"how long a node may be away before its instances are replaced")
 	flags.BoolVar(&options.Webhook, "webhook", options.Webhook,

@@ -140,6 +140,7 @@ const (
 	KindLease    = "Lease"
 	KindSlice    = "EndpointSlice"
 	KindBudget   = "PodDisruptionBudget"
+	KindPolicy   = "NetworkPolicy"
 	KindAccount  = "ServiceAccount"
 	KindRole     = "Role"
 	KindBinding  = "RoleBinding"

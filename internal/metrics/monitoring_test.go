@@ -74,9 +74,13 @@ func TestPolicyForPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed, open := labels.Set{database.LabelDatabase: "cities"}, labels.Set{cache.LabelCache: "tiles"}
-	if !selector.Matches(closed) || selector.Matches(open) {
-		t.Errorf("it selects %s", selector)
+	for _, closed := range []labels.Set{
+		{database.LabelDatabase: "cities", database.LabelInstance: "cities-1"},
+		{cache.LabelCache: "tiles", cache.LabelInstance: "tiles-1"},
+	} {
+		if !selector.Matches(closed) || selector.Matches(labels.Set{"app": "map"}) {
+			t.Errorf("it selects %s", selector)
+		}
 	}
 	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].Ports) != 1 || len(policy.Spec.Ingress[0].From) != 1 {
 		t.Fatalf("it opens %+v", policy.Spec.Ingress)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"meridian.dev/meridian/internal/cache"
@@ -20,6 +21,9 @@ const (
 	Name = "meridian-operator"
 	// HomeNamespace is where the operator runs unless it is told otherwise.
 	HomeNamespace = "meridian-system"
+
+	// MetricsPort is where figures are served unless the process is told otherwise.
+	MetricsPort = 8443
 
 	// passTimeout bounds a pass including its report. The runner has a shorter limit of its own for the stages.
 	passTimeout = 90 * time.Second
@@ -36,6 +40,8 @@ type Options struct {
 	CacheImages cache.Images
 	// MetricsAddress and ProbeAddress are host:port, "0" switches metrics off.
 	MetricsAddress, ProbeAddress string
+	// PlainMetrics serves metrics over HTTP, to everybody who reaches the port.
+	PlainMetrics bool
 	// LeaderElection keeps several replicas from acting at once.
 	LeaderElection bool
 	// Workers is how many databases are worked on at the same time in each scope.
@@ -55,8 +61,8 @@ type Options struct {
 func Defaults() Options {
 	const agent = "localhost/meridian/meridian:dev"
 	return Options{
-		Home: HomeNamespace, MetricsAddress: ":8080", ProbeAddress: ":8081", LeaderElection: true, Workers: 4,
-		Webhook: true, LostAfter: 5 * time.Minute, Rolls: 10, RollFailures: 5,
+		Home: HomeNamespace, MetricsAddress: ":" + strconv.Itoa(MetricsPort), ProbeAddress: ":8081",
+		LeaderElection: true, Workers: 4, Webhook: true, LostAfter: 5 * time.Minute, Rolls: 10, RollFailures: 5,
 		Images: database.Images{Agent: agent, Server: "localhost/meridian/postgis"},
 		CacheImages: cache.Images{
 			Agent: agent, Redis: "localhost/meridian/redis:8", Valkey: "localhost/meridian/valkey:8",

@@ -31,10 +31,26 @@ func Rights(home string, withWebhook bool) rbac.Table {
 			Why: "act alone from the first start on", UsedBy: electionName,
 		},
 	)
+	table = append(table, gateRights()...)
 	if withWebhook {
 		table = append(table, webhook.Rights(home)...)
 	}
 	return table
+}
+
+// gateRights is what it takes to know who may see the figures.
+func gateRights() rbac.Table {
+	const by = "the gate before the metrics"
+	return rbac.Table{
+		{
+			Scope: rbac.Cluster, Group: "authentication.k8s.io", Resource: "tokenreviews", Verbs: []string{"create"},
+			Why: "know whose token a caller brings", UsedBy: by,
+		},
+		{
+			Scope: rbac.Cluster, Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verbs: []string{"create"},
+			Why: "know whether the caller may get the metrics", UsedBy: by,
+		},
+	}
 }
 
 // Installation says where an operator runs and works.

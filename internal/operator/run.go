@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	figures "meridian.dev/meridian/internal/metrics"
@@ -61,6 +61,7 @@ func assemble(ctx context.Context, config *rest.Config, options Options) (manage
 	if err != nil {
 		return nil, err
 	}
+	var hook *webhook.Server
 	deadline := renewDeadline
 	assembled, err := manager.New(config, manager.Options{
 		Scheme:                              kinds,
@@ -69,7 +70,9 @@ func assemble(ctx context.Context, config *rest.Config, options Options) (manage
 		LeaderElectionReleaseOnCancel:       true,
 		RenewDeadline:                       &deadline,
 		HealthProbeBindAddress:              options.ProbeAddress,
-		Metrics:                             metricsserver.Options{BindAddress: options.MetricsAddress},
+		Metrics: options.metricsOptions(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return hook.Certificate(hello)
+		}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
@@ -88,7 +91,7 @@ func assemble(ctx context.Context, config *rest.Config, options Options) (manage
 		return nil, err
 	}
 	if options.Webhook {
-		if err := webhook.Add(assembled, webhook.Options{Home: options.Home}); err != nil {
+		if hook, err = webhook.Add(assembled, webhook.Options{Home: options.Home}); err != nil {
 			return nil, fmt.Errorf("add the webhook: %w", err)
 		}
 	}

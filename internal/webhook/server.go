@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -60,20 +61,29 @@ var usualLifetimes = Lifetimes{
 
 // Add puts the webhook into a manager, with a client that does not read from caches. Every replica serves, whether it
 // is elected or not, and is ready when it has a certificate.
-func Add(into manager.Manager, options Options) error {
+func Add(into manager.Manager, options Options) (*Server, error) {
 	live, err := client.New(into.GetConfig(), client.Options{Scheme: into.GetScheme(), Mapper: into.GetRESTMapper()})
 	if err != nil {
-		return fmt.Errorf("make a client for the webhook: %w", err)
+		return nil, fmt.Errorf("make a client for the webhook: %w", err)
 	}
 	options.Client, options.Logger = live, into.GetLogger().WithName("webhook")
 	server, err := New(options)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := into.AddReadyzCheck("webhook", server.Ready); err != nil {
-		return fmt.Errorf("add the readiness of the webhook: %w", err)
+		return nil, fmt.Errorf("add the readiness of the webhook: %w", err)
 	}
-	return into.Add(server)
+	return server, into.Add(server)
+}
+
+// Certificate is what the webhook presents, for others of this process that serve by the same names.
+func (s *Server) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	material, err := s.keeper.material()
+	if err != nil {
+		return nil, err
+	}
+	return &material.Certificate, nil
 }
 
 // Server answers the API server.

@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 		"storage":       map[string]any{"size": "1Gi", "reclaim": "Retain"},
 		"resources":     map[string]any{"cpu": "500m", "memory": "1Gi"},
 		"bootstrap":     map[string]any{"database": "app", "owner": "app"},
-		"network":       map[string]any{"policy": "Managed"},
+		"network":       map[string]any{"policy": "Managed", "egress": "Open"},
 		"leaseDuration": "10s", "maxReadLag": "10s", "maxFailoverLag": "16Mi",
 	}
 	if diff := cmp.Diff(want, stored.Object["spec"]); diff != "" {
@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 	}
 	wantCache := map[string]any{
 		"databaseRef": map[string]any{"name": "maps"}, "replicas": int64(2), "memory": "256Mi",
-		"evictionPolicy": "allkeys-lru", "engine": "redis",
+		"evictionPolicy": "allkeys-lru", "engine": "redis", "network": map[string]any{"egress": "Open"},
 	}
 	if diff := cmp.Diff(wantCache, cache.Object["spec"]); diff != "" {
 		t.Errorf("spec of the cache differs (-want +got):\n%s", diff)

@@ -137,6 +137,9 @@ var ruleCases = map[string]map[string]ruleCase{
 			good: databaseSpec(`network: {clients: [{pods: {}}]}`),
 			bad:  databaseSpec(`network: {policy: None, clients: [{pods: {}}]}`),
 		},
+		"spec.network.egress: Needed has no effect": {
+			good: databaseSpec(`network: {egress: Needed}`), bad: databaseSpec(`network: {policy: None, egress: Needed}`),
+		},
 		"spec.network.clients: each needs": {
 			good: databaseSpec(`network: {clients: [{namespaces: {}, pods: {}}]}`),
 			bad:  databaseSpec(`network: {clients: [{pods: {}, cidr: 10.0.0.0/8}]}`),
@@ -155,6 +158,14 @@ var ruleCases = map[string]map[string]ruleCase{
 		},
 	},
 	geoCache: {
+		"spec.network.clients: each needs": {
+			good: cacheSpec(`network: {clients: [{namespaces: {}, pods: {}}]}`),
+			bad:  cacheSpec(`network: {clients: [{pods: {}, cidr: 10.0.0.0/8}]}`),
+		},
+		"spec.network.clients.cidr: must be": {
+			good: cacheSpec(`network: {clients: [{cidr: 10.0.0.0/8}]}`),
+			bad:  cacheSpec(`network: {clients: [{cidr: 10.0.0.300/8}]}`),
+		},
 		"metadata.name: is that of the database": {
 			good: "metadata: {name: maps-cache}\n" + cacheSpec(`replicas: 1`),
 			bad:  "metadata: {name: maps-rw}\n" + cacheSpec(`replicas: 1`),

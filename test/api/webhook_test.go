@@ -323,7 +323,7 @@ func TestAdd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = webhook.Add(made, webhook.Options{
+	_, err = webhook.Add(made, webhook.Options{
 		Home: installed.namespace, Listener: listener,
 		Profile: &pki.Profile{CommonName: "x", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
 	})

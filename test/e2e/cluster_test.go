@@ -6,7 +6,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +21,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -173,6 +179,69 @@ func (c *cluster) empty(namespace string) {
 	}
 }
 
+// metricsToken is that of an account which may get the figures of the operator, as Prometheus would have it.
+func (c *cluster) metricsToken() string {
+	c.t.Helper()
+	const account = "figures"
+	made := []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: account}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "meridian-test-figures"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "meridian-metrics-reader"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: account}},
+		},
+	}
+	for _, object := range made {
+		if err := c.Create(c.t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+			c.t.Fatal(err)
+		}
+	}
+	hour := int64(3600)
+	request, err := c.plain.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(c.t.Context(), account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour}},
+		metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatalf("make a token for the figures: %v", err)
+	}
+	return request.Status.Token
+}
+
+// figures reads those of one replica of the operator. Who brings no token gets none.
+func (c *cluster) figures(pod corev1.Pod, token string) []byte {
+	c.t.Helper()
+	caller := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
+	}}
+	get := func(token string) (int, []byte) {
+		address := "https://" + net.JoinHostPort(pod.Status.PodIP, "8443") + "/metrics"
+		request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := caller.Do(request)
+		if err != nil {
+			c.t.Fatalf("read the metrics of %s: %v", pod.Name, err)
+		}
+		defer response.Body.Close() //nolint:errcheck // A test.
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return response.StatusCode, text
+	}
+	if status, _ := get(""); status != http.StatusUnauthorized {
+		c.t.Errorf("the figures of %s are answered by %d to who brings no token", pod.Name, status)
+	}
+	status, text := get(token)
+	if status != http.StatusOK {
+		c.t.Fatalf("read the metrics of %s: %d %s", pod.Name, status, text)
+	}
+	return text
+}
+
 // writes counts what the operator's replicas have sent to the API server, by method. The lease of the election is
 // renewed by PUT, which nothing else of the operator uses.
 func (c *cluster) writes() map[string]int {
@@ -185,11 +254,7 @@ func (c *cluster) writes() map[string]int {
 	}
 	counts, samples := map[string]int{}, 0
 	for _, pod := range pods.Items {
-		text, err := c.plain.CoreV1().Pods(operatorNamespace).
-			ProxyGet("http", pod.Name, "8080", "/metrics", nil).DoRaw(c.t.Context())
-		if err != nil {
-			c.t.Fatalf("read the metrics of %s: %v", pod.Name, err)
-		}
+		text := c.figures(pod, c.metricsToken())
 		lines := bufio.NewScanner(bytes.NewReader(text))
 		for lines.Scan() {
 			name, value, _ := strings.Cut(lines.Text(), "} ")

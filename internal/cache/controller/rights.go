@@ -33,6 +33,8 @@ func Rights() rbac.Table {
 	watched("coordination.k8s.io", "leases", []string{"create"}, "make the lease of a cache")
 	watched("discovery.k8s.io", "endpointslices", read, "see where the write address leads")
 	watched("discovery.k8s.io", "endpointslices", write, "make the write address, which leads to nobody at first")
+	watched("networking.k8s.io", "networkpolicies", read, "see who may reach the instances")
+	watched("networking.k8s.io", "networkpolicies", write, "write who may reach the instances")
 	watched("policy", "poddisruptionbudgets", read, "see how many instances may be disrupted")
 	watched("policy", "poddisruptionbudgets", write, "write how many instances may be disrupted")
 	watched("", "pods/resize", []string{"patch"}, "change the memory of an instance in place")

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,7 @@ func childKinds() []client.Object {
 	return []client.Object{
 		&corev1.ConfigMap{}, &corev1.Service{}, &appsv1.StatefulSet{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{},
 		&coordinationv1.Lease{}, &discoveryv1.EndpointSlice{}, &corev1.ServiceAccount{}, &rbacv1.Role{},
-		&rbacv1.RoleBinding{},
+		&rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{},
 	}
 }
 

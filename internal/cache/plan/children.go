@@ -57,7 +57,9 @@ func createBinding(d *draft) {
 
 // writeAccess also goes on for a cache whose spec became invalid: the agents of a running one need it.
 func writeAccess(d *draft) {
-	for _, kind := range []string{cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindBudget} {
+	for _, kind := range []string{
+		cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindPolicy, cache.KindBudget,
+	} {
 		if !d.invalid || d.Built() {
 			writeKind(d, kind, d.upkeep)
 		}

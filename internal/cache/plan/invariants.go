@@ -72,7 +72,8 @@ func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
 		return s.Certificates.Leaf.Exists
 	case cache.Create, cache.Update:
 		switch action.Kind {
-		case cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindBudget:
+		case cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindBudget,
+			cache.KindPolicy:
 			return len(s.Instances) > 0
 		}
 		return false

@@ -96,6 +96,7 @@ func Children(design cache.Design) ([]Child, error) {
 	if design.Family != "" {
 		add(cache.KindSlice, slice(design))
 	}
+	add(cache.KindPolicy, policy(design))
 	add(cache.KindBudget, budget(design))
 	add(cache.KindRole, role(design))
 	add(cache.KindBinding, roleBinding(design))

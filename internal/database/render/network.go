@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -19,43 +19,33 @@ func HasPolicy(spec v1alpha1.GeoDatabaseSpec) bool {
 }
 
 // policy lets clients reach PostgreSQL, which asks for a password, and only the instances and the operator reach the
-// agents, which ask for a certificate anyway. The kubelet needs no word for its probes.
+// agents, which ask for a certificate anyway. The kubelet needs no word for its probes. Where the instances may call is
+// said only if the spec asks for it: functions and foreign tables may call anywhere.
 func policy(design database.Design) *networkingv1.NetworkPolicy {
 	own := map[string]string{database.LabelDatabase: design.Name}
-	open := func(number int) []networkingv1.NetworkPolicyPort {
-		protocol, at := corev1.ProtocolTCP, intstr.FromInt(number)
-		return []networkingv1.NetworkPolicyPort{{Protocol: &protocol, Port: &at}}
-	}
 	instances := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: own}}
-	return &networkingv1.NetworkPolicy{
+	made := &networkingv1.NetworkPolicy{
 		ObjectMeta: meta(design, database.PodsName(design.Name), "route"),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: own},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
-				{Ports: open(wire.PortPostgres), From: clients(design.Spec.Network.Clients, instances)},
-				{Ports: open(wire.PortAgent), From: []networkingv1.NetworkPolicyPeer{instances, operators(design)}},
+				{
+					Ports: children.OpenPorts(wire.PortPostgres),
+					From:  children.Clients(design.Spec.Network.Clients, instances),
+				},
+				{
+					Ports: children.OpenPorts(wire.PortAgent),
+					From:  []networkingv1.NetworkPolicyPeer{instances, operators(design)},
+				},
 			},
 		},
 	}
-}
-
-// clients are those that may reach PostgreSQL: everybody, or those that are named and the instances, which replicate.
-func clients(
-	named []v1alpha1.NetworkClient, instances networkingv1.NetworkPolicyPeer,
-) []networkingv1.NetworkPolicyPeer {
-	if len(named) == 0 {
-		return nil
+	if design.Spec.Network.Egress == v1alpha1.EgressNeeded {
+		made.Spec.PolicyTypes = append(made.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		made.Spec.Egress = children.NeededEgress(instances, wire.PortPostgres)
 	}
-	peers := []networkingv1.NetworkPolicyPeer{instances}
-	for _, client := range named {
-		peer := networkingv1.NetworkPolicyPeer{NamespaceSelector: client.Namespaces, PodSelector: client.Pods}
-		if client.CIDR != "" {
-			peer.IPBlock = &networkingv1.IPBlock{CIDR: client.CIDR}
-		}
-		peers = append(peers, peer)
-	}
-	return peers
+	return made
 }
 
 // operators are the pods of Meridian in the namespace of the installation that works for the database. One that does
