@@ -40,7 +40,7 @@ endef
 
 # Every verb is one: none is a file that make could find up to date.
 .PHONY: demo demo-down sandbox sandbox-down images build gen fmt test gen-check lint test-unit test-api test-e2e sim \
-  sim-bites e2e-failover test-agent test-sandbox test-matrix clean help bin/sandbox
+  sim-bites e2e-failover test-agent test-sandbox test-matrix vuln sbom clean help bin/sandbox
 
 ##@ Try it
 
@@ -57,10 +57,8 @@ demo-down: bin/sandbox ## Remove what the demo has made, and nothing else
 
 sandbox: bin/sandbox ## Start a real 3-node Kubernetes on this machine (Linux, root)
 	bin/sandbox up
-
 sandbox-down: bin/sandbox ## Stop it and leave nothing behind
 	bin/sandbox down && rm -rf .sandbox
-
 images: bin/sandbox ## Build the images without Docker
 	bin/sandbox image build
 
@@ -68,10 +66,8 @@ images: bin/sandbox ## Build the images without Docker
 
 build: ## Build bin/meridian and the plugin bin/kubectl-meridian
 	GOGC=400 go build $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
-
 gen: ## Write every generated file anew
 	go run ./hack/gen
-
 fmt: ## Format the Go files of both modules
 	$(TOOL) golangci-lint fmt && cd sandbox && $(TOOL) golangci-lint fmt --config ../.golangci.yml
 
@@ -87,7 +83,6 @@ test: ## Run everything that a change must pass, stage by stage
 
 gen-check: ## Fail if `make gen` would change a file
 	go run ./hack/gen -check
-
 lint: ## Run the linter on both modules
 	$(TOOL) $(LINT) ./...
 	cd sandbox && $(TOOL) $(LINT) --config ../.golangci.yml ./...
@@ -102,8 +97,7 @@ test-unit: ## Run the tests that need no cluster
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
 
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
-	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/database/controller/ \
-	  ./internal/operator/ ./kit/sim/
+	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator}/ ./kit/sim/
 
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status >/dev/null 2>&1 && up=yes || up=no; \
@@ -115,7 +109,6 @@ sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h;
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
-
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
 	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
 	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
@@ -123,8 +116,7 @@ sim-bites: ## Show that the simulator finds every mistake that was put in on pur
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
 	bin/sandbox up && bin/sandbox image build meridian --load
 	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
-	  -run 'TestFailover|TestRepairs|TestRolling|TestSleep|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | \
-	  grep --line-buffered -v '^=== '
+	  -run 'TestFailover|TestRepairs|TestRolling|TestSleep|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | grep --line-buffered -v '^=== '
 
 test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
 	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/sim/pgmodel/ | grep --line-buffered -v '^=== '
@@ -138,6 +130,11 @@ test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not par
 
 ##@ Other
 
+vuln: ## Fail if a known vulnerability is in code that is called; needs vuln.go.dev, or GOVULNDB=file:///FOLDER
+	$(TOOL) govulncheck ./... && cd sandbox && $(TOOL) govulncheck ./...
+sbom: build bin/sandbox ## Say what is in the programs and the images, as SPDX documents in bin/
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run ./hack/sbom -out bin bin/meridian \
+	  bin/kubectl-meridian $$(bin/sandbox image build | awk '/\.tar$$/ {print $$NF}')
 clean: ## Remove what was built here; the cache of the sandbox stays
 	rm -rf bin
 
