@@ -121,7 +121,9 @@ type credulous struct {
 	caches client.Reader
 }
 
-func (c credulous) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+func (c credulous) Get(
+	ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption,
+) error {
 	for _, kind := range databaseloop.Cached() {
 		if reflect.TypeOf(kind) == reflect.TypeOf(into) {
 			return c.caches.Get(ctx, key, into, options...)
