@@ -175,9 +175,9 @@ func (w *World) strike(n *node, fault *Fault) {
 	case FaultFreeze:
 		n.frozen = max(n.frozen, w.now+fault.For)
 	case FaultFreezePod:
-		n.frozenPod = max(n.frozenPod, w.now+fault.For)
+		n.freeze(w.now + fault.For)
 	case FaultPause:
-		n.frozenPod = max(n.frozenPod, w.now+fault.For)
+		n.freeze(w.now + fault.For)
 		at := n.clock()
 		// A machine that is paused already loses only what this pause adds.
 		n.lostTime += max(0, w.now+fault.For-max(w.now, n.paused))
@@ -192,6 +192,7 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.move()
 		if n.cache == nil && w.spares(n) {
 			n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
+			n.loseVolume()
 			delete(w.truth.known, n.index)
 		}
 		n.restart(back)
@@ -221,12 +222,12 @@ func (w *World) spares(n *node) bool {
 	whole := 0
 	for _, member := range record.Members {
 		other := w.named(member.Name)
-		if other != n && other.volume.copy.incarnation == member.Incarnation && other.volume.copy.data == tenure.DataWhole {
+		if copied := other.held(); other != n && copied.incarnation == member.Incarnation && copied.data == tenure.DataWhole {
 			whole++
 		}
 	}
 	return whole > len(record.Members)-record.W ||
-		!record.Has(wire.Member{Name: n.name, Incarnation: n.volume.copy.incarnation})
+		!record.Has(wire.Member{Name: n.name, Incarnation: n.incarnation()})
 }
 
 // befall hits the world at a moment.
@@ -309,6 +310,9 @@ func (w *World) cutOff(n *node, fault Fault, cut bool) {
 			}
 		default:
 		}
+	}
+	if w.database != nil {
+		w.database.NetworkChanged()
 	}
 }
 

@@ -322,7 +322,7 @@ func (s *apiServer) giveUp() {
 			continue
 		}
 		for _, member := range record.Members {
-			here := s.w.named(member.Name).volume.copy
+			here := s.w.named(member.Name).held()
 			gone := here.incarnation != member.Incarnation || here.data == tenure.DataChanging
 			if gone && !slices.Contains(s.lease.GivenUp, member) {
 				s.lease.GivenUp = append(slices.Clone(s.lease.GivenUp), member)

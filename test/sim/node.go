@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/sim/caches"
+	"meridian.dev/meridian/test/sim/databases"
 )
 
 // node is a machine with one pod: agent, watchdog, server and volume.
@@ -46,6 +47,8 @@ type node struct {
 	agent  *agent
 	server *server
 	cache  *caches.Pod // Instead of the server, where the data is in memory.
+	// database is the server with the loop of production, instead of the model of both.
+	database *databases.Pod
 	// hurt is when it last could not hear or say everything, and hungUntil until when the loop of its server hangs.
 	hurt, hungUntil time.Duration
 	guard           tenure.Guard
@@ -189,6 +192,9 @@ func (n *node) end() {
 	n.life++
 	n.agent, n.guard = nil, tenure.Guard{}
 	n.armed++
+	if n.database != nil {
+		n.database.End(n.silent)
+	}
 	n.killServer("the container ends")
 	if n.cache != nil {
 		n.hurt = n.w.now
@@ -214,6 +220,9 @@ func (n *node) restart(in time.Duration) {
 func (n *node) killServer(why string) {
 	if n.cache != nil && !n.silent {
 		n.cache.Die(why, false)
+	}
+	if n.database != nil {
+		n.database.Die(why, false)
 	}
 	if n.server == nil {
 		return

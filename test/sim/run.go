@@ -28,7 +28,9 @@ type Case struct {
 	Durability tenure.Durability
 	// Volatile is a cache instead of a database.
 	Volatile bool
-	Faults   []Fault
+	// Whole has the loop of production run the servers, on the model of PostgreSQL, instead of a model of both.
+	Whole  bool
+	Faults []Fault
 	// Last is when the last fault begins at the latest; faults at places have their moment by then.
 	Last time.Duration
 	// WildClocks lets clocks run at any speed: what is promised by quorum must hold all the same.
@@ -128,6 +130,9 @@ func newWorld(c Case, tell bool) *World {
 	}
 	if c.Volatile {
 		w.asCache(flawOf(c.Bug).Cache)
+	}
+	if c.Whole {
+		w.asDatabase()
 	}
 	w.setLease(c.Lease)
 	w.wish(c.Instances)

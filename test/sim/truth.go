@@ -105,7 +105,7 @@ func (t *truth) opened(s *server) {
 		return
 	}
 	t.openedTerm = s.term
-	if id, some := t.lost(s.n.volume.copy); some && t.strict() {
+	if id, some := t.lost(s.n.held()); some && t.strict() {
 		t.w.wrong("D1", "%s lets applications in at term %d without write %d, which was acknowledged or read", s.n.name,
 			s.term, id)
 	}
@@ -207,8 +207,8 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 	if write.Kind == tenure.WriteTransfer && t.strict() {
 		target := t.w.named(write.Holder.Name)
 		// A copy that was lost while the write was on its way never leads by it.
-		there := target.volume.copy.incarnation == write.Holder.Incarnation
-		if id, some := t.lost(target.volume.copy); there && some {
+		copied := target.held()
+		if id, some := t.lost(copied); copied.incarnation == write.Holder.Incarnation && some {
 			t.w.wrong("S1", "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
 		}
 	}
@@ -220,15 +220,15 @@ func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, las
 		t.w.wrong("O3", "%s writes the lease anew at term %d, and term %d was written before", n.name, write.Record.Term,
 			highest)
 	}
-	if !t.strict() || n.volume.copy.incarnation != write.Holder.Incarnation {
+	if !t.strict() || n.incarnation() != write.Holder.Incarnation {
 		return
 	}
-	if id, some := t.lost(n.volume.copy); some {
+	if id, some := t.lost(n.held()); some {
 		t.w.wrong("D1", "%s writes the lease anew without write %d, which was acknowledged or read", n.name, id)
 	}
 	if write.Kind == tenure.WriteSucceed {
 		for _, other := range t.w.nodes {
-			if s := other.server; other != n && s != nil && s.mode == primary && s.sessions && s.term >= write.Record.Term-1 {
+			if term, leads := other.leading(); other != n && leads && term >= write.Record.Term-1 {
 				t.w.wrong("O1", "%s writes the lease anew, and %s leads", n.name, other.name)
 			}
 		}
@@ -238,7 +238,7 @@ func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, las
 	for _, member := range last.Members {
 		other := t.w.named(member.Name)
 		fence := other.volume.stored.Fence
-		if other.volume.copy.incarnation == member.Incarnation && !slices.Contains(before.GivenUp, member) &&
+		if other.incarnation() == member.Incarnation && !slices.Contains(before.GivenUp, member) &&
 			(fence == nil || fence.Version != before.Version) {
 			t.w.wrong("O2", "%s writes the lease anew, and %s has not answered", n.name, member)
 		}
@@ -262,19 +262,19 @@ func (t *truth) vacant() bool {
 func (t *truth) taken(n *node, taker wire.Member, before tenure.View) {
 	t.takes++
 	for _, other := range t.w.nodes {
-		if s := other.server; other != n && s != nil && s.mode == primary && s.sessions {
+		if _, leads := other.leading(); other != n && leads {
 			t.contested++
 		}
 	}
-	if !t.strict() || n.volume.copy.incarnation != taker.Incarnation {
+	if !t.strict() || n.incarnation() != taker.Incarnation {
 		return // A copy that is gone by now leads nowhere.
 	}
 	fenced := 0
 	for _, member := range before.Record.Members {
 		other := t.w.named(member.Name)
 		fence := other.volume.stored.Fence
-		gone := other.volume.copy.incarnation != member.Incarnation && slices.Contains(t.answered[before.Version], member)
-		if gone || other.volume.copy.incarnation == member.Incarnation && fence != nil && fence.Version == before.Version {
+		gone := other.incarnation() != member.Incarnation && slices.Contains(t.answered[before.Version], member)
+		if gone || other.incarnation() == member.Incarnation && fence != nil && fence.Version == before.Version {
 			fenced++
 		}
 	}
@@ -282,7 +282,7 @@ func (t *truth) taken(n *node, taker wire.Member, before tenure.View) {
 		t.w.wrong("E4", "%s takes the lease at version %s with %d members fenced of %d", n.name, before.Version, fenced,
 			needed)
 	}
-	if id, some := t.lost(n.volume.copy); some {
+	if id, some := t.lost(n.held()); some {
 		t.w.wrong("D1", "%s takes the lease without write %d, which was acknowledged or read", n.name, id)
 	}
 }
@@ -416,15 +416,24 @@ func (t *truth) passed(a *agent) {
 // unsettled says what is not as wished, empty if all is.
 func (t *truth) unsettled() string {
 	w := t.w
-	lease := w.api.lease
 	for _, n := range w.nodes {
 		if n.wanted && n.volume.stored.Promise != nil {
 			return n.name + " is bound by a promise, and has to put it away"
 		}
 	}
-	if w.caches != nil {
+	switch {
+	case w.caches != nil:
 		return w.unsettledCache()
+	case w.database != nil:
+		return w.unsettledDatabase()
 	}
+	return t.unsettledModel()
+}
+
+// unsettledModel is about servers that are modelled with their loop.
+func (t *truth) unsettledModel() string {
+	w := t.w
+	lease := w.api.lease
 	if lease.Holder == (wire.Member{}) || lease.Record == nil || !lease.Record.Initialised {
 		return "nobody holds the lease"
 	}

@@ -126,6 +126,9 @@ func (a *agent) server() tenure.Server {
 	if a.n.cache != nil {
 		return cachePort{a}
 	}
+	if a.n.database != nil {
+		return databasePort{a}
+	}
 	return serverPort{a}
 }
 
@@ -133,6 +136,10 @@ func (a *agent) server() tenure.Server {
 func (a *agent) begin() {
 	if a.n.cache != nil {
 		a.n.cache.Start(a.loop)
+		return
+	}
+	if a.n.database != nil {
+		a.n.database.Start(a.loop)
 		return
 	}
 	a.engine.soon(a.n.w.between(10*time.Millisecond, 200*time.Millisecond))
@@ -144,6 +151,8 @@ func (n *node) hang(until time.Duration) {
 	switch until = n.hungUntil; {
 	case n.cache != nil:
 		n.cache.Hang(until)
+	case n.database != nil:
+		n.database.Hang(until)
 	case n.agent != nil:
 		n.agent.engine.hung = until
 	}

@@ -122,7 +122,7 @@ func (p leasePort) Write(write tenure.Write) {
 
 // Get returns what the model of the server has read just before: in one thread nobody can wait.
 func (p leasePort) Get(context.Context) (tenure.View, error) {
-	if n := p.a.n; n.cache != nil {
+	if n := p.a.n; n.cache != nil || n.database != nil {
 		if fault := p.a.point(PointRead); fault != nil || !n.w.api.reaches(n) {
 			return tenure.View{}, errAway
 		}

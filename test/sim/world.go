@@ -9,6 +9,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim/caches"
+	"meridian.dev/meridian/test/sim/databases"
 )
 
 // World is one run.
@@ -41,7 +42,8 @@ type World struct {
 	// caches is the cache that this world is about, nil if it is about a database, and toldUser until when somebody was
 	// told that its lease is lost.
 	caches   *caches.Group
-	flush    string // The request to empty it that the operator carries out.
+	database *databases.Group // A database with the loop of production, nil if that is modelled.
+	flush    string           // The request to empty it that the operator carries out.
 	toldUser time.Duration
 
 	hash     uint64

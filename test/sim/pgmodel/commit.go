@@ -163,6 +163,13 @@ func (s *Server) Cancel(commit *Commit, terminate bool) {
 	s.acknowledge()
 }
 
+// EndSessions ends those of clients: whoever waits hears nothing any more, and its write is there.
+func (s *Server) EndSessions() {
+	for _, commit := range slices.Clone(s.waiting) {
+		s.Cancel(commit, true)
+	}
+}
+
 // Visible are the writes that a reader sees: all, but those that wait.
 func (s *Server) Visible() []int {
 	all := s.at.Writes()
@@ -283,6 +290,14 @@ func (s *Server) CreateSlot(name string) bool {
 	}
 	s.Disk.Slots[name] = &Slot{Name: name, Restart: s.Disk.Control.Checkpoint.from}
 	return true
+}
+
+// AdvanceSlot moves one that is not in use, as far as the server has replayed and never back.
+func (s *Server) AdvanceSlot(name string, to LSN) {
+	slot := s.Disk.Slots[name]
+	if s.Answers() == nil && slot != nil && slot.user == nil && !slot.Lost && slot.Restart < to {
+		slot.Restart = max(slot.Restart, min(to, s.at.End))
+	}
 }
 
 // DropSlot removes one that is not in use.

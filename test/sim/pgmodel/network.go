@@ -60,7 +60,7 @@ func (l *sender) giveUp() {
 
 // Sent is what a server says of one that takes its log.
 type Sent struct {
-	Name                string
+	Name, Slot          string
 	Number              int
 	Began               time.Duration
 	Streaming, Counts   bool
@@ -74,7 +74,7 @@ func (s *Server) Senders() []Sent {
 	var all []Sent
 	for _, line := range s.senders {
 		all = append(all, Sent{
-			Name: line.Name, Number: line.Number, Began: line.Began, Streaming: line.streaming, Counts: line.priority,
+			Name: line.Name, Slot: line.r.slot, Number: line.Number, Began: line.Began, Streaming: line.streaming, Counts: line.priority,
 			Write: line.write, Flush: line.flush, Apply: line.apply, Historic: line.historic,
 		})
 	}

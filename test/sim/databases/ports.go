@@ -1,0 +1,293 @@
+package databases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/pgmodel"
+)
+
+// databaseName is the database that all pods belong to.
+const databaseName = "cities"
+
+// mounts is what surrounds the server. Passwords and certificates have their own tests.
+type mounts struct{ p *Pod }
+
+func (m mounts) Settings() (wire.Settings, error) {
+	settings := m.p.host.Settings()
+	settings.Version, settings.Database, settings.Major = 1, databaseName, m.p.g.major
+	settings.Application = wire.Application{Database: "app", Owner: "app"}
+	return settings.Canonical(), nil
+}
+
+func (m mounts) Certificate() postgres.Certificate {
+	return postgres.Certificate{Mounted: "c1", Installed: m.p.installed, Lent: m.p.lent}
+}
+
+func (m mounts) InstallCertificate(identity string) error {
+	m.p.installed = identity
+	return nil
+}
+
+func (m mounts) LendKey(name string) error {
+	m.p.lent = []string{name}
+	return nil
+}
+
+func (m mounts) TakeKeysBack() error {
+	m.p.lent = nil
+	return nil
+}
+
+func (m mounts) Logins() (postgres.Logins, error) {
+	return postgres.Logins{Present: postgres.Login{Name: "app", Password: "secret"}}, nil
+}
+
+// probe tells of a primary that does not write.
+type probe struct{ p *Pod }
+
+func (b probe) Watch(start string) {
+	if start == "" || !b.p.server.NoFlush {
+		b.p.hangs = 0
+	} else if b.p.hangs == 0 {
+		b.p.hangs = b.p.w.Now()
+	}
+}
+
+func (b probe) Hung() bool { return b.p.hangs > 0 && b.p.w.Now()-b.p.hangs > 3*time.Second }
+
+// loaded is what goes with the files and is none of the server's business.
+type loaded struct {
+	mark, settings, names string
+	open                  bool
+	key, address          string
+}
+
+// disk is the volume.
+type disk struct{ p *Pod }
+
+func (d disk) Look(context.Context) (postgres.Volume, postgres.Data) {
+	p := d.p
+	volume := postgres.Volume{Lock: postgres.LockFree}
+	if p.locked {
+		volume.Lock = postgres.LockOurs
+	}
+	if p.record != nil {
+		copied := *p.record
+		volume.Record = &copied
+	}
+	on := p.server.Disk
+	if on == nil {
+		return volume, postgres.Data{Presence: postgres.DataAbsent}
+	}
+	return volume, postgres.Data{
+		Presence: postgres.DataPresent, Private: true, Major: on.Major, SystemIdentifier: on.System,
+		Timeline: on.Control.Timeline(), Standby: on.Standby, Consistent: on.Control.Minimum,
+		State: string(on.Control.State), PIDFile: p.pid, Checkpointed: on.Control.Checkpoint.Timeline,
+	}
+}
+
+func (d disk) Files(names []string) ([]postgres.File, error) {
+	var all []postgres.File
+	for _, name := range names {
+		if found, there := d.p.files[name]; there {
+			all = append(all, postgres.File{Name: name, Hash: found.hash, Ours: true})
+		}
+	}
+	return all, nil
+}
+
+func (d disk) Lock() error {
+	d.p.locked = true
+	return nil
+}
+
+func (d disk) WriteRecord(record postgres.Record) error {
+	if _, err := record.Encode(); err != nil {
+		return err
+	}
+	d.p.record = &record
+	return nil
+}
+
+func (d disk) Initialise(_ context.Context, how postgres.Initialise) error {
+	d.p.server.Disk = pgmodel.NewDisk(d.p.w.Identity("74"), how.Major, segment)
+	d.p.files = map[string]file{}
+	return nil
+}
+
+func (d disk) WriteFile(content postgres.Content) error {
+	if d.p.server.Disk == nil {
+		return errors.New("there is no data directory")
+	}
+	d.p.files[content.Name] = file{content.Text, render.Hash(content.Text)}
+	return nil
+}
+
+func (d disk) TightenMode() error { return nil }
+
+func (d disk) RemovePIDFile() error {
+	d.p.pid = false
+	return nil
+}
+
+func (d disk) Programs(context.Context) postgres.Programs {
+	return postgres.Programs{Major: d.p.g.major, User: "postgres"}
+}
+
+func (d disk) Position(uint64) (tenure.Position, error) {
+	on := d.p.server.Disk
+	if on == nil {
+		return tenure.Position{}, errors.New("there is no data directory")
+	}
+	end, timeline := on.Position()
+	return tenure.Position{Timeline: timeline, LSN: end.End}, nil
+}
+
+// Received implements postgres.Disk: to read the log takes no time here.
+func (d disk) Received(tenure.Position) {}
+
+func (d disk) Upstream(text string) error {
+	return d.WriteFile(postgres.Content{Name: render.UpstreamFile, Text: text})
+}
+
+func (d disk) Standby(replica bool) error {
+	on := d.p.server.Disk
+	if replica {
+		on.Log.DropPlaceholders()
+		on.Log.DropRepeated(on.Control.Timeline())
+	}
+	on.Standby = replica
+	return nil
+}
+
+func (d disk) Reserve(timeline int) error {
+	log := d.p.server.Disk.Log
+	log.Reserve(timeline)
+	if _, there := log.Histories[timeline]; there {
+		return fmt.Errorf("reserve a timeline: %d was taken before", timeline)
+	}
+	return nil
+}
+
+func (d disk) Withdraw(timeline int) error {
+	on := d.p.server.Disk
+	if _, there := on.Log.Histories[timeline]; !there {
+		return nil
+	}
+	if end, reached := on.Position(); reached >= timeline {
+		return fmt.Errorf("withdraw timeline %d: the copy is at %d/%d", timeline, reached, end.End)
+	}
+	on.Log.Withdraw(timeline)
+	return nil
+}
+
+func (d disk) History(timeline int) (postgres.History, error) {
+	return historyOf(d.p.server.Disk, timeline)
+}
+
+func historyOf(on *pgmodel.Disk, timeline int) (postgres.History, error) {
+	if on == nil {
+		return nil, errors.New("there is no data directory")
+	}
+	found, there := on.Log.Histories[timeline]
+	if !there && timeline > 1 {
+		return nil, fmt.Errorf("there is no history of timeline %d", timeline)
+	}
+	var history postgres.History
+	for _, branch := range found {
+		history = append(history, postgres.Branch{Timeline: branch.Timeline, Begin: branch.Begin})
+	}
+	if len(history) == 0 {
+		history = postgres.History{{Timeline: timeline}}
+	}
+	return history, nil
+}
+
+func (d disk) SpendReserve() error { return nil }
+func (d disk) KeepReserve() error  { return nil }
+
+func (d disk) Marked() (*postgres.Record, bool, error) {
+	return d.p.record, d.p.server.Disk != nil && d.p.server.Disk.Standby, nil
+}
+
+// configure makes the configuration of the model out of the files.
+func (p *Pod) configure() {
+	conf := pgmodel.Conf{Retry: 100 * time.Millisecond, Timeout: 5 * time.Second, Keep: 256 << 20, SlotKeep: 2 << 30}
+	var more loaded
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		for line := range strings.Lines(p.files[name].text) {
+			key, value, found := strings.Cut(strings.TrimSpace(line), " = ")
+			if !found {
+				continue
+			}
+			value = strings.Trim(value, "'")
+			switch key {
+			case "synchronous_standby_names":
+				more.names = value
+				conf.Sync = quorum(value)
+			case "primary_slot_name":
+				conf.Slot = value
+			case "primary_conninfo":
+				conf.Upstream, conf.Name, more.address, more.key = whom(value)
+			case render.MarkParameter:
+				more.mark = value
+			case render.SettingsParameter:
+				more.settings = value
+			case render.GateParameter:
+				more.open = value == render.GateOpen
+			}
+		}
+	}
+	conf.More = more
+	p.server.Disk.Conf = conf
+}
+
+// quorum reads ANY k ("one", "two").
+func quorum(text string) pgmodel.Sync {
+	var found pgmodel.Sync
+	if _, err := fmt.Sscanf(text, "ANY %d", &found.K); err != nil {
+		return pgmodel.Sync{}
+	}
+	for index, word := range strings.Split(text, `"`) {
+		if index%2 == 1 {
+			found.Names = append(found.Names, word)
+		}
+	}
+	return found
+}
+
+// whom reads primary_conninfo.
+func whom(text string) (upstream, name, address, key string) {
+	for _, word := range strings.Fields(text) {
+		switch field, value, _ := strings.Cut(word, "="); field {
+		case "host":
+			upstream, _, _ = strings.Cut(value, "-0.")
+		case "hostaddr":
+			address = value
+		case "application_name":
+			name = value
+		case "sslcert":
+			key = path.Base(path.Dir(value))
+		}
+	}
+	return upstream, name, address, key
+}
+
+// enters says whether a receiver gets in: by a key that is still lent, and at the right address.
+func (p *Pod) enters(conf pgmodel.Conf) bool {
+	more, ok := conf.More.(loaded)
+	up := p.g.named(conf.Upstream)
+	return ok && up != nil && slices.Contains(p.lent, more.key) &&
+		(more.address == "" || more.address == up.host.Address())
+}

@@ -1,0 +1,270 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/quorum"
+	"meridian.dev/meridian/test/sim/databases"
+)
+
+// In these worlds the loop of production runs the servers as well: package databases has it, on a model of PostgreSQL
+// that is held against real ones. What is here puts it into this world.
+
+// asDatabase makes the database of a world.
+func (w *World) asDatabase() {
+	w.database = databases.New(databaseWorld{w}, databases.Major)
+	for _, n := range w.nodes {
+		n.database = w.database.Add(n.name, databaseHost{n})
+	}
+}
+
+// databaseWorld implements databases.World.
+type databaseWorld struct{ w *World }
+
+func (d databaseWorld) Now() time.Duration                       { return d.w.now }
+func (d databaseWorld) After(in time.Duration, run func())       { d.w.after(in, run) }
+func (d databaseWorld) Between(a, b time.Duration) time.Duration { return d.w.between(a, b) }
+func (d databaseWorld) Chance(p float64) bool                    { return d.w.chance(p) }
+func (d databaseWorld) Calm() bool                               { return d.w.calm }
+func (d databaseWorld) Lag() bool                                { return d.w.Case.Lag }
+func (d databaseWorld) Identity(prefix string) string            { return d.w.identity(prefix) }
+func (d databaseWorld) Connected(from, to int) bool              { return !d.w.cut[from][to] }
+func (d databaseWorld) Fresh(who int) string                     { return d.w.nodes[who].freshCopy() }
+
+func (d databaseWorld) Note(who int, format string, args ...any) { d.w.note(who, format, args...) }
+func (d databaseWorld) Wrong(rule, format string, args ...any)   { d.w.wrong(rule, format, args...) }
+
+// Act counts what the loops of the servers do: a world in which nothing is to be done has none of it, but for replicas
+// that look now and then which WAL the others still need.
+func (d databaseWorld) Act(who int, verb, why string) {
+	if !strings.HasPrefix(verb, "AskPositions") && !strings.HasPrefix(verb, "KeepPlaces") {
+		d.w.lively++
+	}
+	d.w.mix(who, verb)
+	if d.w.telling {
+		d.w.tell(who, "%s  (%s)", verb, why)
+	}
+}
+
+// NextWrite implements databases.Truth.
+func (d databaseWorld) NextWrite() int {
+	d.w.truth.nextID++
+	return d.w.truth.nextID
+}
+
+// Acknowledged implements databases.Truth.
+func (d databaseWorld) Acknowledged(who int, term int64, sessions bool, id int) {
+	t := &d.w.truth
+	if term < t.openedTerm && !t.openedWith[id] {
+		d.w.wrong("W1", "%s acknowledges a write at term %d, and term %d has let applications in", d.w.nodes[who].name,
+			term, t.openedTerm)
+	}
+	if !sessions {
+		d.w.wrong("G1", "%s acknowledges a write before its gate has opened", d.w.nodes[who].name)
+	}
+	t.keep(id)
+	t.acks++
+	if t.lastAck > 0 {
+		t.longest = max(t.longest, d.w.now-t.lastAck)
+	}
+	t.lastAck = d.w.now
+}
+
+// Opened implements databases.Truth.
+func (d databaseWorld) Opened(who int, term int64, seen []int) {
+	t, n := &d.w.truth, d.w.nodes[who]
+	t.opens++
+	if term < t.openedTerm {
+		for _, id := range seen {
+			if !t.openedWith[id] && t.strict() {
+				d.w.wrong("W1", "%s lets applications see write %d at term %d, and term %d has begun without it", n.name,
+					id, term, t.openedTerm)
+			}
+		}
+		return
+	}
+	t.openedTerm = term
+	if id, some := t.lost(n.held()); some && t.strict() {
+		d.w.wrong("D1", "%s lets applications in at term %d without write %d, which was acknowledged or read", n.name,
+			term, id)
+	}
+	t.openedWith = map[int]bool{}
+	for _, id := range seen {
+		t.keep(id)
+		t.openedWith[id] = true
+	}
+}
+
+// Leads implements databases.Truth.
+func (d databaseWorld) Leads(who int, term int64, timeline int, incarnation string) {
+	t := &d.w.truth
+	if other, there := t.timelines[timeline]; there && other != incarnation {
+		d.w.wrong("T1", "%s leads on timeline %d at term %d, and the copy %s has done so", d.w.nodes[who].name,
+			timeline, term, other)
+	}
+	t.timelines[timeline] = incarnation
+}
+
+// Destroys implements databases.Truth.
+func (d databaseWorld) Destroys(who int, lost []int) {
+	t := &d.w.truth
+	if !t.strict() {
+		return
+	}
+	for _, id := range lost {
+		if !t.keptSet[id] {
+			continue
+		}
+		has := func(other *node) bool { return other.index != who && other.held().has(id) }
+		if !slices.ContainsFunc(d.w.nodes, has) {
+			d.w.wrong("I2", "%s destroys the last copy of write %d", d.w.nodes[who].name, id)
+			return
+		}
+	}
+}
+
+// databaseHost implements databases.Host.
+type databaseHost struct{ n *node }
+
+func (h databaseHost) Clock() time.Time {
+	return time.Unix(1_800_000_000, 0).Add(time.Duration(h.n.clock()))
+}
+func (h databaseHost) Instant() tenure.Instant { return h.n.clock() }
+func (h databaseHost) Address() string         { return h.n.address }
+func (h databaseHost) Changed()                { h.n.agent.soon(time.Millisecond) }
+func (h databaseHost) Frozen() time.Duration   { return h.n.frozenPod }
+
+func (h databaseHost) InAgent(run func()) {
+	if a := h.n.agent; a != nil {
+		a.inAgent(run)
+	}
+}
+
+func (h databaseHost) Settings() wire.Settings {
+	policy := h.n.policySeen()
+	return wire.Settings{
+		DatabaseUID: databaseUID, LeaseUID: policy.LeaseUID, Instances: policy.Instances,
+		Durability: string(policy.Durability), LeaseMilliseconds: policy.Duration.Milliseconds(),
+		MaxReadLagMilliseconds: 10_000, MaxFailoverLagBytes: int64(policy.MaxFailoverLag), Initialised: policy.Initialised,
+	}
+}
+
+// databasePort is the server as the loop of the lease has it.
+type databasePort struct{ a *agent }
+
+func (p databasePort) Facts() tenure.Engine { return p.a.n.database.Facts() }
+
+func (p databasePort) Obey(standing tenure.Standing) {
+	p.a.boundary(func() { p.a.n.database.Obey(standing) })
+}
+
+func (p databasePort) Fence(ctx context.Context) (position tenure.Position, err error) {
+	p.a.boundary(func() {
+		if fault := p.a.point(PointFence); fault != nil {
+			err = errors.New("the receiver cannot be proven gone")
+			return
+		}
+		position, err = p.a.n.database.Fence(ctx)
+		if fence := p.a.n.volume.stored.Fence; err == nil && fence != nil {
+			p.a.n.w.truth.fencedAt[p.a.n.index] = *fence
+		}
+	})
+	return position, err
+}
+
+func (p databasePort) Kill() { p.a.boundary(p.a.n.database.Kill) }
+
+// held is what is on the volume of a node.
+func (n *node) held() dataCopy {
+	if n.database == nil {
+		return n.volume.copy
+	}
+	copied := dataCopy{data: n.database.Data(), incarnation: n.database.Incarnation()}
+	for _, id := range n.database.Writes() {
+		copied.log = append(copied.log, entry{id: id})
+	}
+	return copied
+}
+
+// incarnation is that of the copy.
+func (n *node) incarnation() string {
+	if n.database == nil {
+		return n.volume.copy.incarnation
+	}
+	return n.database.Incarnation()
+}
+
+// leading is the term at which applications write here, if they do.
+func (n *node) leading() (term int64, leads bool) {
+	if n.database != nil {
+		return n.database.Leading()
+	}
+	s := n.server
+	if s == nil || s.mode != primary || !s.sessions {
+		return 0, false
+	}
+	return s.term, true
+}
+
+// loseVolume is another volume in the place of the one of before.
+func (n *node) loseVolume() {
+	if n.database != nil {
+		n.database.Lose()
+	}
+}
+
+// freeze stops everything in the pod.
+func (n *node) freeze(until time.Duration) {
+	n.frozenPod = max(n.frozenPod, until)
+	if n.database != nil {
+		n.database.Freeze(n.frozenPod)
+	}
+}
+
+// unsettledDatabase says what is not as wished, empty if all is.
+func (w *World) unsettledDatabase() string {
+	lease := w.api.lease
+	if lease.Holder == (wire.Member{}) || lease.Record == nil || !lease.Record.Initialised {
+		return "nobody holds the lease"
+	}
+	holder := w.named(lease.Holder.Name)
+	facts := holder.database.Facts()
+	leading := facts.Leading
+	needed := quorum.Majority(len(lease.Record.Members))
+	if !w.truth.strict() {
+		needed = 1
+	}
+	switch {
+	case leading == nil || leading.Term != lease.Term:
+		return holder.name + " holds the lease and does not lead"
+	case !leading.Open:
+		return "the gate of " + holder.name + " is closed"
+	case w.api.route.address != holder.address || w.api.route.term != lease.Term:
+		return fmt.Sprintf("the write address leads to %s of term %d", w.api.route.address, w.api.route.term)
+	case len(lease.Record.Members) != len(w.policy.Instances):
+		return fmt.Sprintf("the members are %v", lease.Record.Members)
+	case lease.Record.W != needed || leading.Setting == nil || leading.Setting.K != needed-1:
+		return fmt.Sprintf("w is %d, the setting %v", lease.Record.W, leading.Setting)
+	}
+	for _, member := range lease.Record.Members {
+		n := w.named(member.Name)
+		switch {
+		case !slices.Contains(w.policy.Instances, member.Name):
+			return member.Name + " is not wanted"
+		case n.incarnation() != member.Incarnation:
+			return n.name + " has another copy than is recorded"
+		case n != holder && !n.database.Facts().Streams:
+			return n.name + " does not stream"
+		case n.volume.stored.Fence != nil:
+			return n.name + " is fenced"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package sim_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/test/sim"
+)
+
+// TestWholeScenarios runs the scenarios with the loop of production that runs the servers, on the model of PostgreSQL.
+func TestWholeScenarios(t *testing.T) {
+	for _, s := range sim.Scenarios() {
+		putBack := slices.ContainsFunc(s.Faults, func(f sim.Fault) bool { return f.Kind == sim.FaultPutBack })
+		if s.Volatile || putBack {
+			continue
+		}
+		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			s.Whole = true
+			for seed := uint64(1); seed <= max(1, *seedFlag); seed++ {
+				if *seedFlag != 0 && seed != *seedFlag {
+					continue
+				}
+				s.Seed = seed
+				began := time.Now()
+				out := sim.Run(s.Case, false)
+				if len(out.Problems) > 0 {
+					c := s.Case
+					c.Loud = *loudFlag
+					t.Fatalf("seed %d: %s\nstory:\n%s", seed, strings.Join(out.Problems, "\n"),
+						strings.Join(sim.Run(c, true).Story, "\n"))
+				}
+				t.Logf("seed %d: %s without writes, %d acknowledged, %s of %s, %d steps", seed, out.Gap, out.Acks,
+					time.Since(began), out.Took, out.Steps)
+			}
+		})
+	}
+}
