@@ -286,9 +286,10 @@ func line(name, value string) string {
 }
 
 // escaped writes a value so that the file's own escapes cannot change it.
-func escaped(value string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(value) + "'"
-}
+func escaped(value string) string { return "'" + escapes.Replace(value) + "'" }
+
+// escapes is made once: it is used for every parameter in every pass.
+var escapes = strings.NewReplacer(`\`, `\\`, `'`, `''`)
 
 // quoted writes a name for pg_ident.conf.
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -89,6 +89,7 @@ func (g *Group) Add(name string, host Host) *Pod {
 	}
 	p.server = pgmodel.New(within{g}, name)
 	p.server.Told = p.told
+	p.server.Clock = func() time.Duration { return time.Duration(host.Instant()) }
 	p.server.Enters = p.enters
 	g.pods = append(g.pods, p)
 	return p

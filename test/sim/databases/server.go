@@ -10,6 +10,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
@@ -137,10 +138,9 @@ func (l link) Server(context.Context) postgres.Server {
 
 func (l link) senders(facts *postgres.Replication) {
 	s := l.p.server
-	now, clock := l.p.w.Now(), l.p.host.Instant()
 	for _, line := range s.Senders() {
 		sender := postgres.Sender{
-			PID: line.Number, Stream: line.Streaming, Flushed: line.Flush, Began: clock.Add(line.Began - now),
+			PID: line.Number, Stream: line.Streaming, Flushed: line.Flush, Began: tenure.Instant(line.Began),
 		}
 		if line.Counts {
 			sender.Priority = 1

@@ -60,8 +60,9 @@ func (l *sender) giveUp() {
 
 // Sent is what a server says of one that takes its log.
 type Sent struct {
-	Name, Slot          string
-	Number              int
+	Name, Slot string
+	Number     int
+	// Began is when it did, by the clock of the machine.
 	Began               time.Duration
 	Streaming, Counts   bool
 	Write, Flush, Apply LSN

@@ -45,6 +45,8 @@ type Server struct {
 	CheckpointTakes time.Duration
 	// Enters says whether the server that is followed would let this one in. It may be nil.
 	Enters func(Conf) bool
+	// Clock is that of its machine, nil for that of the world.
+	Clock func() time.Duration
 	// Told is called when something has happened that others may want to look at. It may be nil.
 	Told func()
 
@@ -115,6 +117,14 @@ func (s *Server) later(d time.Duration, run func()) {
 			}
 		})
 	})
+}
+
+// clock is the time of its machine.
+func (s *Server) clock() time.Duration {
+	if s.Clock != nil {
+		return s.Clock()
+	}
+	return s.w.Now()
 }
 
 func (s *Server) tell() {

@@ -174,7 +174,7 @@ func (r *receiver) handshake(up *Server) Trouble {
 	}
 	up.numbers++
 	line := &sender{
-		s: up, r: r, Name: r.name, Number: up.numbers, Began: up.w.Now(), timeline: r.timeline, sent: r.start, slot: slot,
+		s: up, r: r, Name: r.name, Number: up.numbers, Began: up.clock(), timeline: r.timeline, sent: r.start, slot: slot,
 		there: pipe{w: s.w, from: up, to: s}, back: pipe{w: s.w, from: s, to: up},
 	}
 	if r.timeline != theirs {
