@@ -124,6 +124,13 @@ func Swarm(seed uint64) Case {
 	return databaseSwarm(seed)
 }
 
+// WholeSwarm is a random case of a database in which the loop of production runs the servers.
+func WholeSwarm(seed uint64) Case {
+	c := databaseSwarm(seed)
+	c.Name, c.Whole = "swarm of a whole database", true
+	return c
+}
+
 func databaseSwarm(seed uint64) Case {
 	random := chosen(seed, 0x50a3)
 	c := Case{Name: "swarm", Seed: seed, Lag: true, Last: 70 * time.Second, Budget: 150 * time.Second}

@@ -160,8 +160,19 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCache
 }
 
 func TestSwarm(t *testing.T) {
+	swarms(t, *seedsFlag, func(seed uint64) sim.Case {
+		if *onlyFlag && *seedFlag == 0 {
+			seed = 6*seed - 1
+		}
+		return sim.Swarm(seed)
+	})
+}
+
+// swarms runs so many random cases, or as many as there is time for.
+func swarms(t *testing.T, seeds int, of func(seed uint64) sim.Case) {
+	t.Helper()
 	if *seedFlag != 0 {
-		c := sim.Swarm(*seedFlag)
+		c := of(*seedFlag)
 		if out := sim.Run(c, false); len(out.Problems) > 0 {
 			report(t, c, out)
 		}
@@ -169,12 +180,8 @@ func TestSwarm(t *testing.T) {
 	}
 	began, failures, steps := time.Now(), 0, 0
 	count, astray, traces := 0, 0, map[uint64]bool{}
-	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
-		seed := *fromFlag + uint64(count)
-		if *onlyFlag {
-			seed = 6*seed - 1
-		}
-		c := sim.Swarm(seed)
+	for ; *timeFlag == 0 && count < seeds || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
+		c := of(*fromFlag + uint64(count))
 		out := sim.Run(c, false)
 		steps += out.Steps
 		traces[out.Hash] = true

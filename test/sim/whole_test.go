@@ -1,6 +1,8 @@
 package sim_test
 
 import (
+	"flag"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +10,11 @@ import (
 
 	"meridian.dev/meridian/test/sim"
 )
+
+var wholeFlag = flag.Int("whole", 10, "of a whole database, run so many times fewer swarms and single faults")
+
+// TestWholeSwarm is TestSwarm with the loop of production that runs the servers.
+func TestWholeSwarm(t *testing.T) { swarms(t, *seedsFlag / *wholeFlag, sim.WholeSwarm) }
 
 // TestWholeScenarios runs the scenarios with the loop of production that runs the servers, on the model of PostgreSQL.
 func TestWholeScenarios(t *testing.T) {
@@ -26,6 +33,15 @@ func TestWholeScenarios(t *testing.T) {
 				s.Seed = seed
 				began := time.Now()
 				out := sim.Run(s.Case, false)
+				if s.Gap > 0 && out.Gap > s.Gap {
+					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
+				}
+				if s.HandsOver() && out.Transfers == 0 {
+					out.Problems = append(out.Problems, "nothing was handed over")
+				}
+				if out.Astray {
+					out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
+				}
 				if len(out.Problems) > 0 {
 					c := s.Case
 					c.Loud = *loudFlag

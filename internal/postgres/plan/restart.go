@@ -40,7 +40,7 @@ func stuck(s postgres.Snapshot) string {
 // restartAStuckReplica starts a replica anew whose replay waits for ever. What its primary has is in the files already.
 func restartAStuckReplica(s postgres.Snapshot, plan *draft) bool {
 	name := stuck(s)
-	if name == "" || !s.Server.Replica || s.Standing.Role != tenure.RoleFollow || !loaded(s) {
+	if name == "" || !s.Server.Replica || s.Standing.Role != tenure.RoleFollow || !loaded(s, plan) {
 		return false
 	}
 	if !s.JobOf(postgres.JobStop).Running {
@@ -54,8 +54,8 @@ func restartAStuckReplica(s postgres.Snapshot, plan *draft) bool {
 }
 
 // loaded says that the server has the configuration that it should have.
-func loaded(s postgres.Snapshot) bool {
-	_, mark := files(s)
+func loaded(s postgres.Snapshot, plan *draft) bool {
+	_, mark := plan.files(s)
 	return s.Server.Loaded == mark && s.Server.Proven == mark
 }
 
@@ -71,7 +71,7 @@ func restartWhenAsked(s postgres.Snapshot, plan *draft) bool {
 	role := s.Standing.Role
 	replica := role == tenure.RoleFollow && s.Server.Replica
 	primary := role == tenure.RoleLead && s.Primary() && !s.Server.Replica
-	if !asked(s) || !loaded(s) || !replica && !primary {
+	if !asked(s) || !loaded(s, plan) || !replica && !primary {
 		return false
 	}
 	purpose := "restart " + token(s) + " " + s.Process.Start

@@ -100,7 +100,19 @@ func Decide(snapshot postgres.Snapshot) postgres.Plan {
 }
 
 // draft is a plan in the making.
-type draft struct{ postgres.Plan }
+type draft struct {
+	postgres.Plan
+	contents []postgres.Content
+	mark     string
+}
+
+// files returns the files that the server should have, and their mark. Several rules ask, and the answer is the same.
+func (d *draft) files(s postgres.Snapshot) ([]postgres.Content, string) {
+	if d.mark == "" {
+		d.contents, d.mark = files(s)
+	}
+	return d.contents, d.mark
+}
 
 func (d *draft) do(action postgres.Action) { d.Actions = append(d.Actions, action) }
 

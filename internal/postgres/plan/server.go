@@ -93,7 +93,7 @@ func writeFiles(s postgres.Snapshot, plan *draft) bool {
 		onDisk[file.Name] = file.Hash
 	}
 	var stale []postgres.Content
-	contents, _ := files(s)
+	contents, _ := plan.files(s)
 	for _, file := range contents {
 		if onDisk[file.Name] != render.Hash(file.Text) {
 			stale = append(stale, file)
@@ -115,7 +115,7 @@ func startTheServer(s postgres.Snapshot, plan *draft) bool {
 	if !wanted {
 		return true
 	}
-	_, mark := files(s)
+	_, mark := plan.files(s)
 	if s.Process.Failures > 0 && s.Process.Mark == mark && noteRefused(s, complainedAbout(s.Process), plan) {
 		return true
 	}
@@ -168,7 +168,7 @@ func waitForTheServer(s postgres.Snapshot, plan *draft) bool {
 
 // reloadWhatChanged also learns what the server does not accept, which shows only of what it has loaded.
 func reloadWhatChanged(s postgres.Snapshot, plan *draft) bool {
-	if _, mark := files(s); s.Server.Loaded != mark || s.Server.Proven != mark {
+	if _, mark := plan.files(s); s.Server.Loaded != mark || s.Server.Proven != mark {
 		plan.do(postgres.Reload{Why: "the server has not loaded the present configuration"})
 		return false
 	}

@@ -228,7 +228,7 @@ func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
 	if s.Standing.Role != tenure.RoleLead || !s.Server.Replica {
 		return false
 	}
-	_, mark := files(s)
+	_, mark := plan.files(s)
 	switch {
 	case s.Trouble != "":
 		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})

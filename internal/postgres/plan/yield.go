@@ -42,7 +42,7 @@ func yieldThePlace(s postgres.Snapshot, plan *draft) bool {
 	if s.Standing.Role != tenure.RoleYield {
 		return false
 	}
-	_, mark := files(s)
+	_, mark := plan.files(s)
 	stop := postgres.StopServer{Why: "this instance gives its place away"}
 	if handsOver(s) {
 		stop.Within = handoverStop

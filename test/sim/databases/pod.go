@@ -132,7 +132,10 @@ func (p *Pod) soon(in time.Duration) {
 
 // quiet is how long a pass waits at least if there was nothing to do. Here it waits longer, as on a machine that has
 // much to do: most passes see nothing new, and they are what a run costs.
-const quiet = 100 * time.Millisecond
+const (
+	quiet   = 100 * time.Millisecond
+	longest = 2 * time.Second
+)
 
 func (p *Pod) pass() {
 	if now := p.w.Now(); now < p.hung {
@@ -145,7 +148,7 @@ func (p *Pod) pass() {
 		return
 	}
 	if next >= quiet {
-		next *= 2
+		next = p.w.Between(next, max(next, min(4*next, longest)))
 	}
 	p.soon(next)
 	p.shown++
