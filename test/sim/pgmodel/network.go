@@ -75,8 +75,8 @@ func (s *Server) Senders() []Sent {
 	var all []Sent
 	for _, line := range s.senders {
 		all = append(all, Sent{
-			Name: line.Name, Slot: line.r.slot, Number: line.Number, Began: line.Began, Streaming: line.streaming, Counts: line.priority,
-			Write: line.write, Flush: line.flush, Apply: line.apply, Historic: line.historic,
+			Name: line.Name, Slot: line.r.slot, Number: line.Number, Began: line.Began, Streaming: line.streaming,
+			Counts: line.priority, Write: line.write, Flush: line.flush, Apply: line.apply, Historic: line.historic,
 		})
 	}
 	return all
