@@ -104,6 +104,7 @@ type Log struct {
 type Segment struct {
 	Number uint64
 	At     time.Time
+	Name   string // Of the object.
 }
 
 // Tail is a piece of a segment that is not complete yet: what lies between two offsets.
@@ -111,11 +112,25 @@ type Tail struct {
 	Number   uint64
 	From, To uint64
 	At       time.Time
+	Name     string // Of the object.
 }
 
 // Gap is a row of segments that the primary no longer had when they were to be shipped. Another member may have filled
 // it since.
 type Gap struct{ First, Last uint64 }
+
+// File is a file of the log as recovery gets it, and what it is made of: one object, or tails one after the other.
+type File struct {
+	Timeline int
+	Number   uint64
+	Whole    string
+	Tails    []Tail
+	// Valid is how many bytes count. Behind them are zeros, where recovery finds the end of the log: of a timeline that
+	// was left, what lies behind the fork belongs to a branch that nobody followed.
+	Valid uint64
+	// At is when the last object of it was written.
+	At time.Time
+}
 
 // Log is what there is of a timeline, or nil.
 func (c *Catalogue) Log(timeline int) *Log {

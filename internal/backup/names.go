@@ -45,8 +45,8 @@ const OwnerName = "owner.json"
 // TermName is the name of the object of a term.
 func TermName(term int64) string { return fmt.Sprintf("terms/%010d.json", term) }
 
-// BackupName is the name of the object that makes a base backup exist.
-func BackupName(id string) string { return "base/" + id + "/backup.json" }
+// BaseName is the name of the object that makes a base backup exist.
+func BaseName(id string) string { return "base/" + id + "/backup.json" }
 
 // PartName is the name of a part, and ManifestName that of the manifest, of a base backup. The suffix says how they are
 // sealed.

@@ -15,7 +15,7 @@ func TestNamesAreReadAsTheyWereWritten(t *testing.T) {
 	for name, want := range map[string]backup.Key{
 		backup.OwnerName:                              {Kind: backup.KindOwner},
 		backup.TermName(12):                           {Kind: backup.KindTerm, Term: 12},
-		backup.BackupName("b1"):                       {Kind: backup.KindBackup, ID: "b1"},
+		backup.BaseName("b1"):                         {Kind: backup.KindBackup, ID: "b1"},
 		backup.PartName("b1", 3, ".zst.age"):          {Kind: backup.KindBase, ID: "b1"},
 		backup.ManifestName("b1", ".zst"):             {Kind: backup.KindBase, ID: "b1"},
 		backup.WALName(2, 0x1FF, size, ".zst.age"):    {Kind: backup.KindSegment, Timeline: 2, Number: 0x1FF},
