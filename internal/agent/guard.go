@@ -148,7 +148,7 @@ func newBootClock() (*bootClock, error) {
 		return nil, err
 	}
 	clock := &bootClock{boot: boot}
-	clock.wall.Jumped()
+	clock.wall.Jumps()
 	return clock, nil
 }
 
@@ -156,7 +156,13 @@ func (*bootClock) Now() tenure.Instant { return tenure.Instant(watchdog.Now()) }
 
 func (c *bootClock) Boot() string { return c.boot }
 
-func (c *bootClock) Jumped() tenure.Instant { return tenure.Instant(c.wall.Jumped()) }
+func (c *bootClock) Jumps() tenure.Jumps {
+	var jumps tenure.Jumps
+	for _, jump := range c.wall.Jumps() {
+		jumps = append(jumps, tenure.Jump{At: tenure.Instant(jump.At), By: jump.By})
+	}
+	return jumps
+}
 
 // ageClock tells how old something is: it goes on while the machine sleeps, and when the machine was stopped in a way
 // that only the wall clock has noticed. The clock that Go measures by does neither, and a copy would look young.

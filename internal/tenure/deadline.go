@@ -3,6 +3,7 @@ package tenure
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/wire"
 )
@@ -46,7 +47,8 @@ func (s *Snapshot) Records() []wire.LeaseRecord {
 // under each record that may be in force.
 func (s *Snapshot) Deadline() (term int64, until Instant) {
 	if s.Right.Term > 0 {
-		term, until = s.Right.Term, s.Right.Renewed.Add(s.Right.Duration-s.Policy.below(s.Right.Duration))
+		lasts := s.Right.Duration - s.Policy.below(s.Right.Duration) - s.Jumps.Since(s.Right.Renewed)
+		term, until = s.Right.Term, max(0, s.Right.Renewed.Add(lasts))
 	}
 	if s.Lease.Failing == nil && s.Lost() == "" {
 		return term, until
@@ -91,7 +93,8 @@ func (s *Snapshot) promisedUnder(record wire.LeaseRecord, term int64, since Inst
 	var ends []Instant
 	for _, promise := range s.Promises {
 		if promise.Term == term && promise.Sent >= since && promise.Member != s.Self() && record.Has(promise.Member) {
-			ends = append(ends, promise.Sent.Add(promise.Duration-s.Policy.Margin))
+			lasts := promise.Duration - s.Policy.Margin - s.Jumps.Since(promise.Sent)
+			ends = append(ends, promise.Sent.Add(lasts))
 		}
 	}
 	if len(ends) < needed {
@@ -108,4 +111,26 @@ func (s *Snapshot) promisedUnder(record wire.LeaseRecord, term int64, since Inst
 func (s *Snapshot) MayLead() (term int64, may bool) {
 	term, until := s.Deadline()
 	return term, term > 0 && s.Now < until
+}
+
+// Jump is the wall clock jumping forward: seen at a moment of the clock of deadlines, by so much against that clock.
+type Jump struct {
+	At Instant       `json:"at"`
+	By time.Duration `json:"by"`
+}
+
+// Jumps are jumps of the wall clock, oldest first.
+type Jumps []Jump
+
+// Since is how far the wall clock has jumped at the moment or later. The machine may have stood still for as long
+// without counting it, so it is taken off every right and every promise that counts from that moment (C1). It is never
+// taken off what this instance has promised to others: who waits longer than needed breaks no promise.
+func (j Jumps) Since(moment Instant) time.Duration {
+	var lost time.Duration
+	for _, jump := range j {
+		if jump.At >= moment {
+			lost += jump.By
+		}
+	}
+	return lost
 }

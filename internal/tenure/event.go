@@ -144,24 +144,6 @@ func (e Labelled) Apply(state *State, _ wire.Member, _ Instant) {
 // Apply implements Event.
 func (e CutsSeen) Apply(state *State, _ wire.Member, _ Instant) { state.Memory.Cuts = e.Cuts }
 
-// Void takes back what was granted before a moment at which the machine may have stood still: nobody knows how long ago
-// that was (C1).
-func (s *State) Void(jumped Instant) {
-	if jumped == 0 {
-		return
-	}
-	if s.Memory.Right.Renewed <= jumped {
-		s.Memory.Right = Right{}
-	}
-	var promises []Promised
-	for _, promise := range s.Memory.Promises {
-		if promise.Sent > jumped {
-			promises = append(promises, promise)
-		}
-	}
-	s.Memory.Promises = promises
-}
-
 // told takes the word of a holder about its own lease, which is worth as much as what a watch shows, and in one
 // thing as much as a consistent read: that the lease has had this version. A holder tells only of versions that the
 // API server has confirmed or shown to it, never of a write in doubt; versions of one lease only grow; so whatever

@@ -15,9 +15,9 @@ type Clock interface {
 	// Now is the moment, and Boot the boot that it counts from.
 	Now() Instant
 	Boot() string
-	// Jumped is when the wall clock was last seen to jump forward against this one, 0 if never: the machine may have stood
-	// still, this clock with it (C1).
-	Jumped() Instant
+	// Jumps are the times at which the wall clock was seen to jump forward against this one, oldest first: the machine may
+	// have stood still, this clock with it (C1).
+	Jumps() Jumps
 }
 
 // Leases is the lease at the API server.

@@ -43,6 +43,8 @@ type Snapshot struct {
 	Now Instant `json:"now"`
 	// Boot identifies the boot of the machine that Now counts from.
 	Boot string `json:"boot"`
+	// Jumps are the jumps of the wall clock against the clock of Now.
+	Jumps Jumps `json:"jumps,omitempty"`
 	// Name is this instance, Address where its peers reach its server.
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`

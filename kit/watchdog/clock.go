@@ -5,6 +5,7 @@ package watchdog
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,32 +41,54 @@ type Wall struct {
 	mutex  sync.Mutex
 	offset time.Duration
 	known  bool
-	jumped time.Duration
+	jumps  []Jump
 	lost   time.Duration
 }
 
-// Jumped looks at both clocks, and returns when a jump forward was seen last, or 0.
-func (w *Wall) Jumped() time.Duration {
-	now := Now()
-	return w.look(read(unix.CLOCK_REALTIME)-now, now)
+// Jump is the wall clock jumping forward: seen at a moment of [Now], by so much.
+type Jump struct{ At, By time.Duration }
+
+// mostJumps is how many jumps a Wall remembers one by one.
+const mostJumps = 16
+
+// Jumps looks at both clocks, and returns the jumps forward that were seen, oldest first. Of very many, the oldest ones
+// count as one, at the moment of the last of these.
+func (w *Wall) Jumps() []Jump { return w.look(both()) }
+
+// both reads the two clocks at one moment: how far the wall clock is ahead, and the time since boot. Whoever is held up
+// between the two readings reads again, because the pause would look like a jump.
+func both() (offset, now time.Duration) {
+	const near, tries = 10 * time.Millisecond, 100
+	for range tries {
+		now = Now()
+		offset = read(unix.CLOCK_REALTIME) - now
+		if Now()-now < near {
+			break
+		}
+	}
+	return offset, now
 }
 
 // Lost looks at both clocks, and returns how far all jumps forward were: time that may have passed while the machine
 // did not count it.
 func (w *Wall) Lost() time.Duration {
-	w.Jumped()
+	w.Jumps()
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.lost
 }
 
-func (w *Wall) look(offset, now time.Duration) time.Duration {
+func (w *Wall) look(offset, now time.Duration) []Jump {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if jump := offset - w.offset; w.known && jump > jumpLimit {
-		w.jumped = now
+		w.jumps = append(w.jumps, Jump{At: now, By: jump})
 		w.lost += jump
 	}
+	if over := len(w.jumps) - mostJumps; over > 0 {
+		w.jumps[1].By += w.jumps[0].By
+		w.jumps = w.jumps[1:]
+	}
 	w.offset, w.known = offset, true
-	return w.jumped
+	return slices.Clone(w.jumps)
 }

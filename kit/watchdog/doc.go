@@ -11,8 +11,9 @@
 // Deadlines are on the clock that [Now] reads: the time since boot. It goes on while the machine sleeps, which Go's
 // monotonic clock does not, and nobody can set it, as the wall clock can be. A moment on it means nothing after another
 // boot, so what is stored carries the [BootID]. A machine that is paused from outside may stop even this clock; what is
-// seen of that is a wall clock that jumps forward. The watchdog takes such a jump for a deadline that has passed, and a
-// [Wall] lets the program see it too.
+// seen of that is a wall clock that jumps forward. The watchdog takes such a jump for time that has passed: the
+// deadline comes as much nearer. A [Wall] lets the program see the jump too, and a deadline that it names later stands
+// as it is.
 //
 // # When one of the two dies
 //

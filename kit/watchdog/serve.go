@@ -80,6 +80,7 @@ type guardian struct {
 
 	alarm, clock int // Descriptors of the timers.
 	wall         Wall
+	lost         time.Duration // What the wall had lost at the last look.
 	deadline     time.Duration // 0 if there is none.
 	fired        bool          // The deadline has passed: kill until there is another one.
 	number       uint64        // Of the last message.
@@ -102,7 +103,7 @@ func (g *guardian) open(program int) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("make the timers: %w", err)
 	}
-	g.wall.Jumped()
+	g.wall.Jumps()
 	return errors.Join(g.listenForClock(), unix.SetNonblock(inputFile, true), unix.SetNonblock(outputFile, true))
 }
 
@@ -205,16 +206,24 @@ func (g *guardian) setAlarm(moment time.Duration) error {
 	return nil
 }
 
-// lookAtWall takes a wall clock that has jumped forward for a machine that has stood still.
+// lookAtWall takes a wall clock that has jumped forward for a machine that has stood still for as long: the deadline is
+// that much nearer.
 func (g *guardian) lookAtWall() error {
 	var expirations [8]byte
 	_, _ = unix.Read(g.clock, expirations[:]) // It fails with the news itself.
-	before := g.wall.jumped
-	if g.wall.Jumped() != before && g.deadline != 0 {
-		g.fire()
+	lost := g.wall.Lost()
+	if jump := lost - g.lost; jump > 0 && g.deadline != 0 && !g.fired {
+		g.deadline = nearer(g.deadline, jump)
+		if err := g.setAlarm(g.deadline); err != nil {
+			return err
+		}
 	}
+	g.lost = lost
 	return g.listenForClock()
 }
+
+// nearer is a deadline when the machine may have stood still. It stays one: 0 would be none.
+func nearer(deadline, jump time.Duration) time.Duration { return max(deadline-jump, 1) }
 
 func (g *guardian) fire() {
 	if g.fired {

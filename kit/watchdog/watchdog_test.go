@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -389,16 +390,20 @@ func TestTheWatchdogIsSmall(t *testing.T) {
 
 func TestWallJumps(t *testing.T) {
 	wall := &watchdog.Wall{}
-	steps := []struct{ offset, now, want time.Duration }{
-		{100 * time.Second, 1 * time.Second, 0},
-		{100*time.Second + 900*time.Millisecond, 2 * time.Second, 0}, // A small correction.
-		{50 * time.Second, 3 * time.Second, 0},                       // Somebody sets the clock back.
-		{60 * time.Second, 4 * time.Second, 4 * time.Second},
-		{60 * time.Second, 5 * time.Second, 4 * time.Second},
+	seen := watchdog.Jump{At: 4 * time.Second, By: 10 * time.Second}
+	steps := []struct {
+		offset, now time.Duration
+		want        []watchdog.Jump
+	}{
+		{100 * time.Second, 1 * time.Second, nil},
+		{100*time.Second + 900*time.Millisecond, 2 * time.Second, nil}, // A small correction.
+		{50 * time.Second, 3 * time.Second, nil},                       // Somebody sets the clock back.
+		{60 * time.Second, 4 * time.Second, []watchdog.Jump{seen}},
+		{60 * time.Second, 5 * time.Second, []watchdog.Jump{seen}},
 	}
 	for _, step := range steps {
-		if got := wall.Look(step.offset, step.now); got != step.want {
-			t.Errorf("at %s: jumped at %s, want %s", step.now, got, step.want)
+		if got := wall.Look(step.offset, step.now); !slices.Equal(got, step.want) {
+			t.Errorf("at %s: jumps %v, want %v", step.now, got, step.want)
 		}
 	}
 	if lost := (&watchdog.Wall{}).Lost(); lost != 0 {
@@ -407,6 +412,31 @@ func TestWallJumps(t *testing.T) {
 	wall.Look(90*time.Second, 6*time.Second)
 	if lost := wall.LostBy(); lost != 40*time.Second {
 		t.Errorf("%s were lost, want 40s in two jumps", lost)
+	}
+}
+
+// Nothing of very many jumps is forgotten, and none is taken for an older one.
+func TestManyJumps(t *testing.T) {
+	wall := &watchdog.Wall{}
+	var jumps []watchdog.Jump
+	for i := range 101 {
+		jumps = wall.Look(time.Duration(2*i)*time.Second, time.Duration(i)*time.Second)
+	}
+	var total time.Duration
+	for _, jump := range jumps {
+		total += jump.By
+	}
+	if first := jumps[0]; len(jumps) != 16 || total != 200*time.Second || first.At != 85*time.Second {
+		t.Errorf("%d jumps of %s, the first %+v", len(jumps), total, first)
+	}
+}
+
+func TestAJumpBringsTheDeadlineNearer(t *testing.T) {
+	if got := watchdog.Nearer(100*time.Second, 3*time.Second); got != 97*time.Second {
+		t.Errorf("%s", got)
+	}
+	if got := watchdog.Nearer(100*time.Second, time.Hour); got <= 0 || got > time.Second {
+		t.Errorf("%s: it must be over, and 0 is no deadline at all", got)
 	}
 }
 

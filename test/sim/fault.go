@@ -72,6 +72,7 @@ const (
 	FaultFreeze     FaultKind = "freeze-agent"
 	FaultFreezePod  FaultKind = "freeze-pod"
 	FaultPause      FaultKind = "pause-machine"
+	FaultClockStep  FaultKind = "wall-clock-put-forward"
 	FaultVolumeLost FaultKind = "volume-lost"
 	FaultKillServer FaultKind = "kill-server"
 	FaultHang       FaultKind = "hang-loop-of-the-server"
@@ -180,9 +181,12 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.freeze(w.now + fault.For)
 		at := n.clock()
 		// A machine that is paused already loses only what this pause adds.
-		n.lostTime += max(0, w.now+fault.For-max(w.now, n.paused))
+		lost := max(0, w.now+fault.For-max(w.now, n.paused))
+		n.lostTime += lost
 		n.paused = max(n.paused, w.now+fault.For)
-		n.jumped = at + 1
+		n.jumps = append(n.jumps, tenure.Jump{At: at + 1, By: lost})
+	case FaultClockStep:
+		n.jumps = append(n.jumps, tenure.Jump{At: n.clock(), By: fault.For})
 	case FaultPowerOff:
 		n.powerOff()
 		n.bootUp()

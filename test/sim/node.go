@@ -30,7 +30,7 @@ type node struct {
 	bootAt   time.Duration
 	bootBase tenure.Instant
 	rate     float64
-	jumped   tenure.Instant
+	jumps    tenure.Jumps
 	lostTime time.Duration
 
 	edition     int           // The last one of the settings that has come here.
@@ -108,7 +108,7 @@ func (n *node) bootUp() {
 	w := n.w
 	w.truth.boots(n)
 	n.boot = w.identity("boot-")
-	n.bootAt, n.lostTime, n.jumped, n.paused = w.now, 0, 0, 0
+	n.bootAt, n.lostTime, n.jumps, n.paused = w.now, 0, nil, 0
 	n.bootBase = tenure.Instant(w.between(20*time.Second, 100*time.Second))
 	n.rate = 1 + (w.random.Float64()-0.5)*0.002
 	switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim"
 )
 
@@ -42,6 +43,26 @@ func list(faults []sim.Fault) string {
 		fmt.Fprintf(&text, "  %s\n", fault)
 	}
 	return text.String()
+}
+
+// C1: a wall clock that is put forward by less than half of a lease ends no healthy primary, in no mode; put forward by
+// more than the lease it does, because a machine that stood still as long looks the same.
+func TestTheWallClockIsPutForward(t *testing.T) {
+	for _, s := range sim.Scenarios() {
+		if !strings.HasPrefix(s.Name, "wall clock of the holder put forward") {
+			continue
+		}
+		for _, s.Durability = range []tenure.Durability{"", tenure.Async} {
+			for s.Seed = range uint64(10) {
+				story := strings.Join(sim.Run(s.Case, true).Story, "\n")
+				_, after, _ := strings.Cut(story, "FAULT wall-clock")
+				want := strings.Contains(s.Name, "by more than the lease")
+				if ended := strings.Contains(after, "the server is gone"); ended != want {
+					t.Fatalf("%s, %q, seed %d: ended %t\n%s", s.Name, s.Durability, s.Seed, ended, story)
+				}
+			}
+		}
+	}
 }
 
 func TestScenarios(t *testing.T) {

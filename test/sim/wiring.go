@@ -80,9 +80,9 @@ func (f *Fault) crashAfter() {
 
 type clockPort struct{ n *node }
 
-func (p clockPort) Now() tenure.Instant    { return p.n.clock() }
-func (p clockPort) Boot() string           { return p.n.boot }
-func (p clockPort) Jumped() tenure.Instant { return p.n.jumped }
+func (p clockPort) Now() tenure.Instant { return p.n.clock() }
+func (p clockPort) Boot() string        { return p.n.boot }
+func (p clockPort) Jumps() tenure.Jumps { return p.n.jumps }
 
 type leasePort struct{ a *agent }
 

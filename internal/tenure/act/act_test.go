@@ -38,7 +38,7 @@ func (w *world) note(what string) error {
 func (w *world) Now() tenure.Instant { w.now++; return w.now }
 
 func (*world) Boot() string                             { return "boot" }
-func (*world) Jumped() tenure.Instant                   { return 0 }
+func (*world) Jumps() tenure.Jumps                      { return nil }
 func (w *world) Read(tenure.Instant)                    { _ = w.note("read lease") }
 func (w *world) Write(tenure.Write)                     { _ = w.note("write lease") }
 func (*world) Get(context.Context) (tenure.View, error) { return tenure.View{}, errBroken }

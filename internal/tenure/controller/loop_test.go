@@ -20,7 +20,7 @@ import (
 type world struct {
 	t      *testing.T
 	now    tenure.Instant
-	jumped tenure.Instant
+	jumps  tenure.Jumps
 	fresh  int
 	events []tenure.Event
 
@@ -66,9 +66,14 @@ func (w *world) restart() {
 	}, "a", "10.0.0.1", logr.Discard())
 }
 
-func (w *world) Now() tenure.Instant    { return w.now }
-func (*world) Boot() string             { return "boot" }
-func (w *world) Jumped() tenure.Instant { return w.jumped }
+func (w *world) Now() tenure.Instant { return w.now }
+func (*world) Boot() string          { return "boot" }
+func (w *world) Jumps() tenure.Jumps { return w.jumps }
+
+// jump puts the wall clock forward.
+func (w *world) jump(by time.Duration) {
+	w.jumps = append(w.jumps, tenure.Jump{At: w.now, By: by})
+}
 
 func (w *world) Read(began tenure.Instant) {
 	view, err := w.Get(context.Background())
@@ -252,7 +257,9 @@ func TestAuthority(t *testing.T) {
 	}{
 		"as it is":             {func(*world) {}, ""},
 		"past the deadline":    {func(w *world) { w.now = w.now.Add(9 * time.Second) }, "C1"},
-		"a jump of the clock":  {func(w *world) { w.jumped = w.now }, "C1"},
+		"a jump of the clock":  {func(w *world) { w.jump(8 * time.Second) }, "C1"},
+		"a small jump":         {func(w *world) { w.jump(5 * time.Second) }, ""},
+		"two small jumps":      {func(w *world) { w.jump(5 * time.Second); w.jump(3 * time.Second) }, "C1"},
 		"the watchdog is gone": {func(w *world) { w.guard.Alive = false }, "C2"},
 		"an older standing":    {func(w *world) { w.standing.Serial-- }, "replaced"},
 		"a watchdog that knows of an earlier deadline": {func(w *world) {
@@ -286,19 +293,59 @@ func TestADeafWatchdog(t *testing.T) {
 	}
 }
 
-// C1: after a jump of the wall clock the server ends, and leads again only after a renewal.
+// C1: a jump of the wall clock counts as time that has passed. If that takes the right to lead away, the server ends at
+// once, and leads again only after a renewal.
 func TestTheClockJumps(t *testing.T) {
+	for _, by := range []time.Duration{8 * time.Second, 10 * time.Second, time.Hour} {
+		w := begun(t)
+		w.cutOff()
+		w.jump(by)
+		w.passes(2, false)
+		if w.facts.Leading != nil {
+			t.Errorf("it leads after a jump by %s:\n%s", by, w.plan())
+		}
+	}
+}
+
+// A write of the lease that was begun before the jump and is confirmed after it counts from its begin, less the jump.
+func TestTheClockJumpsWhileTheLeaseIsRenewed(t *testing.T) {
 	w := begun(t)
+	version := w.view.Version
+	for w.view.Version == version {
+		w.loop.Pass(context.Background(), false)
+		if w.view.Version == version {
+			w.now = w.now.Add(100 * time.Millisecond)
+		}
+	}
+	w.jump(10 * time.Second) // The answer waits among the events.
+	w.cutOff()
+	w.passes(2, false)
+	if w.facts.Leading != nil {
+		t.Errorf("it leads by a renewal from before the machine stood still:\n%s", w.plan())
+	}
+}
+
+// A healthy holder renews at once when the wall clock has jumped, and goes on.
+func TestAHealthyHolderOutlivesAJump(t *testing.T) {
+	w := begun(t)
+	for range 5 {
+		starts, version := w.starts, w.view.Version
+		w.jump(5 * time.Second)
+		w.passes(3, false)
+		if w.facts.Leading == nil || w.starts != starts || w.view.Version == version {
+			t.Fatalf("starts %d, version %s:\n%s", w.starts, w.view.Version, w.plan())
+		}
+		w.passes(7, false)
+	}
+}
+
+// cutOff takes the API server away, and a second member that is needed for every promise.
+func (w *world) cutOff() {
 	w.away = true
 	w.policy.Instances = []string{"a", "b"} // So that promises alone are not enough.
 	members := append([]wire.Member{{Name: "b", Incarnation: "x"}}, w.view.Record.Members...)
 	w.view.Record.Members, w.view.Record.W = members, 2
 	w.stored.LastRecord = w.view.Record
-	w.jumped = w.now
-	w.passes(2, false)
-	if w.facts.Leading != nil {
-		t.Errorf("it still leads:\n%s", w.plan())
-	}
 }
 
 // A standing is not replaced while somebody acts by it, and whoever comes later is refused.

@@ -28,9 +28,8 @@ func (o *Observer) Look(state *tenure.State, stopping bool) tenure.Snapshot {
 		// Settings that cannot be read after a restart do not make the volume that of another database.
 		snapshot.DatabaseUID = state.Stored.DatabaseUID
 	}
-	// The moment is the last thing to look at: no fact may be younger than it, and what a jump of the clock has made
-	// worthless is out of the memory before.
-	state.Void(o.Ports.Clock.Jumped())
+	// The moment is the last thing to look at: no fact may be younger than it.
+	snapshot.Jumps = o.Ports.Clock.Jumps()
 	snapshot.Now = o.Ports.Clock.Now()
 	state.Memory.Settle(snapshot.Self())
 	snapshot.Memory = state.Memory

@@ -22,7 +22,8 @@ func renewTheLease(d *draft) bool {
 		return false
 	}
 	due := d.Right.Renewed.Add(d.Policy.Renew)
-	if d.Right.Term != d.Lease.Term || len(d.Doubts) > 0 {
+	// A right from before a jump of the wall clock may be older than it looks (C1).
+	if d.Right.Term != d.Lease.Term || len(d.Doubts) > 0 || d.Jumps.Since(d.Right.Renewed) > 0 {
 		due = 0
 	}
 	if d.Now < due {
