@@ -37,6 +37,7 @@ const (
 // TestCache follows a cache through its life: manifest, operator, instance, clients, changes under load, idle,
 // deletion; and one of the other engine through the short of it. TestCacheFaults has several instances, and loses them.
 func TestCache(t *testing.T) {
+	t.Parallel()
 	c := connect(t)
 	prepareCaches(c)
 	// A cache asks whether its database exists, and no more: a paused one is enough.
@@ -51,21 +52,12 @@ func TestCache(t *testing.T) {
 	t.Run("valkey", lifeOfTheOther)
 }
 
-// cachesPrepared says that the operator of the present code runs already: the tests of caches follow each other, and
-// the first has built it.
-var cachesPrepared bool
-
 // prepareCaches makes the namespace, with an operator that looks after it.
 func prepareCaches(c *cluster) {
 	c.t.Helper()
-	switch {
-	case os.Getenv(cacheOperator) != "":
-	case cachesPrepared:
-		c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=120s")
-	default:
+	if os.Getenv(cacheOperator) == "" {
 		build(c)
 		install(c)
-		cachesPrepared = true
 	}
 	c.namespace(cacheSpace)
 }

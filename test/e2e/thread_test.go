@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,23 +65,47 @@ func TestThread(t *testing.T) {
 // installed anew, and what it does for others is not counted.
 func shared() bool { return os.Getenv("MERIDIAN_TEST_SHARED") != "" }
 
+// build builds and loads the image of Meridian, once for all tests of this process.
 func build(c *cluster) {
 	c.t.Helper()
 	if !shared() {
-		c.sandbox("image", "build", "meridian", "--load")
+		loadImage.Do(func() { c.sandbox("image", "build", "meridian", "--load") })
 	}
 }
 
+var loadImage sync.Once
+
 // install applies what a user applies, and waits until both replicas of the operator run the image that was just
-// loaded.
+// loaded. Where a test of this process has done so already, nothing is restarted.
 func install(c *cluster) {
 	c.t.Helper()
 	if shared() {
 		return
 	}
+	installing.Lock()
+	defer installing.Unlock()
 	c.kubectl("apply", "-k", "deploy")
-	c.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/meridian-operator")
+	if !restarted(c) {
+		c.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/meridian-operator")
+	}
 	c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=120s")
+}
+
+var installing sync.Mutex
+
+// processBegun is when this process began.
+var processBegun = time.Now()
+
+// restarted reports whether the operator was restarted since this process began, so that it runs the image of now.
+func restarted(c *cluster) bool {
+	c.t.Helper()
+	var operator appsv1.Deployment
+	key := client.ObjectKey{Namespace: operatorNamespace, Name: "meridian-operator"}
+	if err := c.Get(c.t.Context(), key, &operator); err != nil {
+		c.t.Fatal(err)
+	}
+	at, err := time.Parse(time.RFC3339, operator.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
+	return err == nil && at.After(processBegun)
 }
 
 func awaitServing(c *cluster) {
