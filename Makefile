@@ -16,20 +16,15 @@ BUILD_FLAGS := -trimpath -gcflags=all=-dwarf=false # As in sandbox/compile, so t
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
 UNIT_TEST := $(if $(HAVE_CC),CGO_ENABLED=1 go test -race,go test) -timeout 30m
-ONE_THREAD := /kit/sim/search$$|/internal/admit$$|/(cache|database)/controller$$|/plan$$|/kit/(apply|names|rbac)$$
+# It runs where goroutines are: a package that starts none and locks nothing has nothing to race, and is several times
+# faster without. Those that are left out here have one thread each, and much to do.
+ONE_THREAD := ^(kit/(apply|rbac|sim/search)|internal/(admit|arch|(cache|database)/controller|postgres/(plan|render)))$$
+RACY := $(if $(HAVE_CC),$(shell grep -rlE '\<go func|^\s+go [a-zA-Z]|"sync' --include='*.go' cmd internal kit | \
+  xargs dirname | sort -u | grep -vE '$(ONE_THREAD)' | sed 's|^|meridian.dev/meridian/|'))
 
 # Tools are pinned in a module of their own and built by Go itself, so nothing is installed by hand.
 LINT := golangci-lint run --timeout 20m
 TOOL := go tool -modfile=$(CURDIR)/hack/tools/go.mod
-
-# Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
-MATRIX := 1.35
-
-# How much `make sim` searches; how often `make e2e-failover` does each fault, and which: all, short, or names.
-SEEDS ?= 2000
-EVERY ?= 20
-RUNS ?= 5
-FAULTS ?= all
 
 # $(call stage,title,verb) runs another verb of this file and prints what it does and how long it took.
 define stage
@@ -39,8 +34,8 @@ else printf '<== %s: FAILED after %ds; again with: make %s\n' '$(1)' "$$((SECOND
 endef
 
 # Every verb is one: none is a file that make could find up to date.
-.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test gen-check lint test-unit test-api test-e2e sim \
-  sim-bites e2e-failover test-agent test-sandbox test-matrix vuln sbom clean help bin/sandbox
+.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test check gen-check lint test-unit test-plain test-api test-e2e \
+  test-sandbox sbom clean help bin/sandbox
 
 ##@ Try it
 
@@ -73,6 +68,11 @@ fmt: ## Format the Go files of both modules
 
 ##@ Check it
 
+check: ## Try a change while you work on it: all but the race detector and the clusters
+	$(call stage,Generated files are current,gen-check)
+	$(call stage,Lint of all modules,lint)
+	$(call stage,Unit tests and a sample of the simulations,test-plain RACY=)
+
 test: ## Run everything that a change must pass, stage by stage
 	$(call stage,Generated files are current,gen-check)
 	$(call stage,Lint of both modules,lint)
@@ -90,11 +90,13 @@ lint: ## Run the linter on both modules
 
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
-	$(UNIT_TEST) $$(go list ./... | grep -v -E '$(ONE_THREAD)|/test/sim$$|/test/sim/lives$$')
-	go test -timeout 30m $$(go list ./... | grep -E '$(ONE_THREAD)') # One thread each: nothing races.
-	go test -timeout 30m ./test/sim ./test/sim/lives # Every fault at every API call, a sample of all else: see `make sim`.
+	$(if $(RACY),CGO_ENABLED=1 go test -race -timeout 30m $(RACY))
+	@$(MAKE) test-plain
 	cd sandbox && $(UNIT_TEST) ./...
 	cd test/monitoring && go test -count=1 ./... # The alert rules, with the engine of a real Prometheus.
+
+test-plain: ## Run those for which the race detector has nothing to find, and a sample of the simulations
+	go test -timeout 30m $$(go list ./... | grep -vxF -f <(printf '%s\n' none $(RACY)))
 
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
 	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator}/ ./kit/sim/
@@ -104,34 +106,13 @@ test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it i
 	bin/sandbox up && go test -tags=cluster -count=1 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
 	if [ $$up = no ]; then bin/sandbox down; fi
 
-sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h; then single faults, EVERY=1 for all of them
-	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
-	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
-	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
-	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
-sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
-	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
-	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
-
-e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
-	bin/sandbox up && bin/sandbox image build meridian --load
-	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
-	  -run 'TestFailover|TestRepairs|TestRolling|TestSleep|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | grep --line-buffered -v '^=== '
-
-test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
-	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/sim/pgmodel/ | grep --line-buffered -v '^=== '
-
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
 	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep --line-buffered -v '^=== '
 
-test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
-	cd sandbox && for version in $(MATRIX); do \
-	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep --line-buffered -v '^=== '; done
+include hack/soak.mk # What takes longer than a change should wait for: searches, full tables, other versions.
 
 ##@ Other
 
-vuln: ## Fail if a known vulnerability is in code that is called; needs vuln.go.dev, or GOVULNDB=file:///FOLDER
-	$(TOOL) govulncheck ./... && cd sandbox && $(TOOL) govulncheck ./...
 sbom: build bin/sandbox ## Say what is in the programs and the images, as SPDX documents in bin/
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run ./hack/sbom -out bin bin/meridian \
 	  bin/kubectl-meridian $$(bin/sandbox image build | awk '/\.tar$$/ {print $$NF}')

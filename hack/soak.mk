@@ -1,0 +1,50 @@
+# The verbs for a machine that is free: long searches, whole tables, other versions. None is part of `make test`.
+
+# Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
+MATRIX := 1.35
+
+# How much `make sim` searches; how often `make e2e-failover` does each fault, and which: all, short, or names.
+SEEDS ?= 2000
+EVERY ?= 20
+RUNS ?= 5
+TIME ?=
+FAULTS ?= all
+
+.PHONY: soak sim sim-bites e2e-failover e2e-chaos test-agent test-matrix vuln
+
+##@ Search it (hours)
+
+soak: ## Run all that `make test` leaves out: every simulation, every seeded bug, the whole tables, half an hour of chaos
+	$(call stage,Every mistake that was put in is found,sim-bites)
+	$(call stage,Searches of the simulator,sim EVERY=1 TIME=$(or $(TIME),1h))
+	$(call stage,Every fault on a real cluster,e2e-failover)
+	$(call stage,Random faults on a real cluster,e2e-chaos TIME=30m)
+
+sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h; then single faults, EVERY=1 for all of them
+	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
+	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
+	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
+	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
+sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
+	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
+	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
+
+e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
+	bin/sandbox up && bin/sandbox image build meridian --load
+	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
+	  -run 'TestFailover|TestRepairs|TestRolling|TestSleep|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | grep --line-buffered -v '^=== '
+
+e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traffic: TIME=30m SEED=1
+	bin/sandbox up && bin/sandbox image build meridian --load
+	go test -tags=cluster -count=1 -timeout 24h -v ./test/e2e/ -run TestChaos -chaos=$(or $(TIME),30m) -seed=$(or $(SEED),1) | \
+	  grep --line-buffered -v '^=== '
+
+test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
+	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/sim/pgmodel/ | grep --line-buffered -v '^=== '
+
+test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
+	cd sandbox && for version in $(MATRIX); do \
+	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep --line-buffered -v '^=== '; done
+
+vuln: ## Fail if a known vulnerability is in code that is called; needs vuln.go.dev, or GOVULNDB=file:///FOLDER
+	$(TOOL) govulncheck ./... && cd sandbox && $(TOOL) govulncheck ./...
