@@ -9,6 +9,8 @@ EVERY ?= 20
 RUNS ?= 5
 TIME ?=
 FAULTS ?= all
+# How many sequences `make test-model` does to each version of PostgreSQL.
+SEQUENCES ?= 100
 
 .PHONY: soak sim sim-bites e2e-failover e2e-chaos test-agent test-matrix vuln
 
@@ -40,8 +42,9 @@ e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traff
 	go test -tags=cluster -count=1 -timeout 24h -v ./test/e2e/ -run TestChaos -chaos=$(or $(TIME),30m) -seed=$(or $(SEED),1) | \
 	  grep --line-buffered -v '^=== '
 
-test-agent: ## Test the agent with a PostgreSQL and PostGIS installed on this machine (not part of `make test`)
-	go test -p 1 -tags=cluster -count=1 -timeout 20m -v ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/sim/pgmodel/ | grep --line-buffered -v '^=== '
+test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, or of IMAGE=postgis-17 (Linux, root)
+	go test -p 1 -tags=cluster -count=1 -timeout 30m $(if $(IMAGE),-exec '$(CURDIR)/hack/in-image $(IMAGE)') -v \
+	  ./internal/agent/ ./internal/postgres/{controller,server}/ | grep --line-buffered -v '^=== '
 
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \

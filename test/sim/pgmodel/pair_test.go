@@ -309,6 +309,7 @@ func (b *pair) stop(name string, how pgmodel.How) string {
 		pgmodel.Fast: syscall.SIGINT, pgmodel.Smart: syscall.SIGTERM, pgmodel.Immediate: syscall.SIGQUIT,
 	}
 	_ = b.model.servers[name].Stop(how)
+	b.real[name].leave()
 	b.real[name].signal(signals[how])
 	b.waitUntilStopped(name)
 	return ""

@@ -110,6 +110,7 @@ type realServer struct {
 	held    int // The checkpointer that was stopped.
 	logged  int64
 	conf    pgmodel.Conf
+	session *pgx.Conn // For looking, kept because a new one costs a process; nil if there is none.
 }
 
 func (s *realServer) data() string { return filepath.Join(s.folder, "data") }
@@ -228,6 +229,7 @@ func (s *realServer) children() map[int]string {
 
 // kill ends every process at once.
 func (s *realServer) kill() {
+	s.leave()
 	if !s.running() {
 		return
 	}
@@ -286,17 +288,40 @@ func (s *realServer) conninfo() string {
 	return fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres sslmode=disable", s.folder, s.port)
 }
 
-// query runs a statement in a session of its own and returns the rows as texts.
+// query runs a statement in the kept session and returns the rows as texts. A session that was ended meanwhile is made
+// anew, once.
 func (s *realServer) query(statement string) ([][]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection, err := s.connect(ctx, map[string]string{"synchronous_commit": "local", "application_name": "look"})
-	if err != nil {
-		return nil, err
+	kept := s.session != nil
+	rows, err := s.ask(ctx, statement)
+	if err != nil && kept && s.session == nil {
+		rows, err = s.ask(ctx, statement)
 	}
-	defer func() { _ = connection.Close(ctx) }()
-	results, err := connection.PgConn().Exec(ctx, statement).ReadAll()
+	return rows, err
+}
+
+// leave ends the kept session: a smart stop waits for every session.
+func (s *realServer) leave() {
+	if s.session != nil {
+		_ = s.session.Close(context.Background())
+		s.session = nil
+	}
+}
+
+func (s *realServer) ask(ctx context.Context, statement string) ([][]string, error) {
+	if s.session == nil {
+		made, err := s.connect(ctx, map[string]string{"synchronous_commit": "local", "application_name": "look"})
+		if err != nil {
+			return nil, err
+		}
+		s.session = made
+	}
+	results, err := s.session.PgConn().Exec(ctx, statement).ReadAll()
 	if err != nil {
+		if s.session.IsClosed() {
+			s.session = nil
+		}
 		return nil, err
 	}
 	var rows [][]string
