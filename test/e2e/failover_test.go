@@ -84,6 +84,18 @@ var faults = []fault{
 		do: (*failover).stopNodeAlone,
 	},
 	{
+		name: "node power-off under silent connections", node: true, moves: true, gap: 13 * time.Second,
+		hold: 20 * time.Second, do: (*failover).stopNodeUnderSilence,
+	},
+	{
+		name: "pod delete with a stopped checkpointer", moves: true, gap: 2 * time.Second, hold: 30 * time.Second,
+		do: (*failover).deletePodWithoutCheckpoints,
+	},
+	{
+		name: "node drained with a stopped checkpointer", node: true, moves: true, gap: 2 * time.Second,
+		hold: 30 * time.Second, do: (*failover).drainNodeWithoutCheckpoints,
+	},
+	{
 		name: "diverged former primary follows", node: true, moves: true, mute: true, gap: 5 * time.Minute,
 		do: (*failover).followDiverged,
 	},
