@@ -20,7 +20,7 @@ import (
 const (
 	segment = 1 << 20
 	// ceiling is how long a real server may take to get where the model is.
-	ceiling = 30 * time.Second
+	ceiling = time.Minute
 	// settled is the same for the model, on its own clock.
 	settled = 8 * time.Second
 )

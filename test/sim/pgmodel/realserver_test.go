@@ -94,6 +94,7 @@ restart_after_crash = off
 log_destination = stderr
 logging_collector = off
 huge_pages = off
+dynamic_shared_memory_type = mmap
 `
 
 // realServer is a real server.
