@@ -3,8 +3,11 @@
 package agent_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -57,6 +60,8 @@ func TestGuard(t *testing.T) {
 	}
 	arm()
 	must(t, syscall.Kill(guard.PID(), syscall.SIGSTOP))
+	// The threads of a process stop one after the other, as soon as each gets a processor.
+	await("its stop", func() bool { return stopped(t, guard.PID()) })
 	if err := guard.Arm(guard.Now().Add(time.Hour)); err == nil {
 		t.Error("a stopped watchdog has understood")
 	}
@@ -68,4 +73,19 @@ func TestGuard(t *testing.T) {
 	}
 	await("another", func() bool { return guard.Look().Alive })
 	arm()
+}
+
+// stopped says that every thread of a process is stopped.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	must(t, err)
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		must(t, err)
+		if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
