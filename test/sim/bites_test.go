@@ -54,12 +54,18 @@ func bite(t *testing.T, flaw sim.Flaw) (after int) {
 		if flaw.Gap > 0 && out.Gap > flaw.Gap {
 			out.Problems = append(out.Problems, "writes were unavailable for "+out.Gap.String())
 		}
+		if flaw.Discards && out.Discards > 0 {
+			out.Problems = append(out.Problems, "a copy was given up")
+		}
 		if len(out.Problems) == 0 || strings.HasPrefix(out.Problems[0], "L") {
 			continue
 		}
 		control := c
 		control.Bug = ""
 		sound := sim.Run(control, false)
+		if flaw.Discards && sound.Discards > 0 {
+			continue // It is given up without the flaw, too.
+		}
 		if len(sound.Problems) == 0 && flaw.Gap > 0 && sound.Gap > flaw.Gap {
 			continue // So long a gap says nothing of the flaw here.
 		}

@@ -33,6 +33,8 @@ const (
 	// labels of the own pod.
 	PointLook PointKind = "look"
 	PointShow PointKind = "show"
+	// PointAct is the moment before the loop of a server does something.
+	PointAct PointKind = "act"
 	// PointTime is a moment, not a place.
 	PointTime PointKind = ""
 )
@@ -76,6 +78,16 @@ const (
 	FaultVolumeLost FaultKind = "volume-lost"
 	FaultKillServer FaultKind = "kill-server"
 	FaultHang       FaultKind = "hang-loop-of-the-server"
+	// What goes wrong with a server beside its loop, in worlds that have both: its disk, its processes, its checkpoints,
+	// its replay, connections that say nothing, much WAL, cancelled waits, and the wall clock.
+	FaultDisk       FaultKind = "disk-hangs"
+	FaultServer     FaultKind = "server-hangs"
+	FaultCheckpoint FaultKind = "checkpoint-held"
+	FaultReplay     FaultKind = "slow-replay"
+	FaultSilent     FaultKind = "silent-connections"
+	FaultMuch       FaultKind = "much-WAL"
+	FaultCancel     FaultKind = "waits-cancelled"
+	FaultClock      FaultKind = "wall-clock-put-back"
 	// FaultPutBack makes the claim of a volume again from an older state of it, which Other chooses.
 	FaultPutBack FaultKind = "volume-put-back"
 )
@@ -187,6 +199,7 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.jumps = append(n.jumps, tenure.Jump{At: at + 1, By: lost})
 	case FaultClockStep:
 		n.jumps = append(n.jumps, tenure.Jump{At: n.clock(), By: fault.For})
+		n.stepped += fault.For
 	case FaultPowerOff:
 		n.powerOff()
 		n.bootUp()
@@ -209,6 +222,8 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.restart(back)
 	case FaultKillServer:
 		n.killServer("somebody has killed it")
+	case FaultDisk, FaultServer, FaultCheckpoint, FaultReplay, FaultSilent, FaultMuch, FaultCancel, FaultClock:
+		n.trouble(fault)
 	case FaultHang:
 		n.hang(w.now + fault.For)
 	default:

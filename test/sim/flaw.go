@@ -8,6 +8,7 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/sim/caches"
+	"meridian.dev/meridian/test/sim/databases"
 )
 
 // Bug is the name of a flaw.
@@ -34,11 +35,16 @@ type Flaw struct {
 	Aim func(Case, *rand.Rand) Case
 	// Gap is how long writes may be unavailable; longer gives the flaw away.
 	Gap time.Duration
+	// Discards says that a copy which is given up gives the flaw away.
+	Discards bool
 	// Usurps lets the server lead without a right.
 	Usurps bool
 	// Cache is what is broken in a cache; Volatile says that the flaw is looked for in one.
 	Cache    caches.Flaw
 	Volatile bool
+	// Pod is what is broken beside the loop of a server; Whole says that the flaw is looked for where that runs.
+	Pod   databases.Flaw
+	Whole bool
 }
 
 // Flaws of the models.
@@ -79,7 +85,7 @@ var (
 // Flaws are all of them.
 func Flaws() []Flaw {
 	return slices.Concat(modelFlaws(), quorumFlaws(), leaseFlaws(), electionFlaws(), promiseFlaws(), yieldFlaws(),
-		orphanFlaws(), cacheFlaws())
+		orphanFlaws(), cacheFlaws(), wholeFlaws())
 }
 
 func modelFlaws() []Flaw {

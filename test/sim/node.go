@@ -32,6 +32,7 @@ type node struct {
 	rate     float64
 	jumps    tenure.Jumps
 	lostTime time.Duration
+	stepped  time.Duration // By how much the wall clock was moved.
 
 	edition     int           // The last one of the settings that has come here.
 	frozen      time.Duration // The agent does nothing until then.
@@ -344,15 +345,7 @@ func (a *agent) soon(in time.Duration) {
 
 func (a *agent) pass() {
 	n, w := a.n, a.n.w
-	defer func() {
-		if thrown := recover(); thrown != nil {
-			crashed, ok := thrown.(crash)
-			if !ok {
-				panic(thrown)
-			}
-			w.strike(n, crashed.fault)
-		}
-	}()
+	defer a.crashes()
 	w.passes++
 	finished, next := a.loop.Pass(context.Background(), n.leaving)
 	w.truth.passed(a)
@@ -367,6 +360,19 @@ func (a *agent) pass() {
 		return
 	}
 	a.soon(next)
+}
+
+// crashes ends the process if that was thrown through what it did.
+func (a *agent) crashes() {
+	thrown := recover()
+	if thrown == nil {
+		return
+	}
+	crashed, ok := thrown.(crash)
+	if !ok {
+		panic(thrown)
+	}
+	a.n.w.strike(a.n, crashed.fault)
 }
 
 // seen is the policy that has come to the pod.

@@ -29,7 +29,9 @@ type Case struct {
 	// Volatile is a cache instead of a database.
 	Volatile bool
 	// Whole has the loop of production run the servers, on the model of PostgreSQL, instead of a model of both.
-	Whole  bool
+	Whole bool
+	// Major is the version of PostgreSQL there, 0 for the latest.
+	Major  int
 	Faults []Fault
 	// Last is when the last fault begins at the latest; faults at places have their moment by then.
 	Last time.Duration
@@ -74,6 +76,8 @@ type Outcome struct {
 	PutBack int
 	// Refusals counts plans that the check of production would have refused.
 	Refusals int
+	// Discards counts copies that were given up to be made anew.
+	Discards int
 }
 
 // Run runs a case. With tell it writes down the story.
@@ -85,12 +89,16 @@ func Run(c Case, tell bool) Outcome {
 	if w.caches != nil {
 		w.truth.acks, w.truth.longest = w.caches.Figures()
 	}
-	return Outcome{
+	out := Outcome{
 		Problems: w.problems, Hash: w.hash, Story: w.story, Steps: w.steps, Passes: w.passes, Acks: w.truth.acks,
 		Takes: w.truth.takes, Transfers: w.truth.transfers, Contested: w.truth.contested, Fired: w.fired,
 		Gap: w.truth.longest, Took: w.now, Points: w.points, Early: w.early,
 		Refusals: w.truth.refusals, Astray: w.astray, PutBack: w.putBack,
 	}
+	if w.database != nil {
+		out.Discards = w.database.Discards()
+	}
+	return out
 }
 
 func newWorld(c Case, tell bool) *World {

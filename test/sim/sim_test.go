@@ -10,6 +10,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim"
+	"meridian.dev/meridian/test/sim/scenarios"
 )
 
 var (
@@ -48,7 +49,7 @@ func list(faults []sim.Fault) string {
 // C1: a wall clock that is put forward by less than half of a lease ends no healthy primary, in no mode; put forward by
 // more than the lease it does, because a machine that stood still as long looks the same.
 func TestTheWallClockIsPutForward(t *testing.T) {
-	for _, s := range sim.Scenarios() {
+	for _, s := range scenarios.All() {
 		if !strings.HasPrefix(s.Name, "wall clock of the holder put forward") {
 			continue
 		}
@@ -66,7 +67,7 @@ func TestTheWallClockIsPutForward(t *testing.T) {
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range sim.Scenarios() {
+	for _, s := range scenarios.All() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			var worst time.Duration
@@ -106,7 +107,7 @@ func TestScenarios(t *testing.T) {
 // next life of that agent has read the lease without it, and leads by promises (E5).
 func TestForgottenWrites(t *testing.T) {
 	runs := 0
-	for _, s := range sim.Scenarios() {
+	for _, s := range scenarios.All() {
 		s.Seed, s.Budget = 1, 150*time.Second
 		for _, c := range sim.Singles(s) {
 			if c.Faults[len(c.Faults)-1].Kind != sim.FaultForgotten {
@@ -127,29 +128,29 @@ func TestForgottenWrites(t *testing.T) {
 
 // TestCallFaults gives every answer to every call of the API server that an agent makes, in every scenario, and lets
 // the agent end before and after every write.
-func TestCallFaults(t *testing.T) { singles(t, sim.CallSingles, *callsFlag, 1) }
+func TestCallFaults(t *testing.T) { singles(t, sim.CallSingles, *callsFlag, 1, scenarios.All()) }
 
 // TestSingleFaults has a fault at each place: messages, stores and boundaries of acts too.
-func TestSingleFaults(t *testing.T) { singles(t, sim.Singles, *everyFlag, *cacheFlag) }
+func TestSingleFaults(t *testing.T) { singles(t, sim.Singles, *everyFlag, *cacheFlag, scenarios.All()) }
 
 // singles runs each scenario with one more fault, a schedule for each, or for one in so many; of caches one in so many
 // of those. Schedules share nothing, so scenarios run beside each other.
-func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCaches int) {
+func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCaches int, all []sim.Scenario) {
 	t.Helper()
-	began, ran, all, astray := time.Now(), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
+	began, ran, cases, astray := time.Now(), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
 	t.Run("of", func(t *testing.T) {
-		for _, s := range sim.Scenarios() {
+		for _, s := range all {
 			t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
 				every := every
 				s.Seed, s.Budget = 1, 150*time.Second
-				cases := casesOf(s)
-				all.Add(int64(len(cases)))
+				found := casesOf(s)
+				cases.Add(int64(len(found)))
 				if s.Volatile {
 					every *= ofCaches
 				}
 				failures := 0
-				for index, c := range cases {
+				for index, c := range found {
 					if *faultFlag != 0 && index != *faultFlag || *faultFlag == 0 && index%every != *shardFlag%every {
 						continue
 					}
@@ -170,12 +171,12 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCache
 		}
 	})
 	took := time.Since(began)
-	t.Logf("%d of %d schedules, %d ended where nothing is promised, %s: %.0f schedules per second", ran.Load(), all.Load(),
+	t.Logf("%d of %d schedules, %d ended where nothing is promised, %s: %.0f schedules per second", ran.Load(), cases.Load(),
 		astray.Load(), took.Round(time.Millisecond), float64(ran.Load())/took.Seconds())
 	if ran.Load() == 0 && *faultFlag == 0 {
 		t.Error("nothing was run")
 	}
-	if every*ofCaches == 1 && *faultFlag == 0 && !t.Failed() && ran.Load() != all.Load() {
+	if every*ofCaches == 1 && *faultFlag == 0 && !t.Failed() && ran.Load() != cases.Load() {
 		t.Error("some were left out")
 	}
 }
@@ -258,7 +259,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 
 // BenchmarkFailover is how long one schedule takes in which the primary's machine is powered off.
 func BenchmarkFailover(b *testing.B) {
-	for _, s := range sim.Scenarios() {
+	for _, s := range scenarios.All() {
 		if s.Name != "holder powered off" {
 			continue
 		}

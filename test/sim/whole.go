@@ -19,7 +19,11 @@ import (
 
 // asDatabase makes the database of a world.
 func (w *World) asDatabase() {
-	w.database = databases.New(databaseWorld{w}, databases.Major)
+	major := w.Case.Major
+	if major == 0 {
+		major = databases.Major
+	}
+	w.database = databases.New(databaseWorld{w}, major, flawOf(w.Case.Bug).Pod)
 	for _, n := range w.nodes {
 		n.database = w.database.Add(n.name, databaseHost{n})
 	}
@@ -50,6 +54,11 @@ func (d databaseWorld) Act(who int, verb, why string) {
 	d.w.mix(who, verb)
 	if d.w.telling {
 		d.w.tell(who, "%s  (%s)", verb, why)
+	}
+	if a := d.w.nodes[who].agent; a != nil {
+		if fault := a.point(PointAct); fault != nil {
+			panic(crash{fault})
+		}
 	}
 }
 
@@ -112,6 +121,18 @@ func (d databaseWorld) Leads(who int, term int64, timeline int, incarnation stri
 	t.timelines[timeline] = incarnation
 }
 
+// Took implements databases.Truth. A fence matters as long as its ballot can be won.
+func (d databaseWorld) Took(who, from int, leads, alike bool) {
+	n, up := d.w.nodes[who], d.w.nodes[from]
+	fence := n.volume.stored.Fence
+	if fence != nil && leads && d.w.truth.fencedAt[who] == *fence && fence.Version == d.w.api.lease.Version {
+		d.w.wrong("F1", "%s takes the log of %s behind its fence %s", n.name, up.name, fence.Version)
+	}
+	if !alike {
+		d.w.wrong("T1", "%s streams from %s, and its log has left that history", n.name, up.name)
+	}
+}
+
 // Destroys implements databases.Truth.
 func (d databaseWorld) Destroys(who int, lost []int) {
 	t := &d.w.truth
@@ -134,7 +155,7 @@ func (d databaseWorld) Destroys(who int, lost []int) {
 type databaseHost struct{ n *node }
 
 func (h databaseHost) Clock() time.Time {
-	return time.Unix(1_800_000_000, 0).Add(time.Duration(h.n.clock()))
+	return time.Unix(1_800_000_000, 0).Add(time.Duration(h.n.clock()) + h.n.stepped)
 }
 func (h databaseHost) Instant() tenure.Instant { return h.n.clock() }
 func (h databaseHost) Address() string         { return h.n.address }
@@ -143,7 +164,10 @@ func (h databaseHost) Frozen() time.Duration   { return h.n.frozenPod }
 
 func (h databaseHost) InAgent(run func()) {
 	if a := h.n.agent; a != nil {
-		a.inAgent(run)
+		a.inAgent(func() {
+			defer a.crashes()
+			run()
+		})
 	}
 }
 
@@ -267,4 +291,32 @@ func (w *World) unsettledDatabase() string {
 		}
 	}
 	return ""
+}
+
+// trouble is what goes wrong with a server beside its loop.
+func (n *node) trouble(fault *Fault) {
+	until := n.w.now + fault.For
+	switch fault.Kind {
+	case FaultDisk:
+		n.database.HangDisk(until)
+	case FaultServer:
+		n.database.HangServer(until)
+	case FaultCheckpoint:
+		n.database.HoldCheckpoints(until)
+	case FaultReplay:
+		n.database.SlowReplay(time.Duration(fault.Wish) * 100 * time.Millisecond)
+	case FaultSilent:
+		n.database.Silence(until)
+	case FaultMuch:
+		n.database.WriteMuch(fault.Wish * 10)
+	case FaultCancel:
+		n.database.CancelWaits(fault.Wish%2 == 0)
+	default:
+		n.stepped -= fault.For
+	}
+	switch fault.Kind {
+	case FaultDisk, FaultServer, FaultCheckpoint, FaultSilent:
+		n.hungUntil = max(n.hungUntil, until)
+	default:
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/test/sim"
+	"meridian.dev/meridian/test/sim/scenarios"
 )
 
 var wholeFlag = flag.Int("whole", 10, "of a whole database, run so many times fewer swarms and single faults")
@@ -16,16 +17,28 @@ var wholeFlag = flag.Int("whole", 10, "of a whole database, run so many times fe
 // TestWholeSwarm is TestSwarm with the loop of production that runs the servers.
 func TestWholeSwarm(t *testing.T) { swarms(t, *seedsFlag / *wholeFlag, sim.WholeSwarm) }
 
+// TestWholeSingleFaults is TestSingleFaults with that loop. Its own acts are places as well.
+func TestWholeSingleFaults(t *testing.T) {
+	singles(t, sim.Singles, *everyFlag**wholeFlag, 1, whole())
+}
+
+// whole are the scenarios of databases, with the loop of production that runs the servers.
+func whole() []sim.Scenario {
+	var all []sim.Scenario
+	for _, s := range scenarios.All() {
+		putBack := slices.ContainsFunc(s.Faults, func(f sim.Fault) bool { return f.Kind == sim.FaultPutBack })
+		if s.Whole = true; !s.Volatile && !putBack {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // TestWholeScenarios runs the scenarios with the loop of production that runs the servers, on the model of PostgreSQL.
 func TestWholeScenarios(t *testing.T) {
-	for _, s := range sim.Scenarios() {
-		putBack := slices.ContainsFunc(s.Faults, func(f sim.Fault) bool { return f.Kind == sim.FaultPutBack })
-		if s.Volatile || putBack {
-			continue
-		}
+	for _, s := range whole() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			s.Whole = true
 			for seed := uint64(1); seed <= max(1, *seedFlag); seed++ {
 				if *seedFlag != 0 && seed != *seedFlag {
 					continue

@@ -23,7 +23,7 @@ func (c copies) reach(source postgres.Source) *Pod {
 	name, _, _ := strings.Cut(source.Host, "-0.")
 	up, p := c.p.g.named(name), c.p
 	if up == nil || up == p || !p.w.Connected(p.index, up.index) || !p.w.Connected(up.index, p.index) ||
-		p.w.Now() < up.host.Frozen() || source.Address != "" && source.Address != up.host.Address() ||
+		p.w.Now() < up.host.Frozen() || up.server.Frozen() || source.Address != "" && source.Address != up.host.Address() ||
 		up.server.Answers() != nil {
 		return nil
 	}
@@ -53,6 +53,12 @@ func (c copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upstr
 	history, err := historyOf(s.Disk, s.Timeline())
 	if err != nil {
 		return postgres.Upstream{}, err
+	}
+	if own := c.p.server.Disk; c.p.g.flaw.Unjudged && own != nil {
+		if end, timeline := own.Position(); timeline < s.Timeline() {
+			history, _ = historyOf(own, timeline)
+			history = append(history, postgres.Branch{Timeline: s.Timeline(), Begin: end.End})
+		}
 	}
 	answer := postgres.Upstream{
 		Known: true, Leads: s.Mode == pgmodel.Primary, SystemIdentifier: s.Disk.System, LSN: s.Flushed(),
@@ -85,6 +91,7 @@ func (p *Pod) destroys(lost []int) { p.w.Destroys(p.index, lost) }
 // Discard implements postgres.Copies.
 func (c copies) Discard(ctx context.Context) error {
 	p := c.p
+	p.g.discards++
 	if on := p.server.Disk; on != nil {
 		end, _ := on.Position()
 		p.destroys(end.Writes())
@@ -135,6 +142,10 @@ func (c copies) Rewind(ctx context.Context, source postgres.Source) error {
 	needed, err := p.server.Rewind(up.server)
 	if err != nil {
 		return fmt.Errorf("rewind: %w", err)
+	}
+	p.rewinds()
+	if !needed && p.g.flaw.Early {
+		return nil
 	}
 	if !needed {
 		return fmt.Errorf("rewind: %w", postgres.ErrEarly)

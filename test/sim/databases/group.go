@@ -39,6 +39,8 @@ type Truth interface {
 	Leads(who int, term int64, timeline int, incarnation string)
 	// Destroys is a copy that gives up writes.
 	Destroys(who int, lost []int)
+	// Took is a copy that gets WAL of another server, and whether that leads; Alike says that it goes on from the same.
+	Took(who, from int, leads, alike bool)
 	// Fresh is an id for a copy that is made new.
 	Fresh(who int) string
 	// NextWrite is the number of another write.
@@ -71,13 +73,16 @@ const segment = 16 << 20
 type Group struct {
 	w       World
 	major   int
+	flaw    Flaw
 	pods    []*Pod
 	running *job // The job that runs now.
+	// discards counts copies that were given up.
+	discards int
 }
 
 // New makes a database without instances.
-func New(w World, major int) *Group {
-	g := &Group{w: w, major: major}
+func New(w World, major int, flaw Flaw) *Group {
+	g := &Group{w: w, major: major, flaw: flaw}
 	w.After(100*time.Millisecond, g.use)
 	return g
 }
@@ -89,6 +94,7 @@ func (g *Group) Add(name string, host Host) *Pod {
 	}
 	p.server = pgmodel.New(within{g}, name)
 	p.server.Told = p.told
+	p.server.Took = p.took
 	p.server.Clock = func() time.Duration { return time.Duration(host.Instant()) }
 	p.server.Enters = p.enters
 	g.pods = append(g.pods, p)
@@ -98,17 +104,21 @@ func (g *Group) Add(name string, host Host) *Pod {
 // use is what clients do: they write wherever a session lives.
 func (g *Group) use() {
 	for _, p := range g.pods {
-		if s := p.server; p.sessions && s.Mode == pgmodel.Primary && g.w.Now() >= p.host.Frozen() {
+		if s := p.server; p.sessions && s.Mode == pgmodel.Primary && s.Answers() == nil {
 			p.write()
 		}
 	}
 	g.w.After(g.w.Between(60*time.Millisecond, 180*time.Millisecond), g.use)
 }
 
+// write is a commit. Of one in thirty the client has said that it may be lost.
 func (p *Pod) write() {
-	id, term := p.w.NextWrite(), p.term
-	_, _ = p.server.Begin(id, pgmodel.LevelOn, func(result pgmodel.Result) {
-		if result == pgmodel.Acknowledged {
+	id, term, level := p.w.NextWrite(), p.term, pgmodel.LevelOn
+	if p.w.Chance(1.0 / 30) {
+		level = pgmodel.LevelOff
+	}
+	_, _ = p.server.Begin(id, level, func(result pgmodel.Result) {
+		if result == pgmodel.Acknowledged && level == pgmodel.LevelOn {
 			p.w.Acknowledged(p.index, term, p.sessions, id)
 		}
 	})
@@ -119,6 +129,12 @@ func (g *Group) NetworkChanged() {
 	for _, p := range g.pods {
 		p.server.NetworkChanged()
 	}
+}
+
+// took looks at what comes of the log of another server.
+func (p *Pod) took(up *pgmodel.Server) {
+	leads := up.Mode == pgmodel.Primary
+	p.w.Took(p.index, p.g.named(up.Name).index, leads, !leads || up.Last().Holds(p.server.Last()))
 }
 
 func (g *Group) named(name string) *Pod {

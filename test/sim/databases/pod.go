@@ -49,7 +49,12 @@ type Pod struct {
 	term     int64
 	sessions bool
 	leads    bool
-	hangs    time.Duration // Since when its disk does not answer.
+	watched  string // The start that the probe is about, and since when.
+	watching time.Duration
+	stuckAt  time.Duration // Since when its disk or its processes do not answer.
+	// diskHangs and silent are until when, and rewound is when its copy was.
+	diskHangs, silent time.Duration
+	rewound           []time.Duration
 }
 
 // file is a file of the configuration.
@@ -174,7 +179,14 @@ func (p *Pod) hear(facts tenure.Engine) {
 }
 
 // Facts implements tenure.Server.
-func (p *Pod) Facts() tenure.Engine { return p.facts }
+func (p *Pod) Facts() tenure.Engine {
+	facts := p.facts
+	if p.loop != nil && facts.Known {
+		live := p.loop.Facts() // Whether the server writes is known also while a pass is held up.
+		facts.Hung, facts.Probed = live.Hung, live.Probed
+	}
+	return facts
+}
 
 // Obey implements tenure.Server.
 func (p *Pod) Obey(standing tenure.Standing) {

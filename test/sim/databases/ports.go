@@ -57,14 +57,16 @@ func (m mounts) Logins() (postgres.Logins, error) {
 type probe struct{ p *Pod }
 
 func (b probe) Watch(start string) {
-	if start == "" || !b.p.server.NoFlush {
-		b.p.hangs = 0
-	} else if b.p.hangs == 0 {
-		b.p.hangs = b.p.w.Now()
+	if b.p.watched != start {
+		b.p.watched, b.p.watching = start, b.p.w.Now()
 	}
 }
 
-func (b probe) Hung() bool { return b.p.hangs > 0 && b.p.w.Now()-b.p.hangs > 3*time.Second }
+func (b probe) Hung() bool {
+	p := b.p
+	stuck := p.server.Running() && (p.server.NoFlush || p.server.Frozen())
+	return p.watched != "" && stuck && p.w.Now()-max(p.stuckAt, p.watching) > 3*time.Second
+}
 
 // loaded is what goes with the files and is none of the server's business.
 type loaded struct {

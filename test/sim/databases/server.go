@@ -85,8 +85,14 @@ func (r runner) Reload() error {
 
 func (r runner) Promote() error { return r.p.server.Promote() }
 
+var errNotProven = errors.New("processes cannot be proven to be gone")
+
 func (r runner) EndReceiver(context.Context) error {
-	r.p.server.EndReceiver()
+	p := r.p
+	if p.server.Running() && p.server.Frozen() || p.g.flaw.Silent && p.w.Now() < p.silent {
+		return errNotProven
+	}
+	p.server.EndReceiver()
 	return nil
 }
 
@@ -128,7 +134,7 @@ func (l link) Server(context.Context) postgres.Server {
 		}
 	} else {
 		server.Timeline, facts.Flushed = s.Timeline(), s.Flushed()
-		if s.Disk.Log.Shared(s.Timeline(), s.Last().End) {
+		if s.Disk.Log.Shared(s.Timeline(), s.Last().End) && !p.g.flaw.Unjudged {
 			facts.Twin = p.process.started
 		}
 	}
@@ -139,6 +145,9 @@ func (l link) Server(context.Context) postgres.Server {
 func (l link) senders(facts *postgres.Replication) {
 	s := l.p.server
 	for _, line := range s.Senders() {
+		if l.p.g.flaw.Unjudged {
+			line.Flush = min(line.Flush, s.Flushed())
+		}
 		sender := postgres.Sender{
 			PID: line.Number, Stream: line.Streaming, Flushed: line.Flush, Began: tenure.Instant(line.Began),
 		}
@@ -186,6 +195,9 @@ func (l link) KeepPlaces(_ context.Context, how postgres.KeepPlaces) error {
 	s, wanted := l.p.server, how.Slots
 	if err := s.Answers(); err != nil {
 		return err
+	}
+	if l.p.g.flaw.NoPlaces && s.Mode == pgmodel.Standby {
+		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Disk.Slots)) {
 		slot := s.Disk.Slots[name]

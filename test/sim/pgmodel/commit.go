@@ -170,6 +170,9 @@ func (s *Server) EndSessions() {
 	}
 }
 
+// Waits are the commits that wait.
+func (s *Server) Waits() []*Commit { return slices.Clone(s.waiting) }
+
 // Visible are the writes that a reader sees: all, but those that wait.
 func (s *Server) Visible() []int {
 	all := s.at.Writes()
@@ -224,13 +227,17 @@ func (s *Server) Checkpoint(done func()) error {
 }
 
 func (s *Server) writeCheckpoint() {
-	if s.checkpoint == nil || s.NoCheckpoint || s.checkpoint.busy {
+	if s.checkpoint == nil || s.NoCheckpoint || s.NoFlush || s.checkpoint.busy {
 		return
 	}
 	writing := s.checkpoint
 	writing.busy = true
 	redo := s.at
 	s.later(s.CheckpointTakes, func() {
+		if s.NoFlush {
+			writing.busy = false // It begins again when the disk answers.
+			return
+		}
 		s.checkpoint = nil
 		switch {
 		case s.recovery.standby:
@@ -277,10 +284,18 @@ func (s *Server) HoldCheckpoints(hold bool) {
 // HoldFlush stops the disk, and lets it go on.
 func (s *Server) HoldFlush(hold bool) {
 	s.NoFlush = hold
-	if !hold && s.Mode == Primary {
+	if hold || !s.Running() {
+		return
+	}
+	if s.Mode == Primary {
 		s.flush(s.at.End)
 		s.acknowledge()
 	}
+	if s.receiver != nil {
+		s.receiver.flushed()
+	}
+	s.writeCheckpoint()
+	s.proceedToStop()
 }
 
 // CreateSlot makes a slot that keeps the log from now on.

@@ -144,7 +144,7 @@ func (s *Server) Clone(source *Server) error {
 		return ErrRunning
 	case source.Answers() != nil || !s.w.Connected(s.Name, source.Name) || !s.w.Connected(source.Name, s.Name):
 		return ErrNotReached
-	case source.NoCheckpoint:
+	case source.NoCheckpoint || source.NoFlush:
 		return ErrHangs
 	}
 	from := source.Disk.Control.Checkpoint

@@ -201,6 +201,20 @@ func (l Log) cut(timeline int, end LSN) {
 	}
 }
 
+// cutFile forgets what does not end by a place, of one timeline.
+func (l Log) cutFile(timeline int, end LSN) {
+	for name, file := range l.files {
+		if name.timeline != timeline || name.segment < l.number(end) {
+			continue
+		}
+		kept := 0
+		for kept < len(file) && file[kept].End <= end {
+			kept++
+		}
+		l.files[name] = slices.Clip(file[:kept])
+	}
+}
+
 // remove deletes files before a segment, of every timeline.
 func (l Log) remove(before uint64) {
 	maps.DeleteFunc(l.files, func(name place, _ piece) bool { return name.segment < before })

@@ -17,6 +17,9 @@ func (s *Server) awake(run func()) {
 // Freeze stops all processes for a while.
 func (s *Server) Freeze(until time.Duration) { s.frozen = max(s.frozen, until) }
 
+// Frozen says that the processes are stopped.
+func (s *Server) Frozen() bool { return s.frozen > s.w.Now() }
+
 // Reset ends the connection of a standby with this server, as a cut that both notice.
 func (s *Server) Reset(standby *Server) {
 	for _, line := range slices.Clone(s.senders) {

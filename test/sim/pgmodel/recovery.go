@@ -196,7 +196,7 @@ func (s *Server) Promote() error {
 
 // promoted begins a timeline of its own.
 func (s *Server) promoted() {
-	if s.Mode != Standby {
+	if s.Mode != Standby || s.waitsForTheDisk(s.recover) {
 		return
 	}
 	r, log := &s.recovery, s.Disk.Log

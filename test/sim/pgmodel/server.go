@@ -47,6 +47,8 @@ type Server struct {
 	Enters func(Conf) bool
 	// Clock is that of its machine, nil for that of the world.
 	Clock func() time.Duration
+	// Took is called when the log of another server has come. It may be nil.
+	Took func(up *Server)
 	// Told is called when something has happened that others may want to look at. It may be nil.
 	Told func()
 
@@ -88,6 +90,7 @@ var (
 	ErrStarting = errors.New("the database system is starting up")
 	ErrReadOnly = errors.New("cannot execute in a read-only transaction")
 	ErrStopping = errors.New("the database system is shutting down")
+	ErrFrozen   = errors.New("the server does not answer")
 )
 
 // Running says that there are processes.
@@ -103,6 +106,9 @@ func (s *Server) Answers() error {
 	case Stopping:
 		return ErrStopping
 	case Standby, Primary:
+	}
+	if s.Frozen() {
+		return ErrFrozen
 	}
 	return nil
 }
@@ -153,6 +159,9 @@ func (s *Server) Start() error {
 
 // begin is the start-up process.
 func (s *Server) begin() {
+	if s.waitsForTheDisk(s.begin) {
+		return
+	}
 	d := s.Disk
 	timeline := d.Control.Timeline()
 	if d.Standby {
@@ -218,6 +227,14 @@ func (s *Server) lead(clean bool) {
 	s.tell()
 }
 
+// waitsForTheDisk says that the disk does not answer, and tries again later.
+func (s *Server) waitsForTheDisk(again func()) bool {
+	if s.NoFlush {
+		s.later(100*time.Millisecond, again)
+	}
+	return s.NoFlush
+}
+
 // fail ends the processes at once, by their own choice.
 func (s *Server) fail(why string) { s.die(why, false) }
 
@@ -230,6 +247,10 @@ func (s *Server) PowerOff() { s.die("power off", true) }
 func (s *Server) die(why string, power bool) {
 	if !s.Running() {
 		return
+	}
+	if s.Disk != nil && power && s.recovery.standby && s.receiver != nil && s.receiver.streams {
+		// What came and was not flushed is gone. What was replayed was flushed before.
+		s.Disk.Log.cutFile(s.receiver.timeline, max(s.receiver.flush, s.at.End))
 	}
 	if s.Disk != nil && s.timeline > 0 && (s.Mode == Primary || s.Mode == Stopping) && !s.recovery.standby {
 		kept := s.written
@@ -287,6 +308,10 @@ func (s *Server) Stop(how How) error {
 		s.Exit = ""
 		return nil
 	}
+	if s.Frozen() {
+		s.later(0, func() { _ = s.Stop(how) }) // The signal is pending.
+		return nil
+	}
 	if s.stop != nil && (s.stop.how == how || s.stop.how == Fast) {
 		return nil
 	}
@@ -314,7 +339,7 @@ func (s *Server) proceedToStop() {
 	}
 	s.waiting = nil
 	s.hangUp(TroubleNone)
-	if s.NoCheckpoint || s.stop.written {
+	if s.NoCheckpoint || s.NoFlush || s.stop.written {
 		s.finishStop()
 		return
 	}

@@ -225,6 +225,9 @@ func (r *receiver) take(records []*Record, end LSN) {
 	if s.receiver != r {
 		return
 	}
+	if s.Took != nil && len(records) > 0 {
+		s.Took(r.sender.s)
+	}
 	for _, record := range records {
 		name := place{r.timeline, s.Disk.Log.number(record.Start)}
 		if _, there := s.Disk.Log.files[name]; !there && s.Full {

@@ -1,0 +1,95 @@
+package databases
+
+import (
+	"time"
+
+	"meridian.dev/meridian/test/sim/pgmodel"
+)
+
+// Flaw is what is broken on purpose.
+type Flaw struct {
+	// Unjudged lets every copy pass for a part of the primary's history, hides positions of another timeline, and lets a
+	// primary write on in the file in which its timeline begins (B3).
+	Unjudged bool
+	// Silent lets connections that say nothing keep a replica from proving that it has no receiver.
+	Silent bool
+	// NoPlaces has standbys keep no WAL for other members.
+	NoPlaces bool
+	// Early takes a rewind that did nothing for one that was done.
+	Early bool
+}
+
+// HangDisk keeps the disk of the server from flushing anything.
+func (p *Pod) HangDisk(until time.Duration) {
+	if p.diskHangs = max(p.diskHangs, until); !p.server.NoFlush {
+		p.server.HoldFlush(true)
+		p.stuckAt = p.w.Now()
+		p.letTheDiskGo()
+	}
+}
+
+func (p *Pod) letTheDiskGo() {
+	p.w.After(p.diskHangs-p.w.Now(), func() {
+		if p.w.Now() < p.diskHangs {
+			p.letTheDiskGo()
+			return
+		}
+		p.server.HoldFlush(false)
+	})
+}
+
+// HangServer stops the processes of the server, and of nothing else.
+func (p *Pod) HangServer(until time.Duration) {
+	if !p.server.Frozen() {
+		p.stuckAt = p.w.Now()
+	}
+	p.server.Freeze(until)
+}
+
+// HoldCheckpoints keeps every checkpoint from coming to an end.
+func (p *Pod) HoldCheckpoints(until time.Duration) {
+	p.server.HoldCheckpoints(true)
+	start := p.process.start
+	p.w.After(until-p.w.Now(), func() {
+		if p.process.start == start {
+			p.server.HoldCheckpoints(false)
+		}
+	})
+}
+
+// SlowReplay makes replay slow, until the server starts again.
+func (p *Pod) SlowReplay(lag time.Duration) { p.server.ReplayLag = lag }
+
+// Silence has connections that say nothing.
+func (p *Pod) Silence(until time.Duration) { p.silent = max(p.silent, until) }
+
+// WriteMuch is a client that writes so many files of WAL, after which PostgreSQL writes a checkpoint.
+func (p *Pod) WriteMuch(files int) {
+	for range files {
+		if !p.sessions || p.server.Answers() != nil || p.server.Mode != pgmodel.Primary {
+			return
+		}
+		p.write()
+		_ = p.server.SwitchSegment()
+	}
+	_ = p.server.Checkpoint(nil)
+}
+
+// CancelWaits ends the waits of commits, which are there on this server alone, perhaps.
+func (p *Pod) CancelWaits(terminate bool) {
+	for _, commit := range p.server.Waits() {
+		p.server.Cancel(commit, terminate)
+	}
+}
+
+// Discards is how often a copy was given up.
+func (g *Group) Discards() int { return g.discards }
+
+// rewinds notes that a rewind was done.
+func (p *Pod) rewinds() {
+	const often, within = 12, time.Minute
+	p.rewound = append(p.rewound, p.w.Now())
+	if n := len(p.rewound); n >= often && p.w.Now()-p.rewound[n-often] < within {
+		p.w.Wrong("R3", "%s was rewound %d times within %s", p.name, often, within)
+	}
+}
