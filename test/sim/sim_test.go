@@ -171,8 +171,8 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCache
 		}
 	})
 	took := time.Since(began)
-	t.Logf("%d of %d schedules, %d ended where nothing is promised, %s: %.0f schedules per second", ran.Load(), cases.Load(),
-		astray.Load(), took.Round(time.Millisecond), float64(ran.Load())/took.Seconds())
+	t.Logf("%d of %d schedules, %d ended where nothing is promised, %s: %.0f schedules per second", ran.Load(),
+		cases.Load(), astray.Load(), took.Round(time.Millisecond), float64(ran.Load())/took.Seconds())
 	if ran.Load() == 0 && *faultFlag == 0 {
 		t.Error("nothing was run")
 	}

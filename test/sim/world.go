@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/test/sim/agenda"
 	"meridian.dev/meridian/test/sim/caches"
 	"meridian.dev/meridian/test/sim/databases"
 )
@@ -15,7 +16,7 @@ import (
 // World is one run.
 type World struct {
 	now    time.Duration
-	queue  queue
+	queue  agenda.Queue
 	seq    uint64
 	random *rand.Rand
 
@@ -60,59 +61,10 @@ type World struct {
 	astray bool
 }
 
-type event struct {
-	at  time.Duration
-	seq uint64
-	run func()
-}
-
-// queue is a heap of events, the next one first. That of the standard library would make garbage of every event, and
-// events are most of what a run does.
-type queue []event
-
-func (e event) before(other event) bool {
-	return e.at < other.at || e.at == other.at && e.seq < other.seq
-}
-
-func (q *queue) push(added event) {
-	*q = append(*q, added)
-	heap := *q
-	for at := len(heap) - 1; at > 0; {
-		parent := (at - 1) / 2
-		if !heap[at].before(heap[parent]) {
-			return
-		}
-		heap[at], heap[parent] = heap[parent], heap[at]
-		at = parent
-	}
-}
-
-func (q *queue) pop() event {
-	heap := *q
-	next, end := heap[0], len(heap)-1
-	heap[0], heap[end] = heap[end], event{}
-	heap = heap[:end]
-	*q = heap
-	for at := 0; ; {
-		child := 2*at + 1
-		if child >= end {
-			return next
-		}
-		if right := child + 1; right < end && heap[right].before(heap[child]) {
-			child = right
-		}
-		if !heap[child].before(heap[at]) {
-			return next
-		}
-		heap[at], heap[child] = heap[child], heap[at]
-		at = child
-	}
-}
-
 // after schedules something.
 func (w *World) after(d time.Duration, run func()) {
 	w.seq++
-	w.queue.push(event{at: w.now + max(d, 0), seq: w.seq, run: run})
+	w.queue.Push(agenda.Event{At: w.now + max(d, 0), Seq: w.seq, Run: run})
 }
 
 // chosen makes everything that is random in a run come from its seed.
@@ -129,11 +81,11 @@ func (w *World) chance(p float64) bool { return w.random.Float64() < p }
 
 // until runs events until the moment, or until something is wrong.
 func (w *World) until(end time.Duration) bool {
-	for len(w.queue) > 0 && w.queue[0].at <= end {
-		next := w.queue.pop()
-		w.now = next.at
+	for len(w.queue) > 0 && w.queue[0].At <= end {
+		next := w.queue.Pop()
+		w.now = next.At
 		w.steps++
-		next.run()
+		next.Run()
 		if len(w.problems) > 0 || w.astray {
 			return false
 		}

@@ -21,12 +21,14 @@ func All() []sim.Scenario {
 // scenario is one in the making.
 type scenario sim.Scenario
 
-// Words of the simulator.
-type (
-	Case      = sim.Case
-	Fault     = sim.Fault
-	FaultKind = sim.FaultKind
-)
+// Case is one schedule.
+type Case = sim.Case
+
+// Fault is one thing that goes wrong.
+type Fault = sim.Fault
+
+// FaultKind is what goes wrong.
+type FaultKind = sim.FaultKind
 
 // What goes wrong, and with whom.
 const (
