@@ -94,6 +94,7 @@ func (d *Disk) shutDown() error {
 	}
 	d.Control = Control{State: StateShutDown, Checkpoint: end}
 	d.label = nil
+	d.keepLog(end.End) // As after every checkpoint. What the rewind itself will look for may be among it.
 	return nil
 }
 

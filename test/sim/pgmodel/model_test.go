@@ -1,6 +1,7 @@
 package pgmodel_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -100,6 +101,7 @@ func TestADivergedStandbyAcknowledges(t *testing.T) {
 func TestARewindThatDoesNothing(t *testing.T) {
 	w := three(t)
 	a, b := w.servers["a"], w.servers["b"]
+	a.Disk.Conf.Keep, b.Disk.Conf.Keep = 16<<20, 16<<20
 	w.follow("b", "")
 	w.commit(t, "a", 1, pgmodel.LevelLocal)
 	a.Kill()
@@ -113,6 +115,31 @@ func TestARewindThatDoesNothing(t *testing.T) {
 	w.settle(time.Second)
 	if needed, err := a.Rewind(b); !needed || err != nil {
 		t.Errorf("after it: needed %t, %v", needed, err)
+	}
+	b.CreateSlot("a")
+	w.follow("a", "b")
+	w.start(t, "a", true)
+	if a.Last().Has(1) || a.Timeline() != b.Timeline() {
+		t.Errorf("the copy has what the primary does not have: %s", a)
+	}
+}
+
+// The recovery that comes before a rewind ends with a checkpoint, which removes WAL that nobody keeps: then the rewind
+// does not find the checkpoint that both copies have.
+func TestARewindThatRemovesWhatItNeeds(t *testing.T) {
+	w := three(t)
+	a, b := w.servers["a"], w.servers["b"]
+	w.commit(t, "a", 1, pgmodel.LevelOn)
+	_ = a.SwitchSegment()
+	w.commit(t, "a", 2, pgmodel.LevelOn)
+	w.follow("b", "")
+	w.commit(t, "a", 3, pgmodel.LevelLocal)
+	a.Disk.Slots = map[string]*pgmodel.Slot{}
+	a.Kill()
+	_ = b.Promote()
+	w.settle(time.Second)
+	if _, err := a.Rewind(b); !errors.Is(err, pgmodel.ErrLogMissing) {
+		t.Errorf("rewound: %v", err)
 	}
 }
 
