@@ -37,6 +37,16 @@ func (s Snapshot) Diverged() bool {
 	return reached != nil && s.Told() && !s.Upstream.History.Holds(*reached)
 }
 
+// WALGone says that the upstream does not have the WAL any more that this copy needs: it has refused to stream it, or
+// the server could not even begin for the lack of it. What the log tells otherwise is no proof: applications have a
+// part in its text.
+func (s Snapshot) WALGone() bool {
+	reached := s.Position()
+	refused := reached != nil && s.Positions.Of == s.Standing.Upstream && s.Positions.Term == s.Standing.Term &&
+		reached.LSN < s.Positions.Gone
+	return s.Process.LostAtStart || s.Process.Lost && refused
+}
+
 // Pauses between copies that failed.
 const (
 	firstCopyPause   = 2 * time.Second

@@ -134,6 +134,9 @@ type Copies interface {
 	Ask(ctx context.Context, source Source) (Upstream, error)
 	// Positions asks a primary how far the replicas are that stream from it.
 	Positions(ctx context.Context, source Source) (Positions, error)
+	// Gone asks a primary to stream the WAL from the segment of a position on. It returns the end of that segment if the
+	// primary has removed it, 0 if it has it.
+	Gone(ctx context.Context, source Source, from tenure.Position) (uint64, error)
 	// Discard removes the data directory.
 	Discard(ctx context.Context) error
 	// Clone copies the data of another server beside the place and moves it there. It tells how many bytes are done and

@@ -102,6 +102,9 @@ type Positions struct {
 	// LSN is how far the upstream itself had come, Slots how far the replicas had that streamed from it, by their slots.
 	LSN   uint64            `json:"lsn,omitempty"`
 	Slots map[string]uint64 `json:"slots,omitempty"`
+	// Gone is the end of the WAL that this copy asked for and that the upstream does not have any more, by the server's
+	// own answer to an attempt to stream it; 0 if it was not asked, or has it. WAL that is removed does not come back.
+	Gone uint64 `json:"gone,omitempty"`
 	// At is when it was asked.
 	At time.Time `json:"at,omitzero"`
 }

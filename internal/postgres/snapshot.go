@@ -207,8 +207,11 @@ type Process struct {
 	Start string `json:"start,omitempty"`
 	// Restart is the token of the settings that it was started by, empty if there was none.
 	Restart string `json:"restart,omitempty"`
-	// Lost says that the upstream does not have the log any more that this server needs.
-	Lost bool `json:"lost,omitempty"`
+	// Lost says that the server's log tells that the upstream does not have the WAL any more that this server needs. It is
+	// a reason to ask the upstream, and no proof: tenants have a part in the text. LostAtStart says that it was told
+	// before any session was let in, which is proof.
+	Lost        bool `json:"lost,omitempty"`
+	LostAtStart bool `json:"lostAtStart,omitempty"`
 	// CancelledWaits counts commits that are on this server and may be on no other, because their wait for replicas was
 	// cancelled, since the agent began.
 	CancelledWaits int64 `json:"cancelledWaits,omitempty"`

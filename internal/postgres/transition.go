@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"meridian.dev/meridian/internal/tenure"
 )
 
 // Actions by which an instance becomes what it is told to be. Those that connect to another server or change whom the
@@ -62,6 +64,8 @@ type AskUpstream struct {
 type AskPositions struct {
 	Why
 	Source Source
+	// Needs is where this copy ends, if the upstream is also asked whether it still has the WAL from there on.
+	Needs *tenure.Position
 }
 
 // FollowUpstream makes the server follow. Key is the name under which the key is lent that the text refers to.

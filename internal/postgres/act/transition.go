@@ -297,6 +297,11 @@ func (a *Actor) copying(standing tenure.Standing, action postgres.Action) error 
 			if err != nil {
 				return err // What was said before stays true: positions only grow.
 			}
+			if action.Needs != nil {
+				if answer.Gone, err = copies.Gone(ctx, action.Source, *action.Needs); err != nil {
+					return err
+				}
+			}
 			answer.Of, answer.Term, answer.At = standing.Upstream, standing.Term, began
 			a.Positioned(answer)
 			return nil

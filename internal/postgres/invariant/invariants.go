@@ -389,7 +389,13 @@ func keepTheLastCopy(s postgres.Snapshot, actions []postgres.Action) string {
 func keepWhatTheQuorumNeeds(s postgres.Snapshot, actions []postgres.Action) string {
 	discard, discards := first[postgres.BeginDiscard](actions)
 	record := s.Volume.Record
-	if !discards || discard.PutBack != "" || record == nil || record.InProgress != "" || s.Standing.W < 2 {
+	if !discards || discard.PutBack != "" || record == nil || record.InProgress != "" {
+		return ""
+	}
+	if !s.WALGone() {
+		return "a copy would be given up, and its upstream has not refused to stream the WAL that it needs"
+	}
+	if s.Standing.W < 2 {
 		return ""
 	}
 	member, near := false, 0

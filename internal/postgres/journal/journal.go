@@ -21,6 +21,8 @@ type Words struct {
 	complaints []string
 	last       []string
 	gone       bool
+	// open says that sessions have been let in, goneAtStart that gone was said before that.
+	open, goneAtStart bool
 	// cancelled counts commits that a session no longer waited for, over all starts.
 	cancelled int64
 }
@@ -45,6 +47,9 @@ var telling = []string{"FATAL", "PANIC", "HINT"}
 // removed is what the receiver is told when the log it needs is not kept any more.
 var removed = regexp.MustCompile(
 	`^could not receive data from WAL stream: .*requested WAL segment [0-9A-F]+ has already been removed`)
+
+// accepts is what the first process says before it lets the first session in.
+var accepts = regexp.MustCompile(`^database system is ready to accept`)
 
 // cancelled is the warning that a commit is on this server and may be on no other: its wait was cancelled, or its
 // session ended. A tenant can write the same, so it is counted, and nothing is decided by it.
@@ -96,12 +101,17 @@ func (w *Words) Clear() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.first, w.reached, w.complaints, w.last, w.gone = 0, false, nil, nil, false
+	w.open, w.goneAtStart = false, false
 }
 
 // note looks for what is decided upon, in the words of the server alone, and for what is counted, in all.
 func (w *Words) note(own bool, severity, text string) {
+	if own && accepts.MatchString(text) {
+		w.open = true
+	}
 	if own && removed.MatchString(text) {
 		w.gone = true
+		w.goneAtStart = w.goneAtStart || !w.open
 	}
 	if severity == "WARNING" && cancelled.MatchString(text) {
 		w.cancelled++
@@ -115,11 +125,12 @@ func (w *Words) CancelledWaits() int64 {
 	return w.cancelled
 }
 
-// Lost says that the upstream does not have the WAL any more that the server needs.
-func (w *Words) Lost() bool {
+// Lost says that the upstream does not have the WAL any more that the server needs, and whether that was said before
+// any session was let in, so that no tenant can have had a part in the text.
+func (w *Words) Lost() (said, atStart bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	return w.gone
+	return w.gone, w.goneAtStart
 }
 
 // Reached says that somebody may have spoken with the server.

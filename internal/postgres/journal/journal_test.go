@@ -122,3 +122,38 @@ func TestCancelledWaits(t *testing.T) {
 		t.Errorf("%d were counted, want 3", count)
 	}
 }
+
+// That the WAL is gone is proof only where it was said before anybody could connect: later, an application may have had
+// a part in the text.
+func TestLost(t *testing.T) {
+	gone := entry("10", "", "", "FATAL:  could not receive data from WAL stream: "+
+		"ERROR:  requested WAL segment 000000010000000000000003 has already been removed")
+	accepts := entry("9", "", "", "LOG:  database system is ready to accept read-only connections")
+	type said struct{ Lost, AtStart bool }
+	for name, test := range map[string]struct {
+		lines []string
+		want  said
+	}{
+		"nothing":                {[]string{accepts}, said{}},
+		"before it lets in":      {[]string{gone, accepts}, said{true, true}},
+		"after it has let in":    {[]string{accepts, gone}, said{true, false}},
+		"by a tenant":            {[]string{entry("12", "app", "app", "FATAL:  could not receive data"), accepts}, said{}},
+		"twice":                  {[]string{gone, accepts, gone}, said{true, true}},
+		"of a start before this": {[]string{gone, "clear", accepts}, said{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var words journal.Words
+			for _, line := range test.lines {
+				if line == "clear" {
+					words.Clear()
+					continue
+				}
+				words.Add([]byte(line))
+			}
+			var got said
+			if got.Lost, got.AtStart = words.Lost(); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}

@@ -124,7 +124,7 @@ func (f *foreign) look(s postgres.Snapshot, start string) string {
 // look forgets what a server has said of a copy that was replaced since: it would be replaced again and again.
 func (r *ran) look(s *postgres.Snapshot) {
 	if s.Volume.Record == nil {
-		s.Process.Lost = false
+		s.Process.Lost, s.Process.LostAtStart = false, false
 		return
 	}
 	now := ran{start: s.Process.Start, incarnation: s.Volume.Record.Incarnation}
@@ -132,6 +132,7 @@ func (r *ran) look(s *postgres.Snapshot) {
 		*r = now
 	}
 	s.Process.Lost = s.Process.Lost && *r == now
+	s.Process.LostAtStart = s.Process.LostAtStart && s.Process.Lost
 }
 
 // places remembers which places in the log were those of members, and since when each was used by nobody.

@@ -147,7 +147,7 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 		return true
 	}
 	left := s.Diverged() && !s.Server.Replication.Receiving
-	lost := s.Process.Lost && s.Told() && !s.Server.Replication.Receiving
+	lost := s.WALGone() && s.Told() && !s.Server.Replication.Receiving
 	switch {
 	case !left && !lost:
 		return false

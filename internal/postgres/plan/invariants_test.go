@@ -172,6 +172,7 @@ func TestInvariantsBite(t *testing.T) {
 			func(s *snapshot) {
 				following(s)
 				putBack(s)
+				s.Process.LostAtStart = true
 			},
 			postgres.BeginDiscard{}, "I1",
 		},
@@ -335,6 +336,14 @@ func TestInvariantsBite(t *testing.T) {
 				s.Standing.W = 2
 				s.Standing.Members = append(s.Standing.Members, wire.Member{Name: "cities-3", Incarnation: "i3"})
 				s.Positions = postgres.Positions{Of: s.Standing.Upstream, Term: s.Standing.Term, LSN: 1 << 30, At: s.Now}
+				s.Process.Lost, s.Process.LostAtStart = true, true
+			},
+			postgres.BeginDiscard{}, "I4",
+		},
+		"give up a copy by what the log says alone": {
+			func(s *snapshot) {
+				following(s)
+				s.Process.Lost = true
 			},
 			postgres.BeginDiscard{}, "I4",
 		},
@@ -550,6 +559,7 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 	s.Data.Short, s.Foreign = pick(random, false, true), pick(random, "", "", "", "foreign")
 	s.Promoting, s.Trouble = pick(random, false, true), pick(random, "", "", "", "wrong")
 	s.Process.Lost = pick(random, false, true)
+	s.Process.LostAtStart = s.Process.Lost && s.Data.Short
 	s.Rewinding = pick(random, postgres.Essence(s.Standing), "")
 	s.Quorum.Replace = pick(random, nil, []int{7})
 	s.Quorum.Checkpoint = pick(random, false, true)
@@ -562,6 +572,7 @@ func anyReplication(random *rand.Rand, s *postgres.Snapshot) {
 		At:    s.Now.Add(-pick(random, time.Second, time.Hour)),
 		Slots: pick(random, nil, map[string]uint64{render.Slot(wire.Member{Name: "cities-3", Incarnation: "i3"}): 1 << 30}),
 	}
+	s.Positions.Gone = s.Positions.LSN >> 6
 	s.Server.Replication = postgres.Replication{
 		Receiving: pick(random, true, false), Sessions: pick(random, 0, 2), Roles: pick(random, true, false),
 		Place: s.Data.End, Slots: pick(random, nil, []string{"meridian_x"}),

@@ -118,19 +118,20 @@ const (
 // askForPositions asks the primary how far the others are.
 func askForPositions(s postgres.Snapshot, plan *draft) bool {
 	job := s.JobOf(postgres.JobPositions)
-	if !follows(s) || s.Standing.Role != tenure.RoleFollow || len(others(s)) == 0 || job.Running {
+	if !follows(s) || s.Standing.Role != tenure.RoleFollow || len(others(s)) == 0 && !s.Process.Lost || job.Running {
 		return false
 	}
 	every := positionsEvery
+	var needs *tenure.Position
+	why := postgres.Why("the WAL is kept that other members still need, and no more")
 	if s.Process.Lost {
-		every = positionsSooner
+		every, needs = positionsSooner, s.Position()
+		why = "whether the primary still has the WAL that this copy needs decides what to do"
 	}
 	receives := s.Server.Replica && s.Server.Replication.Receiving
 	recently := s.Now.Sub(job.Ended) < every && job.For == postgres.Essence(s.Standing)
 	if (receives || s.Process.Lost) && !recently {
-		plan.do(postgres.AskPositions{
-			Why: "the WAL is kept that other members still need, and no more", Source: source(s),
-		})
+		plan.do(postgres.AskPositions{Why: why, Source: source(s), Needs: needs})
 	}
 	return false
 }

@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
 )
@@ -120,6 +122,7 @@ const (
 	stateDuplicate = "42710"
 	stateUnknown   = "42704"
 	stateLimit     = "53400"
+	stateNoFile    = "58P01"
 )
 
 // keepPlace makes the slot of the copy, unless an earlier try has. A server that has no room for one more is copied
@@ -337,6 +340,72 @@ func (c *Copies) Positions(ctx context.Context, source postgres.Source) (postgre
 		}
 	}
 	return answer, nil
+}
+
+// Gone implements postgres.Copies: it asks for the WAL as a standby does, which begins with a whole segment, and goes
+// away with the first of it.
+func (c *Copies) Gone(ctx context.Context, source postgres.Source, from tenure.Position) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	connection, err := c.connect(ctx, source)
+	if err != nil {
+		return 0, fmt.Errorf("ask %s for WAL: %w", source.Host, short(err))
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	end, err := gone(ctx, connection, from)
+	if err != nil {
+		return 0, fmt.Errorf("ask %s for WAL: %w", source.Host, err)
+	}
+	return end, nil
+}
+
+func gone(ctx context.Context, connection *pgconn.PgConn, from tenure.Position) (uint64, error) {
+	row, err := firstRow(ctx, connection, "SHOW wal_segment_size", 1)
+	if err != nil {
+		return 0, err
+	}
+	size, err := segmentSize(row[0])
+	if err != nil {
+		return 0, err
+	}
+	begin := from.LSN / size * size
+	front := connection.Frontend()
+	front.SendQuery(&pgproto3.Query{String: fmt.Sprintf(
+		"START_REPLICATION PHYSICAL %s TIMELINE %d", postgres.FormatLSN(begin), from.Timeline)})
+	if err := front.Flush(); err != nil {
+		return 0, err
+	}
+	for {
+		message, err := connection.ReceiveMessage(ctx)
+		refused, _ := errors.AsType[*pgconn.PgError](err)
+		if answer, isError := message.(*pgproto3.ErrorResponse); isError {
+			refused = pgconn.ErrorResponseToPgError(answer)
+		}
+		switch {
+		case refused != nil && refused.Code == stateNoFile:
+			return begin + size, nil
+		case refused != nil:
+			return 0, short(refused)
+		case err != nil:
+			return 0, err
+		}
+		switch message.(type) {
+		case *pgproto3.CopyData, *pgproto3.CopyDone:
+			return 0, nil
+		}
+	}
+}
+
+// segmentSize reads what the server shows, such as 16MB.
+func segmentSize(text string) (uint64, error) {
+	for unit, bytes := range map[string]uint64{"MB": 1 << 20, "GB": 1 << 30} {
+		if number, found := strings.CutSuffix(text, unit); found {
+			if count, err := strconv.ParseUint(number, 10, 16); err == nil && count > 0 {
+				return count * bytes, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("read the size of a segment: %q is none", text)
 }
 
 func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, columns int) ([]string, error) {

@@ -7,6 +7,7 @@ var (
 	Durable  = writeDurably
 	InitArgs = initdbArguments
 	BegunAt  = begunAt
+	Gone     = gone
 )
 
 // Progress is what is read of the lines of a copy: how far it has come, and what went wrong.

@@ -60,10 +60,12 @@ func (r *Runner) Look() postgres.Process {
 		return postgres.Process{}
 	}
 	exit, ended := r.process.Exit()
+	lost, lostAtStart := r.words.Lost()
 	if !ended {
 		return postgres.Process{
 			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.Reached(),
-			Start: r.start, Lost: r.words.Lost(), Restart: r.restart, CancelledWaits: r.words.CancelledWaits(),
+			Start: r.start, Lost: lost, LostAtStart: lostAtStart, Restart: r.restart,
+			CancelledWaits: r.words.CancelledWaits(),
 		}
 	}
 	if !r.counted {
@@ -72,7 +74,7 @@ func (r *Runner) Look() postgres.Process {
 	facts := postgres.Process{
 		Failures: r.failures, Mark: r.mark, Ended: r.ended, Exit: exit.String(), LastWords: r.words.Text(),
 		Started: r.process.Started(), Reached: r.words.Reached(), Complaints: r.words.Complaints(),
-		Start: r.start, Lost: r.words.Lost(), CancelledWaits: r.words.CancelledWaits(),
+		Start: r.start, Lost: lost, LostAtStart: lostAtStart, CancelledWaits: r.words.CancelledWaits(),
 	}
 	// When the table cannot be read, the worst is assumed: the kill that follows reports the error.
 	group, err := r.process.Group()

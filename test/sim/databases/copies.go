@@ -10,6 +10,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
@@ -83,6 +84,18 @@ func (c copies) Positions(ctx context.Context, source postgres.Source) (postgres
 		}
 	}
 	return answer, nil
+}
+
+// Gone implements postgres.Copies.
+func (c copies) Gone(ctx context.Context, source postgres.Source, from tenure.Position) (uint64, error) {
+	if err := c.p.sleep(ctx, c.p.w.Between(time.Millisecond, 10*time.Millisecond)); err != nil {
+		return 0, err
+	}
+	up := c.reach(source)
+	if up == nil || up.server.Flushed() < from.LSN {
+		return 0, errAway
+	}
+	return up.server.Removed(from.Timeline, from.LSN), nil
 }
 
 // destroys tells of what the copy gives up.

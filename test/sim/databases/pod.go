@@ -70,6 +70,7 @@ type process struct {
 	ran, asked     bool
 	counted        bool
 	reached, lost  bool
+	lostAtStart    bool
 	exit           string
 }
 
@@ -232,7 +233,7 @@ func (p *Pod) told() {
 	case pgmodel.Starting, pgmodel.Stopping:
 	}
 	if s.Trouble == pgmodel.TroubleRemoved {
-		p.process.lost = true
+		p.process.lost, p.process.lostAtStart = true, p.process.lostAtStart || !p.process.reached
 	}
 	if p.loop != nil {
 		p.soon(p.w.Between(time.Millisecond, 10*time.Millisecond))

@@ -25,7 +25,7 @@ func (r runner) Look() postgres.Process {
 	}
 	found := postgres.Process{
 		Running: s.Running(), Failures: facts.failures, Mark: facts.mark, Started: facts.started, Reached: facts.reached,
-		Start: facts.start, Lost: facts.lost,
+		Start: facts.start, Lost: facts.lost, LostAtStart: facts.lostAtStart,
 	}
 	if found.Running {
 		found.Restart = facts.restart

@@ -88,6 +88,24 @@ func (l *sender) pump() {
 	})
 }
 
+// Removed is the end of the file of the log that a standby would be sent first which has come so far on a timeline, if
+// that file is gone, and 0 if it is there.
+func (s *Server) Removed(timeline int, from LSN) LSN {
+	log, present := s.Disk.Log, s.Timeline()
+	number := log.number(from)
+	name := place{timeline, number}
+	if timeline != present {
+		end, open, found := log.history(present).end(timeline)
+		if found && !open && log.number(end) == number {
+			name.timeline = log.history(present).next(timeline)
+		}
+	}
+	if _, there := log.files[name]; there {
+		return 0
+	}
+	return (number + 1) * log.segment
+}
+
 // read takes the next records of one file. That of a timeline which was left within it is the next timeline's.
 func (l *sender) read(limit LSN) (records []*Record, end LSN, found bool) {
 	log := l.s.Disk.Log
