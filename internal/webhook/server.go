@@ -134,7 +134,7 @@ func policyOf(profile pki.Profile, lifetimes Lifetimes) pki.Policy {
 	profile.Name, profile.Usage = leafName, pki.Server
 	return pki.Policy{
 		Name: Name, AuthorityLifetime: lifetimes.Authority, LeafLifetime: lifetimes.Leaf,
-		Settle: lifetimes.Settle, Backdate: lifetimes.Backdate, Leaves: []pki.Profile{profile},
+		Settle: lifetimes.Settle, Backdate: lifetimes.Backdate, Constrain: true, Leaves: []pki.Profile{profile},
 	}
 }
 

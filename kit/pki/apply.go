@@ -97,6 +97,7 @@ func makeAuthority(step Step, now time.Time, random io.Reader) (Authority, error
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
+	constrain(template, step.Profile)
 	certificate, err := sign(template, template, key, key)
 	if err != nil {
 		return Authority{}, err

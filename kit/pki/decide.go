@@ -36,7 +36,7 @@ type Step struct {
 	Why string
 	// NotBefore and NotAfter limit the validity of what is made.
 	NotBefore, NotAfter time.Time
-	// Profile describes the leaf that is made.
+	// Profile describes the leaf that is made; of an authority, the names that it signs for, if it is constrained.
 	Profile Profile
 }
 
@@ -115,6 +115,9 @@ func (d *decision) renewAuthorities() {
 	authorities := d.state.Authorities
 	step := Step{Verb: CreateAuthority, Subject: d.policy.Name, Why: "there is no valid authority",
 		NotBefore: d.now.Add(-d.policy.Backdate), NotAfter: d.now.Add(d.policy.AuthorityLifetime)}
+	if d.policy.Constrain {
+		step.Profile = d.policy.names()
+	}
 	if d.issuer < 0 {
 		d.plan.Abrupt = len(authorities)+len(d.state.Leaves) > 0
 		d.add(step)
@@ -130,6 +133,8 @@ func (d *decision) renewAuthorities() {
 	switch {
 	case newest.Trusted.Before(d.policy.Renew):
 		step.Why = "a new one was asked for"
+	case d.policy.Constrain && !newest.permits(d.policy.names()):
+		step.Why = "the newest one may not sign for all names that are wanted"
 	case d.now.Before(due):
 		d.expect(due)
 		return
@@ -198,6 +203,10 @@ func (d *decision) issueLeaves() {
 			issuer := d.state.Authorities[d.issuer].Certificate
 			step.NotBefore = latest(step.NotBefore, issuer.NotBefore)
 			step.NotAfter = earliest(step.NotAfter, issuer.NotAfter)
+			// A leaf that nobody would verify is worth less than the present one: the next authority signs for these names.
+			if _, found := d.state.Leaf(profile.Name); found && !d.state.Authorities[d.issuer].permits(profile) {
+				continue
+			}
 		}
 		if step.Why = d.objection(profile, step.NotAfter); step.Why != "" {
 			d.add(step)

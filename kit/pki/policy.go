@@ -27,6 +27,9 @@ type Policy struct {
 	// Renew is a moment: what was made before it is replaced, authorities as well as leaves, although it would last
 	// longer. Zero for no such wish. It must not lie in the future.
 	Renew time.Time
+	// Constrain has each new authority say for which names it signs: those of the leaves, and no others. Whoever steals
+	// its key is nobody else's server by it. An authority that was made without stays in use until it is replaced.
+	Constrain bool
 	// Leaves are the wanted leaves.
 	Leaves []Profile
 }

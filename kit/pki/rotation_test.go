@@ -88,6 +88,7 @@ func randomPolicy(random *rand.Rand) pki.Policy {
 	policy := pki.Policy{Name: "random", Settle: between(0.1, 60), Backdate: between(0, 30), Leaves: profiles()}
 	policy.LeafLifetime = policy.Settle*6 + between(0, 600)*time.Duration(random.IntN(2))
 	policy.AuthorityLifetime = 2*(policy.LeafLifetime+3*policy.Settle) + between(0, 2000)*time.Duration(random.IntN(2))
+	policy.Constrain = random.IntN(2) == 0
 	return policy
 }
 

@@ -36,7 +36,8 @@ func Policy(identity cache.Identity) pki.Policy {
 	hosts = append(hosts, peers, peers+"."+identity.Namespace, peers+"."+identity.Namespace+".svc", "localhost")
 	return pki.Policy{
 		Name:              "Meridian cache " + identity.Namespace + "/" + identity.Name,
-		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
+		AuthorityLifetime: 10 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
+		Constrain: true,
 		Leaves: []pki.Profile{
 			{Name: LeafProfile, CommonName: instanceCommonName, DNSNames: hosts, Usage: pki.Server | pki.Client},
 			{Name: OperatorProfile, CommonName: operatorCommonName, Usage: pki.Client},

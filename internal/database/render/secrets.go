@@ -39,7 +39,8 @@ func Policy(identity database.Identity, spec v1alpha1.GeoDatabaseSpec) pki.Polic
 	hosts = append(hosts, peers, peers+"."+identity.Namespace, peers+"."+identity.Namespace+".svc", "localhost")
 	return pki.Policy{
 		Name:              "Meridian database " + identity.Namespace + "/" + identity.Name,
-		AuthorityLifetime: 20 * 365 * day, LeafLifetime: 90 * day, Settle: overlap(spec), Backdate: 5 * time.Minute,
+		AuthorityLifetime: 10 * 365 * day, LeafLifetime: 90 * day, Settle: overlap(spec), Backdate: 5 * time.Minute,
+		Constrain: true,
 		Leaves: []pki.Profile{
 			{Name: LeafProfile, CommonName: instanceCommonName, DNSNames: hosts, Usage: pki.Server | pki.Client},
 			{Name: OperatorProfile, CommonName: operatorCommonName, Usage: pki.Client},
