@@ -56,16 +56,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestPreload(t *testing.T) {
-	if got := admit.Preload([]string{"postgis", "pg_stat_statements"}); !cmp.Equal(got,
-		[]string{"pg_stat_statements"}) {
-		t.Errorf("got %v", got)
-	}
-	if got := admit.Preload([]string{"postgis"}); len(got) > 0 {
-		t.Errorf("got %v", got)
-	}
-}
-
 // FuzzDatabase holds that no input makes the rules panic, that the answer is always the same, and that an object which
 // does not change has no problem.
 func FuzzDatabase(f *testing.F) {

@@ -8,9 +8,6 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 )
 
-// preloads are the extensions whose library must be loaded when the server starts.
-var preloads = map[string]string{"pg_stat_statements": "pg_stat_statements"}
-
 // refuseUnknownExtensions judges by Meridian's own images. What is in another image is known there only.
 func refuseUnknownExtensions(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
 	known, found := catalogues[database.Spec.Version]
@@ -53,15 +50,4 @@ func Order(major string, wanted []string) []string {
 		add(name, nil)
 	}
 	return ordered
-}
-
-// Preload returns the libraries that the server must load at its start for these extensions.
-func Preload(extensions []string) []string {
-	var libraries []string
-	for _, name := range slices.Sorted(slices.Values(extensions)) {
-		if library, found := preloads[name]; found {
-			libraries = append(libraries, library)
-		}
-	}
-	return slices.Compact(libraries)
 }

@@ -81,6 +81,8 @@ type Programs struct {
 	Major int `json:"major"`
 	// User is the name that the operating system has for the user of this process.
 	User string `json:"user"`
+	// Libraries are those of wire.Preloadable that the image has.
+	Libraries []string `json:"libraries,omitempty"`
 	// Problem says why they cannot be used.
 	Problem string `json:"problem,omitempty"`
 }

@@ -458,6 +458,17 @@ func TestExtensionsBesideFunctionsOfTheApplication(t *testing.T) {
 	one.await("the other extension", func(tenure.Engine) bool { return strings.Contains(extensions(), "earthdistance") })
 }
 
+// TestStatementsAreCounted lists an extension whose library the server has to load at its start.
+func TestStatementsAreCounted(t *testing.T) {
+	r := newRig(t)
+	r.settings.Extensions = []string{"pg_stat_statements"}
+	one := r.add(1)
+	r.found(one)
+	if got := one.super("show shared_preload_libraries"); got != "pg_stat_statements" {
+		t.Errorf("the server has loaded %q", got)
+	}
+}
+
 // The end of the log is found by reading it, exactly: across pages, segments, a switch of segments and large records.
 func TestEndOfTheLog(t *testing.T) {
 	r := newRig(t)

@@ -52,7 +52,7 @@ func files(s postgres.Snapshot) ([]postgres.Content, string) {
 	settings, _ := wanted(s)
 	in := render.Input{
 		Settings: settings, Instance: s.Instance, User: s.Programs.User, Runtime: s.Runtime, Refused: refusedBefore(s),
-		Kept: keptInstead(s), Listen: s.Listen, Port: s.Port, Open: open(s),
+		Kept: keptInstead(s), Listen: s.Listen, Port: s.Port, Open: open(s), Libraries: s.Programs.Libraries,
 	}
 	if leads(s) {
 		in.Quorum, in.Timeline = &s.Standing.Setting, s.Standing.Timeline

@@ -30,6 +30,8 @@ type Input struct {
 	Kept    []wire.Parameter
 	// Raised are what a replica must have at least, where the settings say less.
 	Raised []postgres.Floor
+	// Libraries are those that the image has and that can be loaded at the start.
+	Libraries []string
 	// Full says that the volume is: a primary takes no writes then, unless a session says otherwise.
 	Full bool
 	// Certificate identifies the installed certificate. It is part of the mark, so that a new one causes a reload.
@@ -206,6 +208,12 @@ func parameters(in Input) string {
 // demanded are lines that are there only when something demands them.
 func demanded(in Input) string {
 	text := ""
+	needed := slices.DeleteFunc(wire.Preloaded(in.Settings.Extensions), func(name string) bool {
+		return !slices.Contains(in.Libraries, name)
+	})
+	if len(needed) > 0 {
+		text += "# Extensions need these.\n" + line("shared_preload_libraries", strings.Join(needed, ","))
+	}
 	if len(in.Raised) > 0 {
 		text += "# A replica has at least what its primary has.\n"
 	}

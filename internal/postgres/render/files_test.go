@@ -37,6 +37,7 @@ func TestFiles(t *testing.T) {
 			Settings: given.Settings, Instance: given.Instance, User: given.User, Runtime: given.Runtime,
 			Refused: given.Refused, Certificate: given.Certificate, Listen: given.Listen, Port: given.Port, Open: given.Open,
 			Quorum: given.Quorum, Kept: given.Kept, Raised: given.Raised, Full: given.Full,
+			Libraries: []string{"pg_stat_statements"},
 		})
 		for index, file := range files {
 			if file.Name != render.Names()[index] {
@@ -63,6 +64,28 @@ func TestWhatIsPromisedIsSet(t *testing.T) {
 		_, managed, _ := strings.Cut(files[2].Text, "# Managed by Meridian.\n")
 		if !strings.Contains("\n"+managed, "\n"+name+" = '"+value+"'\n") {
 			t.Errorf("%s is not set to %s", name, value)
+		}
+	}
+}
+
+// A library is loaded at the start if an extension needs it and the image has it, and never because settings name it.
+func TestPreload(t *testing.T) {
+	const line = "\nshared_preload_libraries = 'pg_stat_statements'\n"
+	wanted := []string{"pg_stat_statements", "postgis"}
+	for name, test := range map[string]struct {
+		extensions, libraries []string
+		want                  bool
+	}{
+		"wanted and there": {wanted, wanted[:1], true},
+		"not wanted":       {wanted[1:], wanted[:1], false},
+		"not there":        {wanted, nil, false},
+	} {
+		settings := wire.Settings{Major: 17, Extensions: test.extensions, Parameters: []wire.Parameter{
+			{Name: "shared_preload_libraries", Value: "evil"},
+		}}
+		files, _ := render.Files(render.Input{Settings: settings, Libraries: test.libraries})
+		if got := strings.Contains(files[2].Text, line); got != test.want || strings.Contains(files[2].Text, "evil") {
+			t.Errorf("%s:\n%s", name, files[2].Text)
 		}
 	}
 }

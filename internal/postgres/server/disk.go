@@ -16,6 +16,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/postgres/server/extension"
 	"meridian.dev/meridian/internal/postgres/wal"
 	"meridian.dev/meridian/kit/supervise"
 )
@@ -305,7 +306,7 @@ func (d *Disk) Programs(ctx context.Context) postgres.Programs {
 		return postgres.Programs{Problem: fmt.Sprintf(
 			"the image has no name for user %d, and PostgreSQL does not run without: add it to /etc/passwd", os.Getuid())}
 	}
-	return postgres.Programs{Major: major, User: current.Username}
+	return postgres.Programs{Major: major, User: current.Username, Libraries: extension.Preloadable(d.Env)}
 }
 
 // majorOf understands "postgres (PostgreSQL) 17.6 (Debian 17.6-1)".
