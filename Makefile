@@ -44,7 +44,7 @@ demo: ## From nothing to a map database with replicas and a cache, in one comman
 	@stop() { echo "demo: $$1; see README.md, What you need" >&2; exit 1; }; \
 	[ "$$(uname -s)" = Linux ] || stop 'it needs Linux'; [ "$$(id -u)" = 0 ] || stop 'it needs root: sudo make demo'; \
 	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'; \
-	echo 'Building the tools of this repository (seconds, the first time minutes)'; $(MAKE) -s bin/sandbox; \
+	hack/modules.sh; echo 'Building the tools of this repository (seconds, the first time minutes)'; $(MAKE) -s bin/sandbox; \
 	bin/sandbox parts >&/dev/null & trap "kill $$! 2>&- || :" EXIT; $(MAKE) -s build && go run $(BUILD_FLAGS) ./hack/demo
 
 demo-down: bin/sandbox ## Remove what the demo has made, and nothing else

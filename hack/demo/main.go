@@ -90,8 +90,8 @@ func (d *demo) up(ctx context.Context) error {
 	if err := inRoot(); err != nil {
 		return err
 	}
-	fmt.Fprintln(d.out, "Meridian: a map database with replicas and a cache. About a minute once everything is built;")
-	fmt.Fprintln(d.out, "the very first time Kubernetes and the images are built too, about 12 minutes on 2 cores.")
+	fmt.Fprintln(d.out, "Meridian: a map database with replicas and a cache. About two minutes once all is built;")
+	fmt.Fprintln(d.out, "the very first time Kubernetes and the images are built too: 16 minutes on 2 cores.")
 	steps := d.steps()
 	for index, step := range steps {
 		fmt.Fprintf(d.out, "\n%s\n", d.screen.strong(fmt.Sprintf("[%d/%d] %s", index+1, len(steps), step.title)))
