@@ -31,7 +31,7 @@ func whole() []sim.Scenario {
 			all = append(all, s)
 		}
 	}
-	return all
+	return append(all, scenarios.Servers()...)
 }
 
 // TestWholeScenarios runs the scenarios with the loop of production that runs the servers, on the model of PostgreSQL.
