@@ -17,6 +17,16 @@ var wholeFlag = flag.Int("whole", 10, "of a whole database, run so many times fe
 // TestWholeSwarm is TestSwarm with the loop of production that runs the servers.
 func TestWholeSwarm(t *testing.T) { swarms(t, *seedsFlag / *wholeFlag, sim.WholeSwarm) }
 
+// TestWholeSameSeedSameTrace is about the jobs of that loop: they wait in virtual time.
+func TestWholeSameSeedSameTrace(t *testing.T) {
+	for seed := uint64(1); seed <= 4; seed++ {
+		c := sim.WholeSwarm(seed)
+		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
+			t.Fatalf("seed %d: two traces", seed)
+		}
+	}
+}
+
 // TestWholeSingleFaults is TestSingleFaults with that loop. Its own acts are places as well.
 func TestWholeSingleFaults(t *testing.T) {
 	singles(t, sim.Singles, *everyFlag**wholeFlag, 1, whole())
