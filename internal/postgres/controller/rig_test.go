@@ -245,7 +245,7 @@ func (i *instance) stop() {
 	close(i.told)
 	select {
 	case <-i.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		i.t.Errorf("the loop of %s does not end", i.name)
 	}
 	i.world.Close()
@@ -335,7 +335,7 @@ func (i *instance) member() wire.Member {
 func (i *instance) await(what string, seen func(tenure.Engine) bool) tenure.Engine {
 	i.t.Helper()
 	begin := time.Now()
-	for time.Since(begin) < 30*time.Second {
+	for time.Since(begin) < 2*time.Minute {
 		if facts := i.loop.Facts(); facts.Obeyed == i.standing.Serial && seen(facts) {
 			return facts
 		}
