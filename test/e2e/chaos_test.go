@@ -27,6 +27,7 @@ import (
 var (
 	chaosTime = flag.Duration("chaos", 0, "for how long faults are done at random; 0 leaves the test out")
 	chaosSeed = flag.Uint64("seed", 0, "which faults, at which times; 0 takes one from the clock")
+	chaosFrom = flag.Uint64("episode", 0, "with which episode of the seed to begin")
 )
 
 const (
@@ -36,6 +37,8 @@ const (
 	chaosLag = 60 * time.Second
 	// chaosGap is from which length on a gap has to be explained.
 	chaosGap = 3 * time.Second
+	// tellingGap is from which length on the logs of the instances are kept, to find out what took so long.
+	tellingGap = 30 * time.Second
 )
 
 // chaos is the database under faults that overlap.
@@ -78,7 +81,7 @@ func TestChaos(t *testing.T) {
 	f.steer() // It takes the route away at the end.
 	acknowledged := map[int64]bool{}
 	var rows []checks.Verdict
-	for begin, episode := time.Now(), uint64(0); time.Since(begin) < *chaosTime; episode++ {
+	for begin, episode := time.Now(), *chaosFrom; time.Since(begin) < *chaosTime; episode++ {
 		c := &chaos{
 			failover: f, random: rand.New(rand.NewPCG(seed, episode)), nodes: nodes, hit: map[string]int{},
 			homes: map[string]string{},
@@ -156,6 +159,9 @@ func (c *chaos) tell(number uint64, verdict checks.Verdict, operations []traffic
 		if len(reasons) == 0 {
 			c.t.Errorf("episode %d: a gap of %s from %.1f s on without a fault", number, ms(gap.Length()), gap.Begin.Seconds())
 		}
+	}
+	if verdict.Gap > tellingGap {
+		c.saveLogs()
 	}
 	if problem := verdict.Bad(); problem != "" {
 		c.t.Errorf("episode %d: %s", number, problem)

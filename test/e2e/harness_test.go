@@ -70,7 +70,7 @@ func newFailover(t *testing.T, adjust ...func(*v1alpha1.GeoDatabase)) *failover 
 	install(c)
 	c.namespace(failoverSpace)
 	t.Cleanup(f.keepLogs)
-	if *failoverFaults != "short" {
+	if *failoverFaults == "all" {
 		f.withoutIt = f.idleMinute()
 	}
 	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}
@@ -104,9 +104,14 @@ func newFailover(t *testing.T, adjust ...func(*v1alpha1.GeoDatabase)) *failover 
 
 // keepLogs keeps what the instances have said when a test fails: the namespace goes.
 func (f *failover) keepLogs() {
-	if !f.t.Failed() {
-		return
+	if f.t.Failed() {
+		f.saveLogs()
 	}
+}
+
+// saveLogs saves what the present containers of the instances have said.
+func (f *failover) saveLogs() {
+	f.t.Helper()
 	kubectl := exec.Command(filepath.Join(f.c.root, "bin", "sandbox"), "kubectl", "-n", failoverSpace, "logs",
 		"--selector=meridian.dev/database="+failoverName, "--prefix", "--tail=-1", "--max-log-requests=10")
 	kubectl.Dir = f.c.root
