@@ -37,6 +37,8 @@ type Backup struct {
 	// Size is that of the files, before compression.
 	Size  int64  `json:"size"`
 	Parts []Part `json:"parts"`
+	// Manifest is PostgreSQL's own list of the files with their checksums.
+	Manifest Part `json:"manifest"`
 	// Settings are those that recovery needs at least as high as they were.
 	Settings map[string]string `json:"settings,omitempty"`
 	Instance string            `json:"instance,omitempty"`

@@ -58,7 +58,8 @@ func TestABackupIsWrittenInPostgreSQLsWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"version":1,"id":"b1","timeline":2,"start":"0/2000028","stop":"0/2000138","size":0,"parts":null}`
+	want := `{"version":1,"id":"b1","timeline":2,"start":"0/2000028","stop":"0/2000138","size":0,"parts":null,` +
+		`"manifest":{"name":"","files":0,"size":0,"sha256":""}}`
 	if diff := cmp.Diff(want, string(content)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -1,0 +1,179 @@
+// Package repository reads and writes the layout of a repository of backups: who owns it, which terms have shipped, the
+// log, base backups. Every write is put-if-absent (K1), and content is sealed. It decides nothing: plan does.
+//
+// Start reading at Repository; Catalogue is how everybody else learns what is there.
+package repository
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/seal"
+	"meridian.dev/meridian/internal/backup/store"
+)
+
+// ErrForeign means that the repository belongs to another database.
+var ErrForeign = errors.New("the repository belongs to another database")
+
+// Repository is the repository of one database.
+type Repository struct {
+	Store store.Store
+	// Root is what all names begin with; see backup.Root.
+	Root string
+	Keys seal.Keys
+}
+
+// layoutVersion is that of what is written. What says a later one is not touched.
+const layoutVersion = 1
+
+// Claim writes down whose repository it is, or checks it. It is done before anything else is written.
+func (r *Repository) Claim(ctx context.Context, owner backup.Owner) error {
+	owner.Version = layoutVersion
+	err := r.putJSON(ctx, backup.OwnerName, owner)
+	if err == nil || !store.Is(err, store.Exists) {
+		return err
+	}
+	found, err := r.Owner(ctx)
+	if err != nil {
+		return err
+	}
+	if found.DatabaseUID != owner.DatabaseUID || found.SystemIdentifier != owner.SystemIdentifier {
+		return fmt.Errorf("claim %s: %w: %s/%s with the UID %s and the system identifier %s", r.Root, ErrForeign,
+			found.Namespace, found.Name, found.DatabaseUID, found.SystemIdentifier)
+	}
+	return nil
+}
+
+// Owner tells whose repository it is.
+func (r *Repository) Owner(ctx context.Context) (backup.Owner, error) {
+	var owner backup.Owner
+	if err := r.getJSON(ctx, backup.OwnerName, &owner); err != nil {
+		return backup.Owner{}, err
+	}
+	if owner.Version > layoutVersion {
+		return backup.Owner{}, fmt.Errorf("read %s: version %d of the layout is not known: use a newer Meridian",
+			backup.OwnerName, owner.Version)
+	}
+	if size := owner.SegmentSize; size < 1<<10 || size > 1<<30 || size&(size-1) != 0 {
+		return backup.Owner{}, fmt.Errorf("read %s: %w: segments of %d bytes", backup.OwnerName, seal.ErrDamaged, size)
+	}
+	return owner, nil
+}
+
+// BeginTerm writes down that a term ships from now on.
+func (r *Repository) BeginTerm(ctx context.Context, term backup.Term) error {
+	err := r.putJSON(ctx, backup.TermName(term.Term), term)
+	if store.Is(err, store.Exists) {
+		return nil
+	}
+	return err
+}
+
+// PutSegment writes a whole segment of the log. One that is there already is the same: a timeline has one writer (K7).
+func (r *Repository) PutSegment(ctx context.Context, owner backup.Owner, timeline int, number uint64,
+	content io.Reader) error {
+	name := backup.WALName(timeline, number, owner.SegmentSize, r.Keys.Suffix())
+	return r.putLog(ctx, name, content)
+}
+
+// PutTail writes a piece of a segment.
+func (r *Repository) PutTail(ctx context.Context, owner backup.Owner, timeline int, tail backup.Tail,
+	content io.Reader) error {
+	return r.putLog(ctx, backup.TailName(timeline, tail, owner.SegmentSize, r.Keys.Suffix()), content)
+}
+
+// PutHistory writes the history of a timeline as PostgreSQL wrote it.
+func (r *Repository) PutHistory(ctx context.Context, timeline int, content []byte) error {
+	err := r.Store.PutIfAbsent(ctx, r.Root+backup.HistoryName(timeline), bytes.NewReader(content))
+	if store.Is(err, store.Exists) {
+		return nil
+	}
+	return err
+}
+
+// PutGap writes down that segments could not be shipped.
+func (r *Repository) PutGap(ctx context.Context, owner backup.Owner, timeline int, gap backup.Gap) error {
+	err := r.putJSON(ctx, backup.GapName(timeline, gap, owner.SegmentSize), gap)
+	if store.Is(err, store.Exists) {
+		return nil
+	}
+	return err
+}
+
+// PutPart writes an object of a base backup, and tells the checksum of what is stored.
+func (r *Repository) PutPart(ctx context.Context, name string, content io.Reader) (sum string, err error) {
+	sealed, err := r.Keys.Seal(content)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", name, err)
+	}
+	hash := sha256.New()
+	if err := r.Store.PutIfAbsent(ctx, r.Root+name, io.TeeReader(sealed, hash)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// PutBackup makes a base backup exist. It is written last (K2).
+func (r *Repository) PutBackup(ctx context.Context, written backup.Backup) error {
+	written.Version = layoutVersion
+	return r.putJSON(ctx, backup.BaseName(written.ID), written)
+}
+
+// Delete removes an object.
+func (r *Repository) Delete(ctx context.Context, name string) error {
+	return r.Store.Delete(ctx, r.Root+name)
+}
+
+func (r *Repository) putLog(ctx context.Context, name string, content io.Reader) error {
+	sealed, err := r.Keys.Seal(content)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	err = r.Store.PutIfAbsent(ctx, r.Root+name, sealed)
+	if store.Is(err, store.Exists) {
+		return nil
+	}
+	return err
+}
+
+func (r *Repository) putJSON(ctx context.Context, name string, value any) error {
+	content, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return r.Store.PutIfAbsent(ctx, r.Root+name, bytes.NewReader(append(content, '\n')))
+}
+
+// maxRecord bounds what is read of an object that is not sealed.
+const maxRecord = 1 << 20
+
+func (r *Repository) getPlain(ctx context.Context, name string) ([]byte, error) {
+	reader, err := r.Store.Get(ctx, r.Root+name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = reader.Close() }()
+	content, err := io.ReadAll(io.LimitReader(reader, maxRecord))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return content, nil
+}
+
+func (r *Repository) getJSON(ctx context.Context, name string, value any) error {
+	content, err := r.getPlain(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, value); err != nil {
+		return fmt.Errorf("read %s: %w: %w", name, seal.ErrDamaged, err)
+	}
+	return nil
+}
