@@ -1,0 +1,269 @@
+// Package base takes base backups: it runs pg_basebackup, cuts its one long tar into parts between files, and writes
+// each part compressed and encrypted while it arrives, so that nothing is kept on the disk and little in memory.
+//
+// A backup exists only when Complete has written its backup.json, after the log up to its stop is in the repository
+// (K2). One that breaks off leaves a draft, which retention removes; it is resumed by starting over. Start reading at
+// Run.
+package base
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+
+	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/plan"
+	"meridian.dev/meridian/internal/backup/repository"
+	"meridian.dev/meridian/internal/postgres"
+)
+
+// Request says what to back up.
+type Request struct {
+	// ID is new for each try.
+	ID string
+	// Program is pg_basebackup, Conninfo the server, Env its environment.
+	Program, Conninfo string
+	Env               []string
+	// MaxRate bounds the bytes a second that the server reads, 0 for no bound.
+	MaxRate int64
+	// PartSize is where parts are cut, before compression.
+	PartSize int64
+	Instance string
+	Settings map[string]string
+	// Progress is told how many bytes were read so far. It may be nil.
+	Progress func(done int64)
+}
+
+// DefaultPartSize keeps parts small enough to be restored side by side.
+const DefaultPartSize = 1 << 30
+
+// Run writes the parts and the manifest of a backup. The result is to be handed to Complete.
+func Run(ctx context.Context, to *repository.Repository, request Request) (backup.Backup, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	arguments := []string{
+		"--dbname=" + request.Conninfo, "--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast",
+		"--label=meridian " + request.ID, "--no-password",
+	}
+	if request.MaxRate > 0 {
+		arguments = append(arguments, fmt.Sprintf("--max-rate=%dk", max(32, min(request.MaxRate>>10, 1<<20))))
+	}
+	command := exec.CommandContext(ctx, request.Program, arguments...)
+	command.Env = request.Env
+	var said bytes.Buffer
+	command.Stderr = &said
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", err)
+	}
+	if err := command.Start(); err != nil {
+		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", err)
+	}
+	result, err := Store(ctx, to, request, output)
+	if err != nil {
+		cancel() // It would wait for ever to be read.
+	}
+	if problem := command.Wait(); problem != nil && (err == nil || said.Len() > 0 && ctx.Err() == nil) {
+		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w: %s", problem, lastLine(said.String()))
+	}
+	return result, err
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// Store writes the tar of a base backup as parts.
+func Store(ctx context.Context, to *repository.Repository, request Request, from io.Reader) (backup.Backup, error) {
+	result := backup.Backup{ID: request.ID, Instance: request.Instance, Settings: request.Settings}
+	cutter := &cutter{
+		archive: tar.NewReader(from), limit: request.PartSize, progress: request.Progress, piece: make([]byte, 256<<10),
+	}
+	if cutter.limit <= 0 {
+		cutter.limit = DefaultPartSize
+	}
+	for number := 1; !cutter.done; number++ {
+		cutter.begin()
+		part := backup.Part{Name: backup.PartName(request.ID, number, to.Keys.Suffix())}
+		sum, err := to.PutPart(ctx, part.Name, cutter)
+		if err != nil {
+			return backup.Backup{}, err
+		}
+		part.SHA256, part.Size, part.Files = sum, cutter.size, cutter.files
+		result.Size += part.Size
+		result.Parts = append(result.Parts, part)
+	}
+	if err := understand(&result, cutter.label, cutter.manifest); err != nil {
+		return backup.Backup{}, err
+	}
+	manifest := backup.Part{
+		Name: backup.ManifestName(request.ID, to.Keys.Suffix()), Files: 1, Size: int64(len(cutter.manifest)),
+	}
+	sum, err := to.PutPart(ctx, manifest.Name, bytes.NewReader(cutter.manifest))
+	if err != nil {
+		return backup.Backup{}, err
+	}
+	manifest.SHA256 = sum
+	result.Manifest = manifest
+	return result, nil
+}
+
+// ErrLogMissing means that the log of the backup is not in the repository yet.
+var ErrLogMissing = errors.New("the log of the backup is not in the repository yet")
+
+// Complete makes a backup exist, if its log is there (K2). History is that of the server the backup was taken from.
+func Complete(ctx context.Context, to *repository.Repository, history postgres.History, taken backup.Backup) error {
+	catalogue, err := to.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	if !plan.MayComplete(&catalogue, history, taken) {
+		return fmt.Errorf("complete the backup %s: %w: it needs %s to %s of timeline %d", taken.ID, ErrLogMissing,
+			taken.Start, taken.Stop, taken.Timeline)
+	}
+	return to.PutBackup(ctx, taken)
+}
+
+// understand reads where the log of a backup begins and ends from what PostgreSQL says about it.
+func understand(result *backup.Backup, label, content []byte) error {
+	start, timeline := "", 0
+	for line := range strings.Lines(string(label)) {
+		if rest, found := strings.CutPrefix(line, "START WAL LOCATION: "); found {
+			start, _, _ = strings.Cut(rest, " ")
+		}
+		if rest, found := strings.CutPrefix(line, "START TIMELINE: "); found {
+			if _, err := fmt.Sscan(rest, &timeline); err != nil {
+				return fmt.Errorf("understand backup_label: %w", err)
+			}
+		}
+	}
+	if err := result.Start.UnmarshalText([]byte(start)); err != nil {
+		return fmt.Errorf("understand backup_label: %w", err)
+	}
+	var manifest struct {
+		Ranges []struct {
+			Timeline int        `json:"Timeline"`
+			End      backup.LSN `json:"End-LSN"`
+		} `json:"WAL-Ranges"`
+	}
+	if err := json.Unmarshal(content, &manifest); err != nil {
+		return fmt.Errorf("understand backup_manifest: %w", err)
+	}
+	for _, found := range manifest.Ranges {
+		if found.End > result.Stop {
+			result.Stop, result.Timeline = found.End, found.Timeline
+		}
+	}
+	if result.Stop <= result.Start || timeline == 0 {
+		return fmt.Errorf("understand backup_manifest: the log goes from %s to %s", result.Start, result.Stop)
+	}
+	return nil
+}
+
+// cutter turns one archive into several, cut between files. It reads as it is read, and starts no goroutine.
+type cutter struct {
+	archive  *tar.Reader
+	limit    int64
+	progress func(int64)
+	piece    []byte
+
+	writer *tar.Writer
+	ready  bytes.Buffer
+	left   int64 // Of the present file.
+	ended  bool  // The present part has its end.
+	done   bool  // There is no more.
+
+	size, total     int64
+	files           int
+	label, manifest []byte
+}
+
+func (c *cutter) begin() {
+	c.ready.Reset()
+	c.writer, c.ended, c.size, c.files = tar.NewWriter(&c.ready), false, 0, 0
+}
+
+func (c *cutter) Read(buffer []byte) (int, error) {
+	for c.ready.Len() == 0 {
+		if c.ended {
+			return 0, io.EOF
+		}
+		if err := c.fill(); err != nil {
+			return 0, err
+		}
+	}
+	return c.ready.Read(buffer)
+}
+
+func (c *cutter) fill() error {
+	if c.left > 0 {
+		count, err := io.ReadFull(c.archive, c.piece[:min(c.left, int64(len(c.piece)))])
+		if err != nil {
+			return fmt.Errorf("read the base backup: %w", err)
+		}
+		c.advance(int64(count))
+		_, err = c.writer.Write(c.piece[:count])
+		return err
+	}
+	if c.size >= c.limit {
+		c.ended = true
+		return c.writer.Close()
+	}
+	header, err := c.archive.Next()
+	if errors.Is(err, io.EOF) {
+		c.ended, c.done = true, true
+		if c.manifest == nil {
+			return errors.New("read the base backup: it ended without a manifest")
+		}
+		return c.writer.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("read the base backup: %w", err)
+	}
+	return c.file(header)
+}
+
+func (c *cutter) advance(count int64) {
+	c.left -= count
+	c.size += count
+	c.total += count
+	if c.progress != nil {
+		c.progress(c.total)
+	}
+}
+
+// maxSmall bounds the files that are read into memory: the manifest has some 150 bytes for each file of the database.
+const maxSmall = 256 << 20
+
+// file begins a file. The manifest gets an object of its own, and the label is looked at as it passes.
+func (c *cutter) file(header *tar.Header) error {
+	if header.Name == "backup_manifest" || header.Name == "backup_label" {
+		content, err := io.ReadAll(io.LimitReader(c.archive, maxSmall))
+		if err != nil {
+			return fmt.Errorf("read the base backup: %w", err)
+		}
+		if header.Name == "backup_manifest" {
+			c.manifest = content
+			return nil
+		}
+		c.label = content
+		c.files++
+		if err := c.writer.WriteHeader(header); err != nil {
+			return err
+		}
+		c.left = int64(len(content))
+		c.advance(c.left)
+		_, err = c.writer.Write(content)
+		return err
+	}
+	c.files++
+	c.left = header.Size
+	return c.writer.WriteHeader(header)
+}

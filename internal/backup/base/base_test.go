@@ -1,0 +1,156 @@
+package base_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/base"
+	"meridian.dev/meridian/internal/backup/repository"
+	"meridian.dev/meridian/internal/backup/store/model"
+	"meridian.dev/meridian/internal/postgres"
+)
+
+const (
+	size     = 1 << 20
+	label    = "START WAL LOCATION: 0/500028 (file 000000010000000000000005)\nSTART TIMELINE: 1\n"
+	manifest = `{"PostgreSQL-Backup-Manifest-Version": 1, "Files": [], "WAL-Ranges": [` +
+		`{ "Timeline": 1, "Start-LSN": "0/500028", "End-LSN": "0/600138" }], "Manifest-Checksum": "x"}`
+)
+
+type file struct{ name, content string }
+
+// archive is what pg_basebackup writes to its standard output.
+func archive(t *testing.T, files []file) []byte {
+	t.Helper()
+	var content bytes.Buffer
+	writer := tar.NewWriter(&content)
+	for _, f := range files {
+		header := &tar.Header{Name: f.name, Mode: 0o600, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
+		if strings.HasSuffix(f.name, "/") {
+			header.Typeflag, header.Mode = tar.TypeDir, 0o700
+		}
+		must(t, writer.WriteHeader(header))
+		_, err := writer.Write([]byte(f.content))
+		must(t, err)
+	}
+	must(t, writer.Close())
+	return content.Bytes()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var owner = backup.Owner{DatabaseUID: "u1", SystemIdentifier: "7", SegmentSize: size}
+
+func newRepository(t *testing.T) *repository.Repository {
+	t.Helper()
+	now := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
+	to := &repository.Repository{
+		Store: &model.Store{Now: func() time.Time { now = now.Add(time.Second); return now }}, Root: "x/",
+	}
+	must(t, to.Claim(context.Background(), owner))
+	return to
+}
+
+var whole = []file{
+	{"backup_label", label}, {"base/", ""}, {"base/1", strings.Repeat("a", 700)}, {"base/2", strings.Repeat("b", 700)},
+	{"base/3", strings.Repeat("c", 2000)}, {"empty", ""}, {"global/pg_control", "control"}, {"backup_manifest", manifest},
+}
+
+func TestABackupIsCutBetweenFiles(t *testing.T) {
+	ctx := context.Background()
+	to := newRepository(t)
+	var told int64
+	request := base.Request{ID: "b1", PartSize: 1000, Progress: func(done int64) { told = done }}
+	taken, err := base.Store(ctx, to, request, bytes.NewReader(archive(t, whole)))
+	must(t, err)
+	if taken.Start != 0x500028 || taken.Stop != 0x600138 || taken.Timeline != 1 || len(taken.Parts) != 3 ||
+		told != taken.Size {
+		t.Errorf("%+v, and %d bytes were told", taken, told)
+	}
+	var got []file
+	for _, part := range taken.Parts {
+		content, err := to.OpenPart(ctx, part)
+		must(t, err)
+		reader := tar.NewReader(content)
+		for {
+			header, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must(t, err)
+			body, err := io.ReadAll(reader)
+			must(t, err)
+			got = append(got, file{header.Name, string(body)})
+		}
+		must(t, content.Close())
+	}
+	listed, err := to.OpenPart(ctx, taken.Manifest)
+	must(t, err)
+	if content, err := io.ReadAll(listed); err != nil || string(content) != manifest {
+		t.Errorf("the manifest is %q, %v", content, err)
+	}
+	if len(got) != len(whole)-1 {
+		t.Fatalf("%d files came back", len(got))
+	}
+	for index, f := range got {
+		if f != whole[index] {
+			t.Errorf("%s is another file than %s", f.name, whole[index].name)
+		}
+	}
+}
+
+// A backup that broke off is none: neither its end nor its manifest may be taken for granted.
+func TestABackupThatBreaksOffIsNone(t *testing.T) {
+	content := archive(t, whole)
+	for name, broken := range map[string][]byte{
+		"in a file":          content[:3000],
+		"between two files":  archive(t, whole[:5]),
+		"without a label":    archive(t, whole[1:]),
+		"without any output": nil,
+	} {
+		to := newRepository(t)
+		_, err := base.Store(context.Background(), to, base.Request{ID: "b1"}, bytes.NewReader(broken))
+		if err == nil {
+			t.Errorf("%s: it was stored", name)
+		}
+	}
+}
+
+func TestABackupExistsWithItsLogOnly(t *testing.T) {
+	ctx := context.Background()
+	to := newRepository(t)
+	taken, err := base.Store(ctx, to, base.Request{ID: "b1"}, bytes.NewReader(archive(t, whole)))
+	must(t, err)
+	history := postgres.History{{Timeline: 1}}
+	log := func(number uint64) {
+		must(t, to.PutSegment(ctx, owner, 1, number, bytes.NewReader(make([]byte, size))))
+	}
+	log(5)
+	if err := base.Complete(ctx, to, history, taken); !errors.Is(err, base.ErrLogMissing) {
+		t.Errorf("without the log of its end: %v", err)
+	}
+	catalogue, err := to.Catalogue(ctx)
+	must(t, err)
+	if len(catalogue.Backups) != 0 || len(catalogue.Drafts) != 1 {
+		t.Errorf("%+v", catalogue)
+	}
+	log(6)
+	must(t, base.Complete(ctx, to, history, taken))
+	catalogue, err = to.Catalogue(ctx)
+	must(t, err)
+	if len(catalogue.Backups) != 1 || len(catalogue.Drafts) != 0 {
+		t.Errorf("%+v", catalogue)
+	}
+}
