@@ -1,0 +1,22 @@
+package restore
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/plan"
+	"meridian.dev/meridian/internal/backup/repository"
+)
+
+// ServeFiles hands out files as a restore does, until the context ends.
+func ServeFiles(ctx context.Context, from *repository.Repository, catalogue *backup.Catalogue, listener net.Listener,
+	waiting func(error)) {
+	recovery := plan.Recovery{History: plan.Newest(catalogue)}
+	fetch := &fetcher{from: from, catalogue: catalogue, recovery: recovery, listener: listener, waiting: waiting}
+	fetch.serve(ctx)
+}
+
+// RetrySoon makes waiting short.
+func RetrySoon() { retryAfter = time.Millisecond }

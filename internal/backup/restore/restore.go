@@ -1,0 +1,264 @@
+// Package restore brings a database back from its repository: the files of a base backup, checked by PostgreSQL's own
+// manifest, and the log up to a target. What is restored is decided by plan; this package fetches, runs PostgreSQL in a
+// place where nobody can connect to, and lets nobody in before replay has reached what it must (K6).
+//
+// Start reading at Run.
+package restore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/plan"
+	"meridian.dev/meridian/internal/backup/repository"
+	"meridian.dev/meridian/internal/postgres/wal"
+)
+
+// Request says what to restore, and where.
+type Request struct {
+	From   *repository.Repository
+	Target plan.Target
+	Tools  Tools
+	// Data is the data directory to make, Work a folder for everything that is not kept. Its path is short: it has
+	// sockets.
+	Data, Work string
+	// FetchCommand is a program with arguments that calls Fetch with the socket and two more arguments.
+	FetchCommand string
+	// Waiting is told why the log is waited for. It may be nil.
+	Waiting func(error)
+}
+
+// Result is what came out.
+type Result struct {
+	Backup backup.Backup
+	// Reached is the end of the last record that was replayed, on a timeline of the source; Timeline is the new one.
+	Reached  backup.LSN
+	Timeline int
+}
+
+// Run restores. When it returns without an error, the data directory is that of a server that was stopped properly, as
+// a primary on a timeline above the source's.
+func Run(ctx context.Context, request Request) (Result, error) {
+	catalogue, err := request.From.Catalogue(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	recovery, err := plan.Recover(&catalogue, request.Target)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := Files(ctx, request.From, recovery.Backup, request.Tools, request.Data); err != nil {
+		return Result{}, err
+	}
+	return replay(ctx, request, &catalogue, recovery)
+}
+
+func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, recovery plan.Recovery) (Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	socket := filepath.Join(request.Work, "fetch.sock")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+	if err != nil {
+		return Result{}, fmt.Errorf("replay the log: %w", err)
+	}
+	defer func() { _ = listener.Close() }()
+	fetch := &fetcher{
+		from: request.From, catalogue: catalogue, recovery: recovery, listener: listener, waiting: request.Waiting,
+	}
+	go fetch.serve(ctx)
+	target := request.Target
+	said, err := recoverOnce(ctx, request, recovery, target)
+	// The last commit was before the target, and the log of the repository leads beyond it: all of it is replayed.
+	if err != nil && !target.Time.IsZero() && strings.Contains(said, "recovery ended before configured recovery target") {
+		target = plan.Target{}
+		said, err = recoverOnce(ctx, request, recovery, target)
+	}
+	if failure := fetch.failure(); failure != nil {
+		return Result{}, fmt.Errorf("replay the log: %w", failure)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("replay the log: %w: %s", err, lastFatal(said))
+	}
+	return judge(ctx, request, recovery, target, said)
+}
+
+// judge lets the result pass only if replay reached what it had to (K6).
+func judge(
+	ctx context.Context, request Request, recovery plan.Recovery, target plan.Target, said string,
+) (Result, error) {
+	timeline, reached, err := forkOf(request.Data)
+	if err != nil {
+		return Result{}, fmt.Errorf("replay the log: %w", err)
+	}
+	stopped := strings.Contains(said, "recovery stopping")
+	if !stopped && reached < recovery.Until {
+		more, err := anotherRecord(ctx, request, recovery, reached)
+		if err != nil {
+			return Result{}, fmt.Errorf("replay the log: %w", err)
+		}
+		if !more {
+			reached = recovery.Until // The rest is the begin of a record that was not shipped whole.
+		}
+	}
+	if violations := plan.CheckRecovery(recovery, target, reached, stopped); len(violations) > 0 {
+		return Result{}, fmt.Errorf("replay the log: refused by %s: %s", violations[0].Rule, violations[0].Detail)
+	}
+	return Result{Backup: recovery.Backup, Reached: reached, Timeline: timeline}, nil
+}
+
+// forkOf reads where the new timeline begins: that is the end of what was replayed.
+func forkOf(data string) (int, backup.LSN, error) {
+	found, err := filepath.Glob(filepath.Join(data, "pg_wal", "*.history"))
+	if err != nil || len(found) == 0 {
+		return 0, 0, errors.Join(errors.New("the server has begun no timeline"), err)
+	}
+	slices.Sort(found)
+	var timeline int
+	if _, err := fmt.Sscanf(filepath.Base(found[len(found)-1]), "%08X.history", &timeline); err != nil {
+		return 0, 0, err
+	}
+	history, err := wal.ReadHistory(filepath.Join(data, "pg_wal"), timeline)
+	if err != nil {
+		return 0, 0, err
+	}
+	return timeline, backup.LSN(history[len(history)-1].Begin), nil
+}
+
+// anotherRecord has PostgreSQL's own reader look for a record behind the end of the replay.
+func anotherRecord(ctx context.Context, request Request, recovery plan.Recovery, reached backup.LSN) (bool, error) {
+	folder := filepath.Join(request.Work, "rest")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return false, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	catalogue, err := request.From.Owner(ctx)
+	if err != nil {
+		return false, err
+	}
+	size := catalogue.SegmentSize
+	timeline := 0
+	for _, file := range recovery.Files {
+		if (file.Number+1)*size <= uint64(reached) {
+			continue
+		}
+		if timeline == 0 {
+			timeline = file.Timeline
+		}
+		path := filepath.Join(folder, backup.SegmentName(timeline, file.Number, size))
+		to, err := os.Create(path)
+		if err != nil {
+			return false, err
+		}
+		if err := errors.Join(request.From.WriteFile(ctx, file, size, to), to.Close()); err != nil {
+			return false, err
+		}
+	}
+	command := exec.CommandContext(ctx, filepath.Join(request.Tools.Folder, "pg_waldump"), "--quiet",
+		"--path="+folder, fmt.Sprintf("--timeline=%d", timeline), "--start="+reached.String(), "--limit=1")
+	command.Env = request.Tools.Env
+	return command.Run() == nil, nil
+}
+
+// recoverOnce runs PostgreSQL until it has promoted or given up, and returns what it said.
+func recoverOnce(ctx context.Context, request Request, recovery plan.Recovery, target plan.Target) (string, error) {
+	for _, name := range []string{"standby.signal", "postmaster.pid"} {
+		if err := os.RemoveAll(filepath.Join(request.Data, name)); err != nil {
+			return "", err
+		}
+	}
+	files := map[string]string{
+		filepath.Join(request.Data, "recovery.signal"): "",
+		filepath.Join(request.Work, "hba.conf"):        "local all all trust\n",
+		filepath.Join(request.Work, "empty.conf"):      "",
+	}
+	for path, content := range files {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return "", err
+		}
+	}
+	arguments := []string{"-D", request.Data}
+	for _, setting := range settings(request, recovery, target) {
+		arguments = append(arguments, "-c", setting)
+	}
+	command := exec.Command(filepath.Join(request.Tools.Folder, "postgres"), arguments...)
+	command.Env = request.Tools.Env
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	err := untilPromoted(ctx, request, command, ended)
+	return said.String(), err
+}
+
+// settings are on the command line, which goes before everything that the source has written into its files. Nobody
+// but a process beside us can connect, and no query can hold the replay up.
+func settings(request Request, recovery plan.Recovery, target plan.Target) []string {
+	command := fmt.Sprintf(`%s %s "%%f" "%%p"`, request.FetchCommand, filepath.Join(request.Work, "fetch.sock"))
+	result := []string{
+		"config_file=" + filepath.Join(request.Work, "empty.conf"), "hba_file=" + filepath.Join(request.Work, "hba.conf"),
+		"ident_file=" + filepath.Join(request.Work, "empty.conf"), "listen_addresses=", "hot_standby=off", "ssl=off",
+		"unix_socket_directories=" + request.Work, "port=5432", "logging_collector=off", "log_destination=stderr",
+		"archive_mode=off", "restore_command=" + command, "recovery_target_action=promote", "lc_messages=C",
+		fmt.Sprintf("recovery_target_timeline=%d", recovery.Timeline), "synchronous_standby_names=", "log_min_messages=log",
+		"shared_preload_libraries=", "archive_cleanup_command=", "recovery_end_command=", "primary_conninfo=",
+	}
+	for _, name := range slices.Sorted(maps.Keys(recovery.Backup.Settings)) {
+		result = append(result, name+"="+recovery.Backup.Settings[name])
+	}
+	switch {
+	case target.LSN != 0:
+		result = append(result, "recovery_target_lsn="+target.LSN.String())
+	case !target.Time.IsZero():
+		result = append(result, "recovery_target_time="+target.Time.UTC().Format("2006-01-02 15:04:05.999999+00"))
+	}
+	return result
+}
+
+// untilPromoted waits until the server accepts connections, which it does when recovery has ended, and stops it.
+func untilPromoted(ctx context.Context, request Request, command *exec.Cmd, ended chan error) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return errors.Join(errors.New("the server ended"), err)
+		case <-ctx.Done():
+			_ = command.Process.Signal(syscall.SIGQUIT)
+			<-ended
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		if request.Tools.run(ctx, "pg_isready", "--quiet", "--host="+request.Work, "--port=5432") != nil {
+			continue
+		}
+		if err := command.Process.Signal(syscall.SIGINT); err != nil {
+			return err
+		}
+		return <-ended
+	}
+}
+
+func lastFatal(said string) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	for index := len(lines) - 1; index >= 0; index-- {
+		if strings.Contains(lines[index], "FATAL") {
+			return lines[index]
+		}
+	}
+	return lines[len(lines)-1]
+}
