@@ -135,7 +135,14 @@ func parseLog(file string, size uint64) Key {
 	if !valid {
 		return foreign
 	}
-	ends, _, isTail := strings.Cut(rest, ".tail")
+	ends, sealed, isTail := strings.Cut(rest, ".tail.")
+	if !isTail {
+		sealed = rest
+	}
+	// Another end is the name of something that was put aside, or of a later version.
+	if sealed != "zst" && sealed != "zst.age" {
+		return foreign
+	}
 	if !isTail {
 		return Key{Kind: KindSegment, Timeline: timeline, Number: number}
 	}
