@@ -62,7 +62,8 @@ func asPostgres() int {
 	}
 	command := exec.Command(filepath.Join(folder, "test"), os.Args[1:]...)
 	command.Stdout, command.Stderr, command.Dir = os.Stdout, os.Stderr, folder
-	command.Env = append(os.Environ(), "TMPDIR="+folder, "HOME="+folder)
+	page, _ := os.ReadFile(pagePath)
+	command.Env = append(os.Environ(), "TMPDIR="+folder, "HOME="+folder, pageVariable+"="+string(page))
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	if err := command.Run(); err != nil {
 		return 1
