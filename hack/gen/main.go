@@ -27,6 +27,7 @@ var generators = []generator{
 	{"deep copies and custom resource definitions", generateObjects},
 	{"API reference", generateReference},
 	{"table of changes", generateChanges},
+	{"page of rules", generateRules},
 	{"installation", generateInstallation},
 }
 

@@ -320,5 +320,8 @@ func linesIn(folder string, count int) files {
 // missingPure is what an empty tree with a go.mod gets: one line for each kit package of the table.
 func missingPure() []string {
 	const missing = ": listed as pure, but there is no such package"
-	return []string{"kit/condition" + missing, "kit/names" + missing, "kit/quorum" + missing, "kit/window" + missing}
+	return []string{
+		"kit/condition" + missing, "kit/names" + missing, "kit/quorum" + missing, "kit/rule" + missing,
+		"kit/window" + missing,
+	}
 }

@@ -20,6 +20,7 @@ var purePackages = []string{
 	"kit/condition",
 	"kit/names",
 	"kit/quorum",
+	"kit/rule",
 	"kit/window",
 }
 

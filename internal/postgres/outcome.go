@@ -1,5 +1,7 @@
 package postgres
 
+import "meridian.dev/meridian/kit/rule"
+
 // Outcome is what came of a plan.
 type Outcome struct {
 	// Done are the verbs that were carried out, in order.
@@ -10,5 +12,5 @@ type Outcome struct {
 	// Kept says that it was about new settings, and that the rest was done with those that are on the disk.
 	Kept bool
 	// Violations are why the plan was refused as a whole, empty if it was not.
-	Violations []Violation
+	Violations []rule.Violation
 }

@@ -25,13 +25,6 @@ type Hold struct {
 	Recheck time.Duration
 }
 
-// Violation is an invariant that a plan would break.
-type Violation struct {
-	// Rule is the id that the invariant has in code and tests.
-	Rule   string
-	Detail string
-}
-
 // String is the plan for people and for golden tests: one line for each action and hold.
 func (p Plan) String() string {
 	var text strings.Builder

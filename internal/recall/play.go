@@ -9,12 +9,13 @@ import (
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/plan"
 	"meridian.dev/meridian/internal/database/status"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // Decision is what this version of the operator decides on a story.
 type Decision struct {
 	Plan       database.Plan
-	Violations []plan.Violation
+	Violations []rule.Violation
 	Status     v1alpha1.GeoDatabaseStatus
 }
 

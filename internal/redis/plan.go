@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // Plan is what shall be done, in this order, and what is waited for. An empty plan means that all is as wished.
@@ -23,14 +24,9 @@ type Hold struct {
 	Recheck time.Duration
 }
 
-// Violation is an invariant that a plan would break, by its id.
-type Violation struct {
-	Rule, Detail string
-}
-
 // Outcome is what came of a plan.
 type Outcome struct {
-	Violations []Violation
+	Violations []rule.Violation
 	Done       []string
 	// Failed is the first action that failed, and Problem why.
 	Failed, Problem string

@@ -27,12 +27,6 @@ type Hold struct {
 	Stalled bool
 }
 
-// Violation is an invariant that a plan would break.
-type Violation struct {
-	Rule   string
-	Detail string
-}
-
 // String is the plan for people and golden tests: one line for each action and hold.
 func (p Plan) String() string {
 	var text strings.Builder

@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"meridian.dev/meridian/kit/rule"
 )
 
 // Class is what an error means for the next pass.
@@ -91,7 +93,7 @@ func nameOf(class Class, err error) string {
 
 // RefusedError says that a plan would have broken invariants. Nothing was written.
 type RefusedError struct {
-	Violations []Violation
+	Violations []rule.Violation
 }
 
 func (e *RefusedError) Error() string {

@@ -28,6 +28,7 @@ import (
 
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
+	"meridian.dev/meridian/kit/rule"
 )
 
 var request = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "a", Name: "one"}}
@@ -407,8 +408,8 @@ func TestResults(t *testing.T) {
 		},
 		"refused": {
 			set: func(w *world) {
-				w.stages.Check = func(s snapshot, p plan) []loop.Violation {
-					return []loop.Violation{{"R1", "too many"}, {"R2", fmt.Sprint(s.Pods, p.Create)}}
+				w.stages.Check = func(s snapshot, p plan) []rule.Violation {
+					return []rule.Violation{{Rule: "R1", Detail: "too many"}, {Rule: "R2", Detail: fmt.Sprint(s.Pods, p.Create)}}
 				}
 			},
 			err: "the plan is refused: R1: too many; R2: 0 3", end: "refused", event: "Warning Failed transient",

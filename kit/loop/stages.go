@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/kit/expect"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // Stages are the functions of one loop over objects of type O. Observe, Decide, Act and Report are required.
@@ -19,7 +20,7 @@ type Stages[O client.Object, Snapshot, Plan, Outcome any] struct {
 	// Decide is pure.
 	Decide func(Snapshot) Plan
 	// Check states the invariants of a plan, independently of the rules that made it. It is pure, and may be nil.
-	Check func(Snapshot, Plan) []Violation
+	Check func(Snapshot, Plan) []rule.Violation
 	// Writes says that the plan changes something in the world. Right before it is carried out, the object is read live
 	// then: if it is gone, or asks for something else, the plan ends as a conflict. It is pure, and may be nil: then plans
 	// are carried out whatever has happened since.
@@ -42,20 +43,12 @@ type Pass[Snapshot, Plan, Outcome any] struct {
 	// Outcome is the zero value when the plan was refused.
 	Outcome Outcome
 	// Violations are why the plan was refused, empty if it was not.
-	Violations []Violation
+	Violations []rule.Violation
 	// Err is the error of Act and Class its class; nil and OK if there was none.
 	Err   error
 	Class Class
 	// Reading says how the pass read. A Cause of expect.CacheBehind deserves an event: a cache is stuck.
 	Reading expect.Verdict
-}
-
-// Violation is an invariant that a plan would break.
-type Violation struct {
-	// Rule is the id that the rule has in code, documentation and tests.
-	Rule string
-	// Detail is one sentence for a user.
-	Detail string
 }
 
 // Hold is a named reason to wait.

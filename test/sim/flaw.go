@@ -7,8 +7,10 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/caches"
 	"meridian.dev/meridian/test/sim/databases"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // Bug is the name of a flaw.
@@ -17,13 +19,13 @@ type Bug string
 // Flaw is a rule broken on purpose: in what the loop hears, believes or does, or in the model of the server.
 type Flaw struct {
 	Bug  Bug
-	Rule string // The rule of the design that it breaks.
+	Rule string // The id of the rule that it breaks.
 	// Modes are the modes that it is looked for in, Strict if there are none; Kinds are the faults to look among.
 	Modes []tenure.Durability
 	Kinds []FaultKind
 	Nodes int
 	// Blind are invariants of the world that see only the means: without them the consequence must show.
-	Blind []string
+	Blind []rule.Rule
 
 	Event    func(*sloppyLoop, tenure.Event) tenure.Event
 	State    func(*sloppyLoop, tenure.Event)
@@ -91,26 +93,28 @@ func Flaws() []Flaw {
 func modelFlaws() []Flaw {
 	moves := []FaultKind{FaultWish, FaultPowerOff, FaultCut, FaultFreezePod, FaultCutPeers}
 	return []Flaw{
-		{Bug: BugNoWatchdog, Rule: "C2", Modes: byClock, Kinds: []FaultKind{FaultFreeze, FaultCut}},
-		{Bug: BugOrphanBackend, Rule: "C2", Modes: byClock, Kinds: []FaultKind{FaultFreeze, FaultCut}},
-		{Bug: BugReloadIsABarrier, Rule: "B1", Modes: strictly, Nodes: 5, Kinds: moves},
-		{Bug: BugOldSenders, Rule: "B1", Modes: strictly, Nodes: 5, Kinds: moves},
-		{Bug: BugNoCheckpoint, Rule: "B1", Modes: strictly, Nodes: 3, Kinds: moves},
-		{Bug: BugFenceWithoutProof, Rule: "F1", Modes: strictly, Blind: []string{"F1"},
+		{Bug: BugNoWatchdog, Rule: "tenure.stop-at-the-deadline", Modes: byClock, Kinds: []FaultKind{FaultFreeze, FaultCut}},
+		{Bug: BugOrphanBackend, Rule: "tenure.stop-at-the-deadline", Modes: byClock,
+			Kinds: []FaultKind{FaultFreeze, FaultCut}},
+		{Bug: BugReloadIsABarrier, Rule: "postgres.enforce-the-quorum", Modes: strictly, Nodes: 5, Kinds: moves},
+		{Bug: BugOldSenders, Rule: "postgres.enforce-the-quorum", Modes: strictly, Nodes: 5, Kinds: moves},
+		{Bug: BugNoCheckpoint, Rule: "postgres.enforce-the-quorum", Modes: strictly, Nodes: 3, Kinds: moves},
+		{Bug: BugFenceWithoutProof, Rule: "tenure.fence-before-answering", Modes: strictly, Blind: []rule.Rule{law.Fenced},
 			Kinds: []FaultKind{FaultCutAPI, FaultFreeze, FaultFreezePod}},
-		{Bug: BugIncarnationStays, Rule: "I1", Modes: strictly, Nodes: 3, Points: answerThenTake,
+		{Bug: BugIncarnationStays, Rule: "tenure.count-only-the-own-copy", Modes: strictly, Nodes: 3, Points: answerThenTake,
 			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI}},
-		{Bug: BugClaimIgnored, Rule: "I1", Modes: strictly, Kinds: []FaultKind{FaultPutBack, FaultPowerOff},
-			Aim: putBackAndLose},
-		{Bug: BugAnswerBeforeReplay, Rule: "I3", Modes: strictly,
+		{Bug: BugClaimIgnored, Rule: "tenure.count-only-the-own-copy", Modes: strictly,
+			Kinds: []FaultKind{FaultPutBack, FaultPowerOff}, Aim: putBackAndLose},
+		{Bug: BugAnswerBeforeReplay, Rule: "tenure.tell-only-a-known-position", Modes: strictly,
 			Kinds: []FaultKind{FaultAllCrash, FaultPowerOff, FaultCrash}},
-		{Bug: BugTimelineNotTaken, Rule: "T1", Modes: strictly,
+		{Bug: BugTimelineNotTaken, Rule: "tenure.reserve-the-next-timeline", Modes: strictly,
 			Kinds: []FaultKind{FaultPowerOff, FaultCut, FaultFreezePod}},
-		{Bug: BugOpenAtOnce, Rule: "G1", Modes: strictly,
+		{Bug: BugOpenAtOnce, Rule: "tenure.open-only-with-the-quorum", Modes: strictly,
 			Kinds: []FaultKind{FaultPowerOff, FaultKillServer, FaultCrash, FaultCutPeers}},
-		{Bug: BugFenceInMemory, Rule: "F1", Modes: strictly, Points: answerThenTake, Blind: []string{"E4"},
-			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
-		{Bug: BugFollowUnjudged, Rule: "B3", Modes: strictly, Nodes: 3, Blind: []string{"T1"},
+		{Bug: BugFenceInMemory, Rule: "tenure.fence-before-answering", Modes: strictly, Points: answerThenTake,
+			Blind: []rule.Rule{law.EnoughFenced}, Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
+		{Bug: BugFollowUnjudged, Rule: "postgres.follow-only-a-judged-history", Modes: strictly, Nodes: 3,
+			Blind: []rule.Rule{law.OneTimeline, law.SameWAL, law.LeadOnce},
 			Kinds: []FaultKind{FaultCut, FaultPowerOff}, Aim: divergeAndLose},
 		{Bug: BugRouteOfAnyTerm, Rule: "EndpointSlice", Kinds: []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}},
 	}
@@ -141,14 +145,16 @@ func leadObey(action tenure.Action) (tenure.Obey, bool) {
 func quorumFlaws() []Flaw {
 	moves := []FaultKind{FaultWish, FaultPowerOff, FaultCut, FaultFreezePod, FaultVolumeLost, FaultCutPeers}
 	return []Flaw{
-		{Bug: "a new member is waited for before it is recorded", Rule: "Q1", Modes: strictly, Nodes: 5, Kinds: moves,
-			Plan: addToServerFirst},
-		{Bug: "a member is recorded as gone before the server knows", Rule: "Q1", Modes: strictly, Nodes: 3, Kinds: moves,
-			Plan: takeOutOfRecordFirst},
-		{Bug: "W raised in the record first", Rule: "Q1", Modes: strictly, Nodes: 5, Kinds: moves, Plan: raiseRecordFirst},
-		{Bug: "W lowered at the server first", Rule: "Q1", Modes: []tenure.Durability{tenure.Available}, Nodes: 3,
-			Kinds: []FaultKind{FaultPowerOff, FaultCutPeers, FaultFreezePod, FaultCut}, Plan: lowerServerFirst},
-		{Bug: "no catch-up after a barrier", Rule: "Q1", Modes: strictly, Nodes: 3, Kinds: moves, Aim: shrinkAndLose,
+		{Bug: "a new member is waited for before it is recorded", Rule: "tenure.keep-the-quorum", Modes: strictly, Nodes: 5,
+			Kinds: moves, Plan: addToServerFirst},
+		{Bug: "a member is recorded as gone before the server knows", Rule: "tenure.keep-the-quorum", Modes: strictly,
+			Nodes: 3, Kinds: moves, Plan: takeOutOfRecordFirst},
+		{Bug: "W raised in the record first", Rule: "tenure.keep-the-quorum", Modes: strictly, Nodes: 5, Kinds: moves,
+			Plan: raiseRecordFirst},
+		{Bug: "W lowered at the server first", Rule: "tenure.keep-the-quorum", Modes: []tenure.Durability{tenure.Available},
+			Nodes: 3, Kinds: []FaultKind{FaultPowerOff, FaultCutPeers, FaultFreezePod, FaultCut}, Plan: lowerServerFirst},
+		{Bug: "no catch-up after a barrier", Rule: "tenure.keep-the-quorum", Modes: strictly, Nodes: 3, Kinds: moves,
+			Aim: shrinkAndLose,
 			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) {
 				if s.Engine.Leading != nil {
 					leading := *s.Engine.Leading
@@ -156,7 +162,8 @@ func quorumFlaws() []Flaw {
 					s.Engine.Leading = &leading
 				}
 			}},
-		{Bug: "a take-over leaves out who did not answer", Rule: "Q2", Modes: strictly, Kinds: moves, Plan: dropTheSilent},
+		{Bug: "a take-over leaves out who did not answer", Rule: "tenure.carry-the-quorum-over", Modes: strictly,
+			Kinds: moves, Plan: dropTheSilent},
 	}
 }
 

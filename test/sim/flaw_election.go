@@ -6,29 +6,32 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 func leaseFlaws() []Flaw {
 	return []Flaw{
-		{Bug: "the deadline counts from the answer to a renewal", Rule: "C1", Modes: byClock,
-			Kinds: []FaultKind{FaultFreeze, FaultCut, FaultCutAPI}, State: renewedByTheAnswer},
-		{Bug: "a server leads again after a crash without a renewal", Rule: "C3", Modes: byClock, Usurps: true,
-			Kinds: []FaultKind{FaultPowerOff, FaultCut, FaultCutAPI, FaultCrash}, Plan: leadAtOnce},
-		{Bug: "a fence is lifted by what a watch shows", Rule: "F2", Modes: strictly, Points: answerThenTake,
-			Blind: []string{"F1", "E4"},
+		{Bug: "the deadline counts from the answer to a renewal", Rule: "tenure.arm-no-later-than-the-deadline",
+			Modes: byClock, Kinds: []FaultKind{FaultFreeze, FaultCut, FaultCutAPI}, State: renewedByTheAnswer},
+		{Bug: "a server leads again after a crash without a renewal", Rule: "tenure.lead-only-by-right", Modes: byClock,
+			Usurps: true, Kinds: []FaultKind{FaultPowerOff, FaultCut, FaultCutAPI, FaultCrash}, Plan: leadAtOnce},
+		{Bug: "a fence is lifted by what a watch shows", Rule: "tenure.lift-a-fence-only-by-a-read", Modes: strictly,
+			Points: answerThenTake, Blind: []rule.Rule{law.Fenced, law.EnoughFenced},
 			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}, Snapshot: liftByAWatch, Aim: restartInThePast},
-		{Bug: "a fence is lifted by any word of a holder", Rule: "F2", Modes: strictly, Blind: []string{"F1", "E4"},
+		{Bug: "a fence is lifted by any word of a holder", Rule: "tenure.lift-a-fence-only-by-a-read", Modes: strictly,
+			Blind:  []rule.Rule{law.Fenced, law.EnoughFenced},
 			Points: []PointKind{PointTake}, Kinds: []FaultKind{FaultCutAPI, FaultFreezePod, FaultFreeze},
 			Snapshot: liftByAnyWord, Plan: tellAlways},
-		{Bug: "a holder of a lower term is followed", Rule: "F2", Modes: strictly, Nodes: 3,
+		{Bug: "a holder of a lower term is followed", Rule: "tenure.lift-a-fence-only-by-a-read", Modes: strictly, Nodes: 3,
 			Kinds:    []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash},
 			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) { s.Stored.MaxTerm, s.Stored.Fence = 0, nil }},
-		{Bug: BugStoreLast, Rule: "F1", Modes: strictly, Points: answerThenTake, Blind: []string{"E4"},
-			Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
-		{Bug: "an unknown outcome is taken for a failure", Rule: "E5", Modes: strictly, Nodes: 3,
+		{Bug: BugStoreLast, Rule: "tenure.fence-before-answering", Modes: strictly, Points: answerThenTake,
+			Blind: []rule.Rule{law.EnoughFenced}, Kinds: []FaultKind{FaultFreezePod, FaultCutAPI, FaultCrash}},
+		{Bug: "an unknown outcome is taken for a failure", Rule: "tenure.forget-no-write-in-doubt", Modes: strictly, Nodes: 3,
 			Points: []PointKind{PointTransfer},
 			Kinds:  []FaultKind{FaultCutAPI, FaultAPIAway, FaultSwitchover, FaultWish}, Event: outcomeIs(tenure.WriteRefused)},
-		{Bug: "an unknown outcome is taken for a success", Rule: "E5", Modes: byClock,
+		{Bug: "an unknown outcome is taken for a success", Rule: "tenure.forget-no-write-in-doubt", Modes: byClock,
 			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Event: outcomeIs(tenure.WriteDone)},
 	}
 }
@@ -117,7 +120,8 @@ func outcomeIs(verdict tenure.Verdict) func(*sloppyLoop, tenure.Event) tenure.Ev
 func electionFlaws() []Flaw {
 	kinds := []FaultKind{FaultPowerOff, FaultCut, FaultFreezePod, FaultCutAPI, FaultFreeze}
 	return []Flaw{
-		{Bug: "answers to another version count", Rule: "E1", Modes: strictly, Blind: []string{"E4"}, Kinds: kinds,
+		{Bug: "answers to another version count", Rule: "tenure.take-only-the-voted-version", Modes: strictly,
+			Blind: []rule.Rule{law.EnoughFenced}, Kinds: kinds,
 			Snapshot: func(l *sloppyLoop, s *tenure.Snapshot) {
 				if s.Ballot != nil && s.Ballot.Version != s.Lease.Version {
 					ballot := *s.Ballot
@@ -125,18 +129,19 @@ func electionFlaws() []Flaw {
 					s.Ballot, l.state.Memory.Ballot = &ballot, &ballot
 				}
 			}},
-		{Bug: "taken with one answer too few", Rule: "E4", Modes: strictly, Blind: []string{"E4"}, Kinds: kinds,
-			Snapshot: pretendAnswer},
-		{Bug: "taken with less than another has", Rule: "E4", Modes: strictly, Kinds: kinds, Snapshot: pretendPosition},
+		{Bug: "taken with one answer too few", Rule: "tenure.take-only-with-answers", Modes: strictly,
+			Blind: []rule.Rule{law.EnoughFenced}, Kinds: kinds, Snapshot: pretendAnswer},
+		{Bug: "taken with less than another has", Rule: "tenure.take-only-with-answers", Modes: strictly, Kinds: kinds,
+			Snapshot: pretendPosition},
 		{Bug: "a fence answered by whoever has promised", Rule: "Failsafe", Modes: byClock,
 			Kinds:    []FaultKind{FaultCutAPI, FaultAPIAway},
 			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) { s.Stored.Promise = nil }},
-		{Bug: "an answer of an old incarnation counts", Rule: "I1", Modes: strictly, Nodes: 3,
+		{Bug: "an answer of an old incarnation counts", Rule: "tenure.count-only-the-own-copy", Modes: strictly, Nodes: 3,
 			Kinds: []FaultKind{FaultVolumeLost, FaultFreezePod, FaultCutAPI, FaultPowerOff}, Event: anyIncarnation},
-		{Bug: "standing back for ever for who has most", Rule: "E4", Modes: strictly, Nodes: 3,
+		{Bug: "standing back for ever for who has most", Rule: "tenure.take-only-with-answers", Modes: strictly, Nodes: 3,
 			Gap: 35 * time.Second, Kinds: []FaultKind{FaultCutAPI}, Plan: neverCatchUp, Aim: standBack},
-		{Bug: "behind the lease is taken for behind", Rule: "T2", Modes: strictly, Nodes: 5,
-			Gap: 45 * time.Second, Kinds: []FaultKind{FaultPowerOff}, Snapshot: behindTheLease, Aim: takeInVain},
+		{Bug: "behind the lease is taken for behind", Rule: "tenure.catch-up-only-to-a-ballot-answer", Modes: strictly,
+			Nodes: 5, Gap: 45 * time.Second, Kinds: []FaultKind{FaultPowerOff}, Snapshot: behindTheLease, Aim: takeInVain},
 	}
 }
 
@@ -222,8 +227,8 @@ func yieldFlaws() []Flaw {
 			Points: []PointKind{PointTransfer},
 			Kinds:  []FaultKind{FaultSwitchover, FaultCutAPI, FaultCutAPI}, Plan: takeBackInDoubt, Snapshot: stayAfterDoubt},
 		{Bug: "the target of a switchover is chosen before the end", Rule: "Switchover", Modes: strictly, Nodes: 3,
-			Kinds: []FaultKind{FaultSwitchover, FaultTerminate, FaultCutPeers, FaultCutOneWay}, Blind: []string{"S1"},
-			Snapshot: anyTarget},
+			Kinds: []FaultKind{FaultSwitchover, FaultTerminate, FaultCutPeers, FaultCutOneWay},
+			Blind: []rule.Rule{law.HandOverAll}, Snapshot: anyTarget},
 	}
 }
 
@@ -274,16 +279,18 @@ func anyTarget(_ *sloppyLoop, s *tenure.Snapshot) {
 
 func orphanFlaws() []Flaw {
 	return []Flaw{
-		{Bug: "a lost lease is written anew without promises", Rule: "O1", Modes: strictly, Nodes: 3,
-			Kinds: []FaultKind{FaultLeaseLost, FaultLeaseLost, FaultFreezePod, FaultFreeze, FaultCutAPI},
-			Blind: []string{"O1"}, Plan: succeedAtOnce},
-		{Bug: "a lost lease is taken with less than all answers", Rule: "O2", Modes: strictly, Nodes: 3,
+		{Bug: "a lost lease is written anew without promises", Rule: "tenure.succeed-only-with-promises", Modes: strictly,
+			Nodes: 3, Kinds: []FaultKind{FaultLeaseLost, FaultLeaseLost, FaultFreezePod, FaultFreeze, FaultCutAPI},
+			Blind: []rule.Rule{law.RecoverAlone}, Plan: succeedAtOnce},
+		{Bug: "a lost lease is taken with less than all answers", Rule: "tenure.restore-only-with-all-answers",
+			Modes: strictly, Nodes: 3,
 			Kinds: []FaultKind{FaultLeaseLost, FaultLeaseLost, FaultPowerOff, FaultCut, FaultCutPeers},
-			Blind: []string{"O2"}, Snapshot: pretendAll},
-		{Bug: "a lease that was put back is obeyed", Rule: "O3", Modes: strictly, Nodes: 3, Blind: []string{"M1", "O3"},
+			Blind: []rule.Rule{law.RecoverByAll}, Snapshot: pretendAll},
+		{Bug: "a lease that was put back is obeyed", Rule: "tenure.obey-only-a-successor", Modes: strictly, Nodes: 3,
+			Blind: []rule.Rule{law.ForgetNoTerm, law.LaterTerm, law.NotRestored},
 			Kinds: []FaultKind{FaultLeaseBack, FaultLeaseBack, FaultSwitchover, FaultPowerOff}, Snapshot: obeyThePast},
-		{Bug: "an answer that tells of a later record is counted", Rule: "O3", Modes: strictly, Nodes: 5,
-			Kinds: []FaultKind{FaultLeaseBack}, Snapshot: hearPositionsOnly, Aim: putBackWhileAway},
+		{Bug: "an answer that tells of a later record is counted", Rule: "tenure.obey-only-a-successor", Modes: strictly,
+			Nodes: 5, Kinds: []FaultKind{FaultLeaseBack}, Snapshot: hearPositionsOnly, Aim: putBackWhileAway},
 	}
 }
 

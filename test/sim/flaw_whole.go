@@ -4,20 +4,23 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/databases"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // wholeFlaws are what a review once found in the loop that runs a server, put back. Only a world with that loop, on a
 // server that behaves as PostgreSQL does, can show them.
 func wholeFlaws() []Flaw {
 	flaws := []Flaw{
-		{Bug: "a diverged copy passes for a part of the history", Rule: "B3", Blind: []string{"T1"},
-			Pod: databases.Flaw{Unjudged: true}, Aim: divergeAndLose},
-		{Bug: "silent connections keep a replica from answering", Rule: "F1", Gap: leaseLasts + 3*time.Second,
-			Pod: databases.Flaw{Silent: true}, Aim: stayAndSayNothing},
-		{Bug: "standbys keep no WAL for other members", Rule: "Slots", Discards: true,
+		{Bug: "a diverged copy passes for a part of the history", Rule: "postgres.follow-only-a-judged-history",
+			Blind: []rule.Rule{law.OneTimeline, law.SameWAL, law.LeadOnce},
+			Pod:   databases.Flaw{Unjudged: true}, Aim: divergeAndLose},
+		{Bug: "silent connections keep a replica from answering", Rule: "tenure.fence-before-answering",
+			Gap: leaseLasts + 3*time.Second, Pod: databases.Flaw{Silent: true}, Aim: stayAndSayNothing},
+		{Bug: "standbys keep no WAL for other members", Rule: "postgres.keep-slots", Discards: true,
 			Pod: databases.Flaw{NoPlaces: true}, Aim: lagAndFailOver},
-		{Bug: "a rewind that did nothing counts as done", Rule: "R3", Pod: databases.Flaw{Early: true},
+		{Bug: "a rewind that did nothing counts as done", Rule: "sim.rewind-once", Pod: databases.Flaw{Early: true},
 			Aim: rewindEarly},
 	}
 	for index := range flaws {

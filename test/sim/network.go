@@ -8,6 +8,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 const callTimeout = 2 * time.Second
@@ -242,7 +243,7 @@ func (s *apiServer) apply(n *node, write tenure.Write, astray bool) bool {
 	}
 	record := write.Record.Canonical()
 	if err := record.Check(); err != nil {
-		s.w.wrong("A1", "%s writes a record that nobody can read: %v", n.name, err)
+		s.w.wrong(law.Readable, "%s writes a record that nobody can read: %v", n.name, err)
 		return false
 	}
 	before := s.lease

@@ -17,6 +17,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // Case is one schedule: a world, and what goes wrong in it.
@@ -179,7 +180,7 @@ func (w *World) live() {
 		return
 	}
 	if !w.Case.Unsettled {
-		w.wrong("L1", "after %s the world has not settled: %s", w.Case.Budget, reason)
+		w.wrong(law.Settle, "after %s the world has not settled: %s", w.Case.Budget, reason)
 	}
 }
 
@@ -208,13 +209,13 @@ func (w *World) stay() {
 		return
 	}
 	if reason := w.truth.unsettled(); reason != "" {
-		w.wrong("L2", "a settled world did not stay so: %s", reason)
+		w.wrong(law.StaySettled, "a settled world did not stay so: %s", reason)
 	}
 	if w.lively != before {
-		w.wrong("L3", "%d actions in a world in which nothing is to be done", w.lively-before)
+		w.wrong(law.BeQuiet, "%d actions in a world in which nothing is to be done", w.lively-before)
 	}
 	if w.acks() == lastAck {
-		w.wrong("L4", "nothing is acknowledged")
+		w.wrong(law.Acknowledge, "nothing is acknowledged")
 	}
 }
 

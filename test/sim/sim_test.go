@@ -3,6 +3,7 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -268,6 +269,19 @@ func BenchmarkFailover(b *testing.B) {
 			if out := sim.Run(s.Case, false); len(out.Problems) > 0 {
 				b.Fatal(out.Problems)
 			}
+		}
+	}
+}
+
+// TestFlawsNameRules keeps the list of flaws beside the page of rules: what a flaw breaks can be looked up.
+func TestFlawsNameRules(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flaw := range sim.Flaws() {
+		if flaw.Rule != "" && !strings.Contains(string(page), "| `"+flaw.Rule+"` |") {
+			t.Errorf("%q breaks %s, which is not on the page of rules", flaw.Bug, flaw.Rule)
 		}
 	}
 }

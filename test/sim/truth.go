@@ -9,6 +9,8 @@ import (
 	"meridian.dev/meridian/internal/tenure/controller"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
+	"meridian.dev/meridian/kit/rule"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // truth is what somebody who sees the whole world at once checks after every step. It knows nothing of the rules.
@@ -77,11 +79,11 @@ func (t *truth) acknowledged(s *server, id int) {
 	}
 	// What enough members had before they were fenced is on the later primary: it may be acknowledged late.
 	if s.term < t.openedTerm && !t.openedWith[id] {
-		t.w.wrong("W1", "%s acknowledges a write at term %d, and term %d has let applications in", s.n.name, s.term,
+		t.w.wrong(law.OneWriter, "%s acknowledges a write at term %d, and term %d has let applications in", s.n.name, s.term,
 			t.openedTerm)
 	}
 	if !s.sessions {
-		t.w.wrong("G1", "%s acknowledges a write before its gate has opened", s.n.name)
+		t.w.wrong(law.OpenFirst, "%s acknowledges a write before its gate has opened", s.n.name)
 	}
 	t.keep(id)
 	t.acks++
@@ -98,16 +100,16 @@ func (t *truth) opened(s *server) {
 		// Only clocks keep a deposed primary from being read; what is seen there must not be lost all the same.
 		for _, e := range seen {
 			if e.id != 0 && !t.openedWith[e.id] && t.strict() {
-				t.w.wrong("W1", "%s lets applications see write %d at term %d, and term %d has begun without it", s.n.name, e.id,
-					s.term, t.openedTerm)
+				t.w.wrong(law.OneWriter, "%s lets applications see write %d at term %d, and term %d has begun without it",
+					s.n.name, e.id, s.term, t.openedTerm)
 			}
 		}
 		return
 	}
 	t.openedTerm = s.term
 	if id, some := t.lost(s.n.held()); some && t.strict() {
-		t.w.wrong("D1", "%s lets applications in at term %d without write %d, which was acknowledged or read", s.n.name,
-			s.term, id)
+		t.w.wrong(law.LoseNothing, "%s lets applications in at term %d without write %d, which was acknowledged or read",
+			s.n.name, s.term, id)
 	}
 	t.openedWith = map[int]bool{}
 	for _, e := range seen {
@@ -150,7 +152,7 @@ func (t *truth) leaseWritten(n *node, write tenure.Write, before tenure.View, as
 		return
 	}
 	if record.Term < highest && !astray {
-		t.w.wrong("O3", "%s writes term %d, and term %d was written before", n.name, record.Term, highest)
+		t.w.wrong(law.LaterTerm, "%s writes term %d, and term %d was written before", n.name, record.Term, highest)
 	}
 	t.ordered(n, write, before, stays)
 	t.moved(n, write, before)
@@ -165,17 +167,17 @@ func later(record, than wire.LeaseRecord) bool {
 func (t *truth) ordered(n *node, write tenure.Write, before tenure.View, stays bool) {
 	record := write.Record
 	if record.Term < before.Term {
-		t.w.wrong("L2", "%s takes the term back from %d to %d", n.name, before.Term, record.Term)
+		t.w.wrong(law.TermsGrow, "%s takes the term back from %d to %d", n.name, before.Term, record.Term)
 	}
 	moved := write.Holder != before.Holder && write.Holder != wire.Member{}
 	// The first term of a cache is above that of the write address.
 	first := t.w.caches != nil && (before.Record == nil || write.Kind == tenure.WriteBegin)
 	next := record.Term == before.Term+1 || first && record.Term > before.Term
 	if moved && !next && !stays {
-		t.w.wrong("L2", "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
+		t.w.wrong(law.TermsGrow, "%s makes %s holder at term %d after %d", n.name, write.Holder, record.Term, before.Term)
 	}
 	if !moved && before.Record != nil && record.Term == before.Term && record.Timeline != before.Record.Timeline {
-		t.w.wrong("T1", "%s changes the timeline within term %d", n.name, record.Term)
+		t.w.wrong(law.OneTimeline, "%s changes the timeline within term %d", n.name, record.Term)
 	}
 }
 
@@ -209,7 +211,7 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 		// A copy that was lost while the write was on its way never leads by it.
 		copied := target.held()
 		if id, some := t.lost(copied); copied.incarnation == write.Holder.Incarnation && some {
-			t.w.wrong("S1", "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
+			t.w.wrong(law.HandOverAll, "%s gives the lease to %s, which lacks write %d", n.name, target.name, id)
 		}
 	}
 }
@@ -217,19 +219,19 @@ func (t *truth) moved(n *node, write tenure.Write, before tenure.View) {
 // writtenAnew looks at the first write of a lease that was lost.
 func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, last *wire.LeaseRecord, highest int64) {
 	if write.Record.Term <= highest {
-		t.w.wrong("O3", "%s writes the lease anew at term %d, and term %d was written before", n.name, write.Record.Term,
-			highest)
+		t.w.wrong(law.LaterTerm, "%s writes the lease anew at term %d, and term %d was written before", n.name,
+			write.Record.Term, highest)
 	}
 	if !t.strict() || n.incarnation() != write.Holder.Incarnation {
 		return
 	}
 	if id, some := t.lost(n.held()); some {
-		t.w.wrong("D1", "%s writes the lease anew without write %d, which was acknowledged or read", n.name, id)
+		t.w.wrong(law.LoseNothing, "%s writes the lease anew without write %d, which was acknowledged or read", n.name, id)
 	}
 	if write.Kind == tenure.WriteSucceed {
 		for _, other := range t.w.nodes {
 			if term, leads := other.leading(); other != n && leads && term >= write.Record.Term-1 {
-				t.w.wrong("O1", "%s writes the lease anew, and %s leads", n.name, other.name)
+				t.w.wrong(law.RecoverAlone, "%s writes the lease anew, and %s leads", n.name, other.name)
 			}
 		}
 		return
@@ -240,7 +242,7 @@ func (t *truth) writtenAnew(n *node, write tenure.Write, before tenure.View, las
 		fence := other.volume.stored.Fence
 		if other.incarnation() == member.Incarnation && !slices.Contains(before.GivenUp, member) &&
 			(fence == nil || fence.Version != before.Version) {
-			t.w.wrong("O2", "%s writes the lease anew, and %s has not answered", n.name, member)
+			t.w.wrong(law.RecoverByAll, "%s writes the lease anew, and %s has not answered", n.name, member)
 		}
 	}
 }
@@ -279,11 +281,11 @@ func (t *truth) taken(n *node, taker wire.Member, before tenure.View) {
 		}
 	}
 	if needed := len(before.Record.Members) - before.Record.W + 1; fenced < needed {
-		t.w.wrong("E4", "%s takes the lease at version %s with %d members fenced of %d", n.name, before.Version, fenced,
-			needed)
+		t.w.wrong(law.EnoughFenced, "%s takes the lease at version %s with %d members fenced of %d", n.name, before.Version,
+			fenced, needed)
 	}
 	if id, some := t.lost(n.held()); some {
-		t.w.wrong("D1", "%s takes the lease without write %d, which was acknowledged or read", n.name, id)
+		t.w.wrong(law.LoseNothing, "%s takes the lease without write %d, which was acknowledged or read", n.name, id)
 	}
 }
 
@@ -292,7 +294,7 @@ func (t *truth) received(l *stream) {
 	fence := l.down.n.volume.stored.Fence
 	if fence != nil && l.up.mode == primary && t.fencedAt[l.down.n.index] == *fence &&
 		fence.Version == t.w.api.lease.Version {
-		t.w.wrong("F1", "%s takes the log of %s behind its fence %s", l.down.n.name, l.up.n.name, fence.Version)
+		t.w.wrong(law.Fenced, "%s takes the log of %s behind its fence %s", l.down.n.name, l.up.n.name, fence.Version)
 	}
 }
 
@@ -301,7 +303,7 @@ func (t *truth) joined(n, up *node) {
 	own, other := n.volume.copy.log, up.volume.copy.log
 	for index := range min(len(own), len(other)) {
 		if own[index] != other[index] {
-			t.w.wrong("T1", "%s streams from %s, and their logs differ at %d", n.name, up.name, index+1)
+			t.w.wrong(law.SameWAL, "%s streams from %s, and their logs differ at %d", n.name, up.name, index+1)
 			return
 		}
 	}
@@ -318,7 +320,7 @@ func (t *truth) truncated(n *node, at int) {
 		}
 		has := func(other *node) bool { return other != n && other.volume.copy.has(e.id) }
 		if !slices.ContainsFunc(t.w.nodes, has) {
-			t.w.wrong("I2", "%s destroys the last copy of write %d", n.name, e.id)
+			t.w.wrong(law.LastCopy, "%s destroys the last copy of write %d", n.name, e.id)
 			return
 		}
 	}
@@ -327,8 +329,8 @@ func (t *truth) truncated(n *node, at int) {
 func (t *truth) promoted(s *server) {
 	incarnation := s.n.volume.copy.incarnation
 	if other, there := t.timelines[s.timeline]; there && other != incarnation {
-		t.w.wrong("T1", "%s leads on timeline %d at term %d, and the copy %s has done so", s.n.name, s.timeline, s.term,
-			other)
+		t.w.wrong(law.LeadOnce, "%s leads on timeline %d at term %d, and the copy %s has done so", s.n.name, s.timeline,
+			s.term, other)
 	}
 	t.timelines[s.timeline] = incarnation
 }
@@ -338,7 +340,7 @@ func (t *truth) stored(n *node, stored tenure.Stored) {
 	elsewhere := stored.HeldTerm == 0 && slices.ContainsFunc(t.holders[n.volume.stored.HeldTerm],
 		func(holder string) bool { return holder != n.name })
 	if before := n.volume.stored; stored.MaxTerm < before.MaxTerm || stored.HeldTerm < before.HeldTerm && !elsewhere {
-		t.w.wrong("M1", "%s forgets a term", n.name)
+		t.w.wrong(law.ForgetNoTerm, "%s forgets a term", n.name)
 	}
 	before := n.volume.begun()
 	if before != nil && stored.NextRecord != nil && before.Revision == stored.NextRecord.Revision {
@@ -349,7 +351,7 @@ func (t *truth) stored(n *node, stored tenure.Stored) {
 
 func (t *truth) routed(n *node, term int64) {
 	if term < t.w.api.route.term {
-		t.w.wrong("R1", "%s takes the write address back to term %d", n.name, term)
+		t.w.wrong(law.RouteForward, "%s takes the write address back to term %d", n.name, term)
 	}
 }
 
@@ -392,9 +394,9 @@ func (t *truth) replied(n *node, request wire.PeerRequest, reply wire.PeerReply)
 		switch {
 		case !there:
 		case promise.boot == n.boot && n.clock() < promise.until:
-			t.w.wrong("P1", "%s answers an election and has promised not to", n.name)
+			t.w.wrong(law.KeepPromises, "%s answers an election and has promised not to", n.name)
 		case promise.boot != n.boot && n.clock().Since(n.bootBase) < promise.duration:
-			t.w.wrong("P1", "%s answers an election soon after a boot and has promised before it", n.name)
+			t.w.wrong(law.KeepPromises, "%s answers an election soon after a boot and has promised before it", n.name)
 		}
 	default:
 	}
@@ -409,7 +411,8 @@ func (t *truth) passed(a *agent) {
 	}
 	if shown, ok := loop.Shown(); ok && len(shown.Violations) > 0 {
 		violation := shown.Violations[0]
-		t.w.wrong("CHECK-"+violation.Rule, "%s: %s\n%s", a.n.name, violation.Detail, shown.Plan.String())
+		t.w.wrong(rule.Rule{ID: violation.Rule}, "the check refuses a plan of %s: %s\n%s", a.n.name, violation.Detail,
+			shown.Plan.String())
 	}
 }
 

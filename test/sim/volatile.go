@@ -10,6 +10,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/caches"
 )
 
@@ -38,8 +39,8 @@ func (c cacheWorld) Lag() bool                                { return c.w.Case.
 func (c cacheWorld) Identity(prefix string) string            { return c.w.identity(prefix) }
 func (c cacheWorld) Connected(from, to int) bool              { return !c.w.cut[from][to] }
 
-func (c cacheWorld) Note(who int, format string, args ...any) { c.w.note(who, format, args...) }
-func (c cacheWorld) Wrong(rule, format string, args ...any)   { c.w.wrong(rule, format, args...) }
+func (c cacheWorld) Note(who int, format string, args ...any)      { c.w.note(who, format, args...) }
+func (c cacheWorld) Wrong(r rule.Rule, format string, args ...any) { c.w.wrong(r, format, args...) }
 
 // Act counts what the loops of the servers do: a world in which nothing is to be done has none of it.
 func (c cacheWorld) Act(who int, verb, why string) {
@@ -306,20 +307,20 @@ func cacheFlaws() []Flaw {
 	ends := []FaultKind{FaultKillServer, FaultCrash, FaultVolumeLost, FaultPowerOff}
 	cuts := []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}
 	return []Flaw{
-		{Bug: "an empty server counts as a copy", Rule: "V1", Volatile: true, Kinds: ends, Aim: emptyAndAlone,
-			Cache: caches.Flaw{EmptyIsWhole: true, SameAgain: true}},
-		{Bug: "a server that was killed is started again under its id", Rule: "I1", Volatile: true,
-			Kinds: []FaultKind{FaultKillServer}, Cache: caches.Flaw{SameAgain: true}},
-		{Bug: "replicas follow whoever is at the address", Rule: "R11", Volatile: true, Kinds: ends, Aim: followTheOld,
-			Cache: caches.Flaw{AnyReplica: true}},
-		{Bug: "a copy never grows too old", Rule: "V4", Volatile: true, Aim: cutAndLose,
+		{Bug: "an empty server counts as a copy", Rule: "tenure.release-without-a-copy", Volatile: true, Kinds: ends,
+			Aim: emptyAndAlone, Cache: caches.Flaw{EmptyIsWhole: true, SameAgain: true}},
+		{Bug: "a server that was killed is started again under its id", Rule: "tenure.count-only-the-own-copy",
+			Volatile: true, Kinds: []FaultKind{FaultKillServer}, Cache: caches.Flaw{SameAgain: true}},
+		{Bug: "replicas follow whoever is at the address", Rule: "redis.follow-only-the-holder", Volatile: true, Kinds: ends,
+			Aim: followTheOld, Cache: caches.Flaw{AnyReplica: true}},
+		{Bug: "a copy never grows too old", Rule: "sim.lead-only-with-a-young-copy", Volatile: true, Aim: cutAndLose,
 			Kinds: []FaultKind{FaultCut, FaultCutPeers, FaultPowerOff}, Cache: caches.Flaw{AgesNever: true}},
-		{Bug: "begins anew beside those that have a copy", Rule: "V2", Volatile: true, Kinds: ends,
-			Snapshot: beginAlone},
-		{Bug: "a copy from before a flush leads", Rule: "V6", Volatile: true, Aim: flushAndLose,
+		{Bug: "begins anew beside those that have a copy", Rule: "tenure.begin-only-without-a-copy", Volatile: true,
+			Kinds: ends, Snapshot: beginAlone},
+		{Bug: "a copy from before a flush leads", Rule: "tenure.bring-nothing-back", Volatile: true, Aim: flushAndLose,
 			Kinds: []FaultKind{FaultCutPeers, FaultFlush, FaultPowerOff}, Snapshot: forgetTheFlush},
-		{Bug: BugServesOn, Rule: "C2", Volatile: true, Kinds: cuts},
-		{Bug: "gives the lease back while its server serves", Rule: "V1", Volatile: true,
+		{Bug: BugServesOn, Rule: "tenure.stop-at-the-deadline", Volatile: true, Kinds: cuts},
+		{Bug: "gives the lease back while its server serves", Rule: "tenure.release-without-a-copy", Volatile: true,
 			Kinds: []FaultKind{FaultTerminate, FaultCutAPI}, Aim: endUnheard, Plan: surrenderTooEarly},
 		{Bug: "a promise of one is enough", Rule: "failsafe", Volatile: true,
 			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Snapshot: countOnePromiseForAll},

@@ -11,7 +11,9 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/databases"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // In these worlds the loop of production runs the servers as well: package databases has it, on a model of PostgreSQL
@@ -42,8 +44,8 @@ func (d databaseWorld) Identity(prefix string) string            { return d.w.id
 func (d databaseWorld) Connected(from, to int) bool              { return !d.w.cut[from][to] }
 func (d databaseWorld) Fresh(who int) string                     { return d.w.nodes[who].freshCopy() }
 
-func (d databaseWorld) Note(who int, format string, args ...any) { d.w.note(who, format, args...) }
-func (d databaseWorld) Wrong(rule, format string, args ...any)   { d.w.wrong(rule, format, args...) }
+func (d databaseWorld) Note(who int, format string, args ...any)      { d.w.note(who, format, args...) }
+func (d databaseWorld) Wrong(r rule.Rule, format string, args ...any) { d.w.wrong(r, format, args...) }
 
 // Act counts what the loops of the servers do: a world in which nothing is to be done has none of it, but for replicas
 // that look now and then which WAL the others still need.
@@ -72,11 +74,11 @@ func (d databaseWorld) NextWrite() int {
 func (d databaseWorld) Acknowledged(who int, term int64, sessions bool, id int) {
 	t := &d.w.truth
 	if term < t.openedTerm && !t.openedWith[id] {
-		d.w.wrong("W1", "%s acknowledges a write at term %d, and term %d has let applications in", d.w.nodes[who].name,
-			term, t.openedTerm)
+		d.w.wrong(law.OneWriter, "%s acknowledges a write at term %d, and term %d has let applications in",
+			d.w.nodes[who].name, term, t.openedTerm)
 	}
 	if !sessions {
-		d.w.wrong("G1", "%s acknowledges a write before its gate has opened", d.w.nodes[who].name)
+		d.w.wrong(law.OpenFirst, "%s acknowledges a write before its gate has opened", d.w.nodes[who].name)
 	}
 	t.keep(id)
 	t.acks++
@@ -93,7 +95,7 @@ func (d databaseWorld) Opened(who int, term int64, seen []int) {
 	if term < t.openedTerm {
 		for _, id := range seen {
 			if !t.openedWith[id] && t.strict() {
-				d.w.wrong("W1", "%s lets applications see write %d at term %d, and term %d has begun without it", n.name,
+				d.w.wrong(law.OneWriter, "%s lets applications see write %d at term %d, and term %d has begun without it", n.name,
 					id, term, t.openedTerm)
 			}
 		}
@@ -101,8 +103,8 @@ func (d databaseWorld) Opened(who int, term int64, seen []int) {
 	}
 	t.openedTerm = term
 	if id, some := t.lost(n.held()); some && t.strict() {
-		d.w.wrong("D1", "%s lets applications in at term %d without write %d, which was acknowledged or read", n.name,
-			term, id)
+		d.w.wrong(law.LoseNothing, "%s lets applications in at term %d without write %d, which was acknowledged or read",
+			n.name, term, id)
 	}
 	t.openedWith = map[int]bool{}
 	for _, id := range seen {
@@ -115,7 +117,7 @@ func (d databaseWorld) Opened(who int, term int64, seen []int) {
 func (d databaseWorld) Leads(who int, term int64, timeline int, incarnation string) {
 	t := &d.w.truth
 	if other, there := t.timelines[timeline]; there && other != incarnation {
-		d.w.wrong("T1", "%s leads on timeline %d at term %d, and the copy %s has done so", d.w.nodes[who].name,
+		d.w.wrong(law.LeadOnce, "%s leads on timeline %d at term %d, and the copy %s has done so", d.w.nodes[who].name,
 			timeline, term, other)
 	}
 	t.timelines[timeline] = incarnation
@@ -126,10 +128,10 @@ func (d databaseWorld) Took(who, from int, leads, alike bool) {
 	n, up := d.w.nodes[who], d.w.nodes[from]
 	fence := n.volume.stored.Fence
 	if fence != nil && leads && d.w.truth.fencedAt[who] == *fence && fence.Version == d.w.api.lease.Version {
-		d.w.wrong("F1", "%s takes the log of %s behind its fence %s", n.name, up.name, fence.Version)
+		d.w.wrong(law.Fenced, "%s takes the log of %s behind its fence %s", n.name, up.name, fence.Version)
 	}
 	if !alike {
-		d.w.wrong("T1", "%s streams from %s, and its log has left that history", n.name, up.name)
+		d.w.wrong(law.SameWAL, "%s streams from %s, and its log has left that history", n.name, up.name)
 	}
 }
 
@@ -145,7 +147,7 @@ func (d databaseWorld) Destroys(who int, lost []int) {
 		}
 		has := func(other *node) bool { return other.index != who && other.held().has(id) }
 		if !slices.ContainsFunc(d.w.nodes, has) {
-			d.w.wrong("I2", "%s destroys the last copy of write %d", d.w.nodes[who].name, id)
+			d.w.wrong(law.LastCopy, "%s destroys the last copy of write %d", d.w.nodes[who].name, id)
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/tenure/controller"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 const (
@@ -95,7 +96,7 @@ func (p leasePort) Read(began tenure.Instant) {
 func (p leasePort) Write(write tenure.Write) {
 	p.a.boundary(func() {
 		if write.Kind == tenure.WriteTake && p.a.told == write.Version {
-			p.a.n.w.wrong("O3", "%s takes a lease that was put back, and an answer has told so", p.a.n.name)
+			p.a.n.w.wrong(law.NotRestored, "%s takes a lease that was put back, and an answer has told so", p.a.n.name)
 		}
 		fault := p.a.point(PointWrite)
 		fault.crashBefore()
@@ -177,12 +178,12 @@ func (p volumePort) Store(stored tenure.Stored) error {
 		}
 		document, problem := stored.Encode()
 		if problem != nil {
-			p.a.n.w.wrong("A2", "%s stores what cannot be written: %v", p.a.n.name, problem)
+			p.a.n.w.wrong(law.Storable, "%s stores what cannot be written: %v", p.a.n.name, problem)
 			return
 		}
 		again, problem := tenure.DecodeStored(document)
 		if problem != nil {
-			p.a.n.w.wrong("A2", "%s stores what cannot be read: %v", p.a.n.name, problem)
+			p.a.n.w.wrong(law.Storable, "%s stores what cannot be read: %v", p.a.n.name, problem)
 		}
 		p.a.keep(again)
 	})

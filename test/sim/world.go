@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/agenda"
 	"meridian.dev/meridian/test/sim/caches"
 	"meridian.dev/meridian/test/sim/databases"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // World is one run.
@@ -22,7 +24,7 @@ type World struct {
 
 	Case   Case
 	bug    Bug
-	blind  []string
+	blind  []rule.Rule
 	api    *apiServer
 	nodes  []*node
 	cut    [][]bool // cut[i][j]: nothing gets from i to j.
@@ -90,7 +92,7 @@ func (w *World) until(end time.Duration) bool {
 			return false
 		}
 		if w.steps > 2_000_000 {
-			w.wrong("L1", "the run does not come to an end")
+			w.wrong(law.Settle, "the run does not come to an end")
 			return false
 		}
 	}
@@ -126,11 +128,11 @@ func (w *World) tell(who int, format string, args ...any) {
 }
 
 // wrong is a broken invariant. The run ends with it.
-func (w *World) wrong(rule, format string, args ...any) {
-	if slices.Contains(w.blind, rule) {
+func (w *World) wrong(broken rule.Rule, format string, args ...any) {
+	if slices.ContainsFunc(w.blind, func(blind rule.Rule) bool { return blind.ID == broken.ID }) {
 		return
 	}
-	text := rule + ": " + fmt.Sprintf(format, args...)
+	text := broken.ID + ": " + fmt.Sprintf(format, args...)
 	w.problems = append(w.problems, text)
 	w.note(-1, "VIOLATION %s", text)
 }

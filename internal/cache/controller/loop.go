@@ -27,18 +27,10 @@ func New(
 	config loop.Config, observer observe.Observer, actor act.Actor, gone func(types.NamespacedName),
 ) (*Loop, error) {
 	return loop.New(config, loop.Stages[*v1alpha1.GeoCache, cache.Snapshot, cache.Plan, cache.Outcome]{
-		Observe: observer.Observe, Decide: plan.Decide, Check: check,
+		Observe: observer.Observe, Decide: plan.Decide, Check: plan.Check,
 		Writes: func(decided cache.Plan) bool { return len(decided.Actions) > 0 },
 		Act:    actor.Act, Report: report, Holds: holds, Gone: gone,
 	})
-}
-
-func check(snapshot cache.Snapshot, decided cache.Plan) []loop.Violation {
-	var violations []loop.Violation
-	for _, violation := range plan.Check(snapshot, decided) {
-		violations = append(violations, loop.Violation(violation))
-	}
-	return violations
 }
 
 // holds are what is waited for, and the next look at a cache for which nothing is.

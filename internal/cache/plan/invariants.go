@@ -6,58 +6,86 @@ import (
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
-// Violation is an invariant that a plan would break.
-type Violation struct {
-	Rule, Detail string
+// judged is what an action is judged by: what was observed, the plan that it is a part of, and what comes before it.
+type judged struct {
+	cache.Snapshot
+	plan   cache.Plan
+	before []cache.Action
 }
 
 // invariants are written from what must never happen, not from the rules. They see a plan as a stranger would.
-var invariants = []struct {
-	id    string
-	holds func(cache.Snapshot, cache.Action) bool
-	never string
-}{
-	{"GC1", buildsNothingForTheDead, "nothing is written for a cache that is being deleted"},
-	{"GC2", touchesNothingInvalid, "nothing that comes from an invalid spec is written"},
-	{"GC3", respectsPause, "while the cache is paused nothing but safety is written"},
-	{"GC4", touchesNothingForeign, "an object of another owner is never touched"},
-	{"GC5", replacesNoAuthority, "no new authority takes the place of one that is trusted"},
-	{"GC6", makesCredentialsOnce, "credentials that exist are never rewritten"},
-	{"GC7", squeezesNoServer, "no container gets smaller than what its server takes"},
-	{"GC8", deletesOnlyStuckPods, "a pod in which a server may run is not deleted"},
-	{"GC9", isConditional, "a write names the version that it was decided on, a create names none"},
-	{"GC10", makesTheLeaseOnce, "a lease that an agent has obeyed is never made again, nor another one named to it"},
-	{"GC11", removesNoPrimary, "neither the primary nor an instance that could become it is taken away"},
-	{"GC13", restartsBesideACopy, "a pod is restarted only while another instance leads or has everything"},
-	{"GC14", endsAfterItsDatabase, "a cache is deleted only if its spec says so, when its database does not exist"},
-	{"GC12", emptiesOnlyWhenAsked, "a cache is emptied only when somebody asks, and by its primary"},
+var invariants = []rule.Invariant[judged, cache.Action]{
+	never("cache.build-nothing-for-a-deleted-cache", buildsNothingForTheDead,
+		"nothing is written for a cache that is being deleted", "GC1"),
+	never("cache.write-nothing-invalid", touchesNothingInvalid,
+		"nothing that comes from an invalid spec is written", "GC2"),
+	never("cache.respect-the-pause", respectsPause, "while the cache is paused nothing but safety is written", "GC3"),
+	never("cache.touch-nothing-foreign", touchesNothingForeign, "an object of another owner is never touched", "GC4"),
+	never("cache.replace-no-authority", replacesNoAuthority,
+		"no new authority takes the place of one that is trusted", "GC5"),
+	never("cache.create-credentials-once", makesCredentialsOnce, "credentials that exist are never rewritten", "GC6"),
+	never("cache.never-shrink-below-usage", squeezesNoServer,
+		"no container gets smaller than what its server takes", "GC7"),
+	never("cache.delete-only-stuck-pods", deletesOnlyStuckPods, "a pod in which a server may run is not deleted", "GC8"),
+	never("cache.write-conditionally", isConditional,
+		"a write names the version that it was decided on, a create names none", "GC9"),
+	never("cache.create-the-lease-once", makesTheLeaseOnce,
+		"a lease that an agent has obeyed is never made again, nor another one named to it", "GC10"),
+	never("cache.remove-no-primary", removesNoPrimary,
+		"neither the primary nor an instance that could become it is taken away", "GC11"),
+	never("cache.restart-beside-a-copy", restartsBesideACopy,
+		"a pod is restarted only while another instance leads or has everything", "GC13"),
+	never("cache.end-after-the-database", endsAfterItsDatabase,
+		"a cache is deleted only if its spec says so, when its database does not exist", "GC14"),
+	never("cache.flush-only-when-asked", emptiesOnlyWhenAsked,
+		"a cache is emptied only when somebody asks, and by its primary", "GC12"),
+	rule.Never("cache.keep-to-the-lease", namesAnotherLease,
+		"the settings name another lease only when no instance knows the one before", "GC10"),
+	rule.Never("cache.write-once", repeats, "the second write of an object was decided on a state that the first one ends",
+		"GC9"),
+}
+
+func never(
+	id string, holds func(cache.Snapshot, cache.Action) bool, why string, was ...string,
+) rule.Invariant[judged, cache.Action] {
+	return rule.Never(id, func(by judged, action cache.Action) string {
+		if holds(by.Snapshot, action) {
+			return ""
+		}
+		return describeBroken(action, why)
+	}, why, was...)
+}
+
+func describeBroken(action cache.Action, why string) string {
+	return fmt.Sprintf("%s %s %s: %s", action.Verb, action.Kind, action.Name, why)
 }
 
 // Check says which invariants the plan would break. It is asked before every write.
-func Check(snapshot cache.Snapshot, plan cache.Plan) []Violation {
-	var violations []Violation
+func Check(snapshot cache.Snapshot, plan cache.Plan) []rule.Violation {
+	var violations []rule.Violation
 	for index, action := range plan.Actions {
-		broken := func(id, never string) {
-			violations = append(violations, Violation{id, fmt.Sprintf(
-				"%s %s %s: %s", action.Verb, action.Kind, action.Name, never)})
-		}
-		if action.Kind == cache.KindSettings && !keepsToItsLease(snapshot, plan.Design.LeaseUID) {
-			broken("GC10", "the settings name another lease only when no instance knows the one before")
-		}
-		for _, invariant := range invariants {
-			if !invariant.holds(snapshot, action) {
-				broken(invariant.id, invariant.never)
-			}
-		}
-		if slices.ContainsFunc(plan.Actions[:index], func(earlier cache.Action) bool {
-			return earlier.Kind == action.Kind && earlier.Name == action.Name
-		}) {
-			broken("GC9", "an object is written once in a plan: the second write rests on what the first one ends")
-		}
+		violations = append(violations, rule.Check(invariants, judged{snapshot, plan, plan.Actions[:index]}, action)...)
 	}
 	return violations
+}
+
+func namesAnotherLease(by judged, action cache.Action) string {
+	if action.Kind != cache.KindSettings || keepsToItsLease(by.Snapshot, by.plan.Design.LeaseUID) {
+		return ""
+	}
+	return describeBroken(action, "the settings name another lease only when no instance knows the one before")
+}
+
+func repeats(by judged, action cache.Action) string {
+	if !slices.ContainsFunc(by.before, func(earlier cache.Action) bool {
+		return earlier.Kind == action.Kind && earlier.Name == action.Name
+	}) {
+		return ""
+	}
+	return describeBroken(action, "an object is written once in a plan")
 }
 
 func buildsNothingForTheDead(s cache.Snapshot, _ cache.Action) bool { return !s.Deleting }

@@ -40,104 +40,118 @@ func TestInvariantsBite(t *testing.T) {
 		want   string
 	}{
 		"a child of a deleted cache": {
-			world: func(s *cache.Snapshot) { s.Deleting = true }, action: create, want: "GC1",
+			world: func(s *cache.Snapshot) { s.Deleting = true }, action: create,
+			want: "cache.build-nothing-for-a-deleted-cache",
 		},
-		"settings of an invalid spec":   {world: invalid, action: settings, want: "GC2"},
-		"a resize for an invalid spec":  {world: invalid, action: resize(500 << 20), want: "GC2"},
-		"a replaced pod for an invalid": {world: invalid, action: remove, want: "GC2"},
+		"settings of an invalid spec":   {world: invalid, action: settings, want: "cache.write-nothing-invalid"},
+		"a resize for an invalid spec":  {world: invalid, action: resize(500 << 20), want: "cache.write-nothing-invalid"},
+		"a replaced pod for an invalid": {world: invalid, action: remove, want: "cache.write-nothing-invalid"},
 		"an address before there is an instance": {
-			world: func(s *cache.Snapshot) { invalid(s); s.Instances = nil }, action: create, want: "GC2",
+			world: func(s *cache.Snapshot) { invalid(s); s.Instances = nil }, action: create,
+			want: "cache.write-nothing-invalid",
 		},
 		"a change while paused": {
-			world: func(s *cache.Snapshot) { s.Spec.Paused = true }, action: update, want: "GC3",
+			world: func(s *cache.Snapshot) { s.Spec.Paused = true }, action: update, want: "cache.respect-the-pause",
 		},
 		"a foreign child is overwritten": {
 			world: func(s *cache.Snapshot) {
 				s.Children = []cache.Child{{Kind: cache.KindService, Name: "tiles", State: cache.Foreign}}
 			},
-			action: update, want: "GC4",
+			action: update, want: "cache.touch-nothing-foreign",
 		},
 		"foreign certificates are overwritten": {
-			world: func(s *cache.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" }, action: certificates, want: "GC4",
+			world: func(s *cache.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" }, action: certificates,
+			want: "cache.touch-nothing-foreign",
 		},
 		"an unreadable authority is replaced": {
-			world: func(s *cache.Snapshot) { s.Certificates.Problem = "garbage" }, action: certificates, want: "GC4",
+			world: func(s *cache.Snapshot) { s.Certificates.Problem = "garbage" }, action: certificates,
+			want: "cache.touch-nothing-foreign",
 		},
 		"a lost authority is replaced": {
-			world: func(s *cache.Snapshot) { s.Certificates.Authorities = 0 }, action: certificates, want: "GC5",
+			world: func(s *cache.Snapshot) { s.Certificates.Authorities = 0 }, action: certificates,
+			want: "cache.replace-no-authority",
 		},
 		"credentials are rewritten": {
-			action: cache.Action{Verb: cache.CreateBinding, Kind: cache.KindSecret, Name: "tiles"}, want: "GC6",
+			action: cache.Action{Verb: cache.CreateBinding, Kind: cache.KindSecret, Name: "tiles"},
+			want:   "cache.create-credentials-once",
 		},
 		"credentials are updated": {
 			action: cache.Action{Verb: cache.Update, Kind: cache.KindSecret, Name: "tiles", UID: "u", ResourceVersion: "1"},
-			want:   "GC6",
+			want:   "cache.create-credentials-once",
 		},
-		"a container becomes smaller than what its server may keep": {action: resize(100 << 20), want: "GC7"},
+		"a container becomes smaller than what its server may keep": {
+			action: resize(100 << 20), want: "cache.never-shrink-below-usage",
+		},
 		"a container becomes smaller than what its server takes": {
 			world: func(s *cache.Snapshot) {
 				s.Instances[0].Pod.Limit, s.Instances[0].Report.Resident = 448<<20, 300<<20
 			},
-			action: resize(208 << 20), want: "GC7",
+			action: resize(208 << 20), want: "cache.never-shrink-below-usage",
 		},
 		"a container shrinks without a word of its server": {
 			world: func(s *cache.Snapshot) {
 				s.Instances[0].Pod.Limit, s.Instances[0].Report = 448<<20, cache.Report{}
 			},
-			action: resize(208 << 20), want: "GC7",
+			action: resize(208 << 20), want: "cache.never-shrink-below-usage",
 		},
-		"a container without memory": {action: resize(0), want: "GC7"},
-		"the pod of somebody else":   {action: stranger, want: "GC7"},
-		"a running pod is deleted":   {action: remove, want: "GC8"},
-		"a resize without a version": {action: blind, want: "GC9"},
-		"a create over something":    {action: cache.Action{Verb: cache.Create, Name: "x", UID: "u"}, want: "GC9"},
+		"a container without memory": {action: resize(0), want: "cache.never-shrink-below-usage"},
+		"the pod of somebody else":   {action: stranger, want: "cache.never-shrink-below-usage"},
+		"a running pod is deleted":   {action: remove, want: "cache.delete-only-stuck-pods"},
+		"a resize without a version": {action: blind, want: "cache.write-conditionally"},
+		"a create over something": {action: cache.Action{Verb: cache.Create, Name: "x", UID: "u"},
+			want: "cache.write-conditionally"},
 		"a lease that is lost is made again": {
 			world:  func(s *cache.Snapshot) { s.Lease = cache.Lease{} },
-			action: cache.Action{Verb: cache.CreateLease, Kind: cache.KindLease, Name: "tiles-primary"}, want: "GC10",
+			action: cache.Action{Verb: cache.CreateLease, Kind: cache.KindLease, Name: "tiles-primary"},
+			want:   "cache.create-the-lease-once",
 		},
 		"another lease is named to an agent that has obeyed one": {
-			world: func(s *cache.Snapshot) { s.Lease.UID = "uid-other" }, action: settings, want: "GC10",
+			world: func(s *cache.Snapshot) { s.Lease.UID = "uid-other" }, action: settings, want: "cache.keep-to-the-lease",
 		},
 		"a cache is deleted beside its database": {
 			world:  func(s *cache.Snapshot) { s.Spec.FollowDatabase = true },
-			action: cache.Action{Verb: cache.DeleteCache, Name: "tiles", UID: "gc-1", Text: "cities"}, want: "GC14",
+			action: cache.Action{Verb: cache.DeleteCache, Name: "tiles", UID: "gc-1", Text: "cities"},
+			want:   "cache.end-after-the-database",
 		},
 		"a cache is deleted that does not follow": {
 			world:  func(s *cache.Snapshot) { s.Database.Exists = false },
-			action: cache.Action{Verb: cache.DeleteCache, Name: "tiles", UID: "gc-1", Text: "cities"}, want: "GC14",
+			action: cache.Action{Verb: cache.DeleteCache, Name: "tiles", UID: "gc-1", Text: "cities"},
+			want:   "cache.end-after-the-database",
 		},
-		"the primary is taken away": {action: leave("tiles-1"), want: "GC11"},
+		"the primary is taken away": {action: leave("tiles-1"), want: "cache.remove-no-primary"},
 		"an instance that could be the primary is taken away": {
 			world: func(s *cache.Snapshot) { s.Lease.Members = []string{"tiles-1", "tiles-2"} }, action: leave("tiles-2"),
-			want: "GC11",
+			want: "cache.remove-no-primary",
 		},
 		"an instance is taken away while nobody leads": {
-			world: func(s *cache.Snapshot) { s.Lease.Holder = "" }, action: leave("tiles-2"), want: "GC11",
+			world: func(s *cache.Snapshot) { s.Lease.Holder = "" }, action: leave("tiles-2"), want: "cache.remove-no-primary",
 		},
 		"the primary goes to sleep before the others": {
 			world: func(s *cache.Snapshot) {
 				s.Spec.FollowDatabase, s.Database.Hibernated = true, true
 				s.Instances = append(s.Instances, cache.Instance{Name: "tiles-2"})
 			},
-			action: leave("tiles-1"), want: "GC11",
+			action: leave("tiles-1"), want: "cache.remove-no-primary",
 		},
 		"a cache is emptied that nobody has asked to": {
-			action: cache.Action{Verb: cache.AskFlush, Name: "tiles-1", UID: "uid-pod", Text: "f1"}, want: "GC12",
+			action: cache.Action{Verb: cache.AskFlush, Name: "tiles-1", UID: "uid-pod", Text: "f1"},
+			want:   "cache.flush-only-when-asked",
 		},
 		"a replica is emptied": {
 			world:  func(s *cache.Snapshot) { s.Flush = "f1" },
-			action: cache.Action{Verb: cache.AskFlush, Name: "tiles-2", UID: "uid-pod2", Text: "f1"}, want: "GC12",
+			action: cache.Action{Verb: cache.AskFlush, Name: "tiles-2", UID: "uid-pod2", Text: "f1"},
+			want:   "cache.flush-only-when-asked",
 		},
-		"the only pod that has everything is restarted": {action: restart, want: "GC13"},
+		"the only pod that has everything is restarted": {action: restart, want: "cache.restart-beside-a-copy"},
 		"a pod is restarted while the others copy": {
 			world: func(s *cache.Snapshot) {
 				s.Instances = append(s.Instances, cache.Instance{
 					Name: "tiles-2", Pod: &cache.Pod{UID: "u2", Ready: true}, Report: cache.Report{Reachable: true},
 				})
 			},
-			action: restart, want: "GC13",
+			action: restart, want: "cache.restart-beside-a-copy",
 		},
-		"a verb that nobody has thought of": {action: cache.Action{Verb: "Explode"}, want: "GC9"},
+		"a verb that nobody has thought of": {action: cache.Action{Verb: "Explode"}, want: "cache.write-conditionally"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +170,7 @@ func TestInvariantsBite(t *testing.T) {
 		})
 	}
 	twice := plan.Check(base(), cache.Plan{Actions: []cache.Action{create, create}})
-	if len(twice) != 1 || twice[0].Rule != "GC9" {
-		t.Errorf("an object that is written twice: %v, want GC9", twice)
+	if len(twice) != 1 || twice[0].Rule != "cache.write-once" {
+		t.Errorf("an object that is written twice: %v, want cache.write-once", twice)
 	}
 }

@@ -28,7 +28,7 @@ func New(
 	return loop.New(config, loop.Stages[*v1alpha1.GeoDatabase, database.Snapshot, database.Plan, database.Outcome]{
 		Observe: observer.Observe,
 		Decide:  plan.Decide,
-		Check:   check,
+		Check:   plan.Check,
 		Writes:  func(decided database.Plan) bool { return len(decided.Actions) > 0 },
 		Act:     actor.Act,
 		Report: func(object *v1alpha1.GeoDatabase, done pass) []loop.Event {
@@ -40,14 +40,6 @@ func New(
 		Holds: holds,
 		Gone:  gone,
 	})
-}
-
-func check(snapshot database.Snapshot, decided database.Plan) []loop.Violation {
-	var violations []loop.Violation
-	for _, violation := range plan.Check(snapshot, decided) {
-		violations = append(violations, loop.Violation(violation))
-	}
-	return violations
 }
 
 // holds are what is waited for, and the next look at a database for which nothing is.

@@ -1,79 +1,12 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 )
-
-// Violation is an invariant that a plan would break.
-type Violation struct {
-	Rule, Detail string
-}
-
-// invariants are written from what must never happen, not from the rules. They see a plan as a stranger would.
-var invariants = []struct {
-	id    string
-	holds func(database.Snapshot, database.Plan, database.Action) bool
-	never string
-}{
-	{"DB1", deletesOnlyWhatMayGo, "a claim is deleted only by the word of the spec, by its UID, when nothing needs it"},
-	{"DB1", releasesOnlyWhenDone, "the finalizer stays while the lease is held, or a claim that must go is there"},
-	{"DB2", touchesNothingInvalid, "nothing that comes from an invalid spec is written"},
-	{"DB3", touchesNothingForeign, "an object of another owner is never touched"},
-	{"DB4", makesCredentialsOnce, "credentials that exist are rewritten by a rotation only"},
-	{"DB27", rotatesOnce, "new credentials are made for a new token, once"},
-	{"DB27", publishesWhatIsKnown, "a login is published when the primary and all that take sessions have confirmed it"},
-	{"DB12", signsWhatIsKnown, "a rotation goes on when everyone has what its last step has brought"},
-	{"DB12", replacesNoAuthority, "no new authority takes the place of one that is trusted"},
-	{"DB5", shrinksNothing, "no claim asks for less than it has"},
-	{"DB31", growsWithinLimit, "no claim asks for more than the spec, its limit, or another claim has"},
-	{"DB31", growsOneStep, "no volume begins to grow by itself while another growth of it is under way"},
-	{"DB6", replacesNoVolume, "no empty claim takes the place of one that had data"},
-	{"DB6", keepsCopies, "the record of the data is written where it is missing, and never changes"},
-	{"DB6", changesWhatWasSeen, "a claim is changed only by whoever has seen what it tells of its data"},
-	{"DB32", adoptsByTheWord, "a claim of an earlier database is taken over by the word of the spec, before any data"},
-	{"DB32", partsWithANote, "the lease of a deleted database goes after the claims that it keeps have a note of it"},
-	{"DB7", deletesOnlyStuckPods, "a pod in which PostgreSQL may run is not deleted"},
-	{"DB11", keepsDataOfDeletedClaims, "no pod is deleted while its claim is gone, unseen or being deleted"},
-	{"DB8", isConditional, "a write names the version that it was decided on, a create names none"},
-	{"DB9", respectsPause, "while the database is paused nothing but safety is written"},
-	{"DB13", makesLeaseOnce, "a lease is made for a database that has never had one, or in the place of a lost one"},
-	{"DB13", freesNoLivingLease, "the finalizer of the lease stays as long as the database is wanted"},
-	{"DB13", keepsToItsLease, "the settings name the lease that was made, and never another"},
-	{"DB13", adoptsSuccessors, "another lease is named only when the agents have taken it over"},
-	{"DB14", changesRosterSafely, "who has a copy changes by new names or one that leaves, never the primary or too few"},
-	{"DB15", removesNoCopy, "an instance whose copy is counted on, or that is wanted, is not removed"},
-	{"DB16", asksTheHolder, "only the holder of the lease is asked to hand over, once in a plan"},
-	{"DB17", forcesOnlyTheLost, "a pod is removed without its node's word only if that node is gone or out of service"},
-	{"DB18", leavesOthersAlone, "a database of another installation is left alone"},
-	{"DB19", removesOnlySurplus, "nothing is removed but a network policy that the spec does not ask for"},
-	{"DB20", restartsOneAtATime, "a server that works is stopped only while all the others work, one at a time"},
-	{"DB21", restartsPrimaryLast, "a primary that others can take over from is not stopped"},
-	{"DB22", spreadsNoHarm, "a template reaches one working instance at a time, and none after it has done harm"},
-	{"DB23", restartsForTheUser, "nothing is restarted that no user has asked for, but in the maintenance window"},
-	{"DB24", stopsPrimaryLast, "nobody is stopped but for hibernation, and then the primary last"},
-	{"DB25", triesFirst, "no pod is replaced by one that the API server would not take"},
-	{"DB26", shrinksNoBuffers, "the memory of a container is not taken away while its server has buffers for more"},
-	{"DB10", buildsNothingForTheDead, "nothing is made or changed for a database that is being deleted"},
-}
-
-// Check says which invariants the plan would break. It is asked before every write.
-func Check(snapshot database.Snapshot, plan database.Plan) []Violation {
-	var violations []Violation
-	for _, action := range plan.Actions {
-		for _, invariant := range invariants {
-			if !invariant.holds(snapshot, plan, action) {
-				violations = append(violations, Violation{invariant.id, fmt.Sprintf(
-					"%s %s %s: %s", action.Verb, action.Kind, action.Name, invariant.never)})
-			}
-		}
-	}
-	return append(violations, repeated(plan)...)
-}
 
 func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	if action.Verb != database.DeleteClaim {
@@ -454,18 +387,4 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	return !s.Deleting || action.Verb == database.DeleteClaim || action.Verb == database.Release ||
 		action.Verb == database.FreeLease || action.Verb == database.NoteParting
-}
-
-// repeated finds objects that are written twice: the second write was decided on a state that the first one ends.
-func repeated(plan database.Plan) []Violation {
-	var violations []Violation
-	for index, action := range plan.Actions {
-		if slices.ContainsFunc(plan.Actions[:index], func(earlier database.Action) bool {
-			return earlier.Kind == action.Kind && earlier.Name == action.Name
-		}) {
-			violations = append(violations, Violation{"DB8", fmt.Sprintf(
-				"%s %s %s: an object is written once in a plan", action.Verb, action.Kind, action.Name)})
-		}
-	}
-	return violations
 }

@@ -72,14 +72,15 @@ func TestInvariantsBite(t *testing.T) {
 			action: database.Action{
 				Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-1-wal", UID: "uid-log", ResourceVersion: "5",
 			},
-			want: "DB1",
+			want: "database.delete-only-released-claims",
 		},
 		"a claim of a log is made in place of one that is lost": {
 			world: func(s *database.Snapshot) {
 				log := resource.MustParse("1Gi")
 				s.Spec.Storage.WALSize = &log
 			},
-			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1-wal"}, want: "DB6",
+			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1-wal"},
+			want:   "database.replace-no-volume",
 		},
 		"a pod is deleted that alone keeps a deleted log": {
 			world: func(s *database.Snapshot) {
@@ -91,86 +92,87 @@ func TestInvariantsBite(t *testing.T) {
 			action: database.Action{
 				Verb: database.DeletePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
 			},
-			want: "DB11",
+			want: "database.keep-pods-of-deleted-claims",
 		},
-		"a claim of a living database is deleted": {action: deleteClaim, want: "DB1"},
+		"a claim of a living database is deleted": {action: deleteClaim, want: "database.delete-only-released-claims"},
 		"a claim that the spec keeps is deleted": {
-			world: func(s *database.Snapshot) { s.Deleting = true }, action: deleteClaim, want: "DB1",
+			world: func(s *database.Snapshot) { s.Deleting = true }, action: deleteClaim,
+			want: "database.delete-only-released-claims",
 		},
 		"the claim of another incarnation is deleted": {
 			world: func(s *database.Snapshot) {
 				s.Deleting, s.Spec.Storage.Reclaim = true, v1alpha1.ReclaimDelete
 				s.Instances[0].Claim.UID = "uid-new"
 			},
-			action: deleteClaim, want: "DB1",
+			action: deleteClaim, want: "database.delete-only-released-claims",
 		},
 		"the finalizer goes before the claim": {
 			world: func(s *database.Snapshot) {
 				s.Deleting, s.Guarded, s.Spec.Storage.Reclaim = true, true, v1alpha1.ReclaimDelete
 			},
-			action: database.Action{Verb: database.Release, Name: "cities"}, want: "DB1",
+			action: database.Action{Verb: database.Release, Name: "cities"}, want: "database.release-only-when-done",
 		},
 		"something is written for an invalid spec": {
 			world:  func(s *database.Snapshot) { s.Spec.Parameters = map[string]v1alpha1.Setting{"fsync": "off"} },
-			action: updateSettings, want: "DB2",
+			action: updateSettings, want: "database.write-nothing-invalid",
 		},
 		"an invalid spec makes an address before there is an instance": {
 			world: func(s *database.Snapshot) {
 				s.Spec.Parameters, s.Instances = map[string]v1alpha1.Setting{"fsync": "off"}, nil
 			},
-			action: create, want: "DB2",
+			action: create, want: "database.write-nothing-invalid",
 		},
 		"an invalid spec replaces a pod": {
 			world: func(s *database.Snapshot) {
 				s.Spec.Parameters = map[string]v1alpha1.Setting{"fsync": "off"}
 				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready = "ErrImagePull", false
 			},
-			action: deletePod, want: "DB2",
+			action: deletePod, want: "database.write-nothing-invalid",
 		},
 		"a foreign child is overwritten": {
 			world: func(s *database.Snapshot) {
 				s.Children = []database.Child{{Kind: database.KindService, Name: "cities-rw", State: database.Foreign}}
 			},
-			action: update, want: "DB3",
+			action: update, want: "database.touch-nothing-foreign",
 		},
 		"foreign certificates are overwritten": {
 			world: func(s *database.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" },
 			action: database.Action{
 				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
 			},
-			want: "DB3",
+			want: "database.touch-nothing-foreign",
 		},
 		"an unreadable authority is replaced": {
 			world: func(s *database.Snapshot) { s.Certificates.Problem = "garbage" },
 			action: database.Action{
 				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
 			},
-			want: "DB3",
+			want: "database.touch-nothing-foreign",
 		},
 		"a lost authority is replaced": {
 			world: func(s *database.Snapshot) { s.Certificates.Authorities = 0 },
 			action: database.Action{
 				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
 			},
-			want: "DB12",
+			want: "database.replace-no-authority",
 		},
 		"a password is made for a token that was served": {
 			world: func(s *database.Snapshot) {
 				s.Spec.Rotate = &v1alpha1.Rotate{Password: "a"}
 				s.Credentials = database.Rotation{Token: "a", Began: s.Now, Done: s.Now}
 			},
-			action: rotated(database.BeginLogin, "a", 0), want: "DB27",
+			action: rotated(database.BeginLogin, "a", 0), want: "database.rotate-once",
 		},
 		"a second password is made while one is made ready": {
 			world: func(s *database.Snapshot) {
 				s.Spec.Rotate = &v1alpha1.Rotate{Password: "b"}
 				s.Credentials = database.Rotation{Token: "a", Number: 17, Began: s.Now}
 			},
-			action: rotated(database.BeginLogin, "b", 0), want: "DB27",
+			action: rotated(database.BeginLogin, "b", 0), want: "database.rotate-once",
 		},
 		"a login is published that the primary does not confirm": {
 			world:  func(s *database.Snapshot) { s.Credentials = database.Rotation{Token: "a", Number: 17, Began: s.Now} },
-			action: rotated(database.MoveLogin, "a", 17), want: "DB27",
+			action: rotated(database.MoveLogin, "a", 17), want: "database.publish-only-a-confirmed-login",
 		},
 		"a new authority signs before an instance knows it": {
 			world: func(s *database.Snapshot) {
@@ -181,34 +183,34 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls", UID: "uid-tls",
 				ResourceVersion: "7", Token: "a",
 			},
-			want: "DB12",
+			want: "database.sign-only-what-is-trusted",
 		},
 		"credentials are rewritten": {
 			action: database.Action{
 				Verb: database.CreateBinding, Kind: database.KindSecret, Name: "cities-app",
 			},
-			want: "DB4",
+			want: "database.create-credentials-once",
 		},
 		"the credentials are changed together with the addresses of caches": {
 			world: func(s *database.Snapshot) { s.Caches.Unbound = []string{"+CACHE_URL", "~password"} },
 			action: database.Action{
 				Verb: database.BindCaches, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
 			},
-			want: "DB4",
+			want: "database.create-credentials-once",
 		},
 		"the addresses of caches are written into a Secret of somebody else": {
 			world: func(s *database.Snapshot) { s.Binding.Foreign = "somebody's" },
 			action: database.Action{
 				Verb: database.BindCaches, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
 			},
-			want: "DB3",
+			want: "database.touch-nothing-foreign",
 		},
 		"a claim shrinks": {
 			action: database.Action{
 				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("512Mi") },
-			want:   "DB5",
+			want:   "database.shrink-no-claim",
 		},
 		"a claim grows beyond the limit": {
 			world: func(s *database.Snapshot) {
@@ -218,7 +220,7 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("3Gi") },
-			want:   "DB31",
+			want:   "database.grow-within-the-limit",
 		},
 		"a second step begins before the first has arrived": {
 			world: func(s *database.Snapshot) {
@@ -230,70 +232,75 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("3Gi") },
-			want:   "DB31",
+			want:   "database.grow-one-step",
 		},
 		"an empty claim takes the place of data": {
 			world:  func(s *database.Snapshot) { s.Instances[0].Claim = nil },
-			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1"}, want: "DB6",
+			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1"},
+			want:   "database.replace-no-volume",
 		},
 		"the identity changes": {
-			action: updateSettings, design: func(d *database.Design) { d.Record.SystemIdentifier = "9009" }, want: "DB6",
+			action: updateSettings, design: func(d *database.Design) { d.Record.SystemIdentifier = "9009" },
+			want: "database.keep-every-record",
 		},
 		"the pass believes one copy and the other differs": {
 			world:  func(s *database.Snapshot) { s.Instances[0].Claim.Copy.SystemIdentifier = "9009" },
-			action: updateSettings, want: "DB6",
+			action: updateSettings, want: "database.keep-every-record",
 		},
 		"settings that cannot be read are written anew": {
 			world: func(s *database.Snapshot) {
 				s.Settings.Copy, s.Settings.Problem = database.Record{}, "no settings in it"
 			},
-			action: updateSettings, want: "DB6",
+			action: updateSettings, want: "database.keep-every-record",
 		},
 		"a record without a system": {
-			design: func(d *database.Design) { d.Record.SystemIdentifier = "" }, action: updateSettings, want: "DB6",
+			design: func(d *database.Design) { d.Record.SystemIdentifier = "" }, action: updateSettings,
+			want: "database.keep-every-record",
 		},
-		"a running pod is deleted": {action: deletePod, want: "DB7"},
+		"a running pod is deleted": {action: deletePod, want: "database.delete-only-stuck-pods"},
 		"a stuck pod is deleted while its claim is deleted": {
 			world: func(s *database.Snapshot) {
 				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready = "ErrImagePull", false
 				s.Instances[0].Claim.Deleting = true
 			},
-			action: deletePod, want: "DB11",
+			action: deletePod, want: "database.keep-pods-of-deleted-claims",
 		},
 		"a stuck pod is deleted while no claim is seen": {
 			world: func(s *database.Snapshot) {
 				s.Instances[0].Pod.Stuck, s.Instances[0].Pod.Ready, s.Instances[0].Claim = "ErrImagePull", false, nil
 			},
-			action: deletePod, want: "DB11",
+			action: deletePod, want: "database.keep-pods-of-deleted-claims",
 		},
 		"an update without a version": {
-			action: database.Action{Verb: database.Update, Kind: database.KindService, Name: "cities-rw"}, want: "DB8",
+			action: database.Action{Verb: database.Update, Kind: database.KindService, Name: "cities-rw"},
+			want:   "database.write-conditionally",
 		},
 		"a create over something": {
 			action: database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw", UID: "u"},
-			want:   "DB8",
+			want:   "database.write-conditionally",
 		},
 		"a change while paused": {
-			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: update, want: "DB9",
+			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: update, want: "database.respect-the-pause",
 		},
-		"a working pod is replaced for nothing": {action: replace(1), want: "DB23"},
+		"a working pod is replaced for nothing": {action: replace(1), want: "database.restart-only-for-the-user"},
 		"a pod is replaced while another is not well": {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[1].Report.Streams = false },
-			action: replace(3), want: "DB20",
+			action: replace(3), want: "database.restart-one-at-a-time",
 		},
 		"a pod is replaced while the primary does not serve": {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[0].Report.Serving = false },
-			action: replace(3), want: "DB20",
+			action: replace(3), want: "database.restart-one-at-a-time",
 		},
 		"an unknown pod is replaced": {
-			action: database.Action{Verb: database.ReplacePod, Name: "x", UID: "x", ResourceVersion: "1"}, want: "DB20",
+			action: database.Action{Verb: database.ReplacePod, Name: "x", UID: "x", ResourceVersion: "1"},
+			want:   "database.restart-one-at-a-time",
 		},
 		"the primary is replaced although others could take over": {
-			world: func(s *database.Snapshot) { wished(s, 3) }, action: replace(1), want: "DB21",
+			world: func(s *database.Snapshot) { wished(s, 3) }, action: replace(1), want: "database.restart-the-primary-last",
 		},
 		"a replaced pod loses its claim": {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[2].Claim.Deleting = true },
-			action: replace(3), want: "DB11",
+			action: replace(3), want: "database.keep-pods-of-deleted-claims",
 		},
 		"a template spreads after it did harm": {
 			world: func(s *database.Snapshot) {
@@ -304,14 +311,14 @@ func TestInvariantsBite(t *testing.T) {
 			action: database.Action{
 				Verb: database.Update, Kind: database.KindSet, Name: "cities-2", UID: "uid-set-2", ResourceVersion: "9",
 			},
-			want: "DB22",
+			want: "database.spread-no-harm",
 		},
 		"a server is started anew for nothing": {
 			action: database.Action{
 				Verb: database.RestartServer, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
 				ResourceVersion: "1", Target: "cities-1", Token: "t",
 			},
-			want: "DB23",
+			want: "database.restart-only-for-the-user",
 		},
 		"the primary moves for a new version of Meridian": {
 			world: func(s *database.Snapshot) { s.Instances[0].Pod.Template = "older" },
@@ -319,7 +326,7 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.SwitchOver, Name: "cities-1", UID: "uid-pod", ResourceVersion: "6", Request: "roll-cities-1-1",
 				Target: database.AnyInstance, Term: 1,
 			},
-			want: "DB23",
+			want: "database.restart-only-for-the-user",
 		},
 		"the primary stops before the others": {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Spec.Hibernated = true },
@@ -327,18 +334,18 @@ func TestInvariantsBite(t *testing.T) {
 			action: database.Action{
 				Verb: database.Update, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
 			},
-			want: "DB24",
+			want: "database.stop-the-primary-last",
 		},
 		"an instance stops that nobody wants to sleep": {
 			design: func(d *database.Design) { d.Instances[0].Stopped = true },
 			action: database.Action{
 				Verb: database.Update, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
 			},
-			want: "DB24",
+			want: "database.stop-the-primary-last",
 		},
 		"a pod is replaced by one that is refused": {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Trial = &database.Trial{Refusal: "no"} },
-			action: replace(3), want: "DB25",
+			action: replace(3), want: "database.try-before-replacing",
 		},
 		"memory is taken from under the buffers": {
 			world: func(s *database.Snapshot) {
@@ -349,17 +356,18 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.ResizePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
 				Size: &database.Size{Memory: resource.MustParse("1Gi")},
 			},
-			want: "DB26",
+			want: "database.shrink-no-used-memory",
 		},
 		"a second lease is made": {
-			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"}, want: "DB13",
+			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"},
+			want:   "database.create-the-lease-once",
 		},
 		"a lease succeeds another than the lost one": {
 			world: func(s *database.Snapshot) { s.Lease = database.Lease{} },
 			action: database.Action{
 				Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary", Succeeds: "another",
 			},
-			want: "DB13",
+			want: "database.create-the-lease-once",
 		},
 		"a lease is adopted that the agents have not taken over": {
 			world: func(s *database.Snapshot) { s.Settings.LeaseUID = "uid-lost" },
@@ -367,7 +375,7 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.AdoptLease, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
 				ResourceVersion: "1", Lease: "uid-lease",
 			},
-			want: "DB13",
+			want: "database.name-only-a-successor-lease",
 		},
 		"a claim of an earlier database is taken over without the word of the spec": {
 			world: func(s *database.Snapshot) {
@@ -375,7 +383,7 @@ func TestInvariantsBite(t *testing.T) {
 				s.Kept = kept
 			},
 			action: adopt,
-			want:   "DB32",
+			want:   "database.adopt-only-when-told",
 		},
 		"a claim is taken over by a database with data of its own": {
 			world: func(s *database.Snapshot) {
@@ -383,14 +391,14 @@ func TestInvariantsBite(t *testing.T) {
 				s.Kept = kept
 			},
 			action: adopt,
-			want:   "DB32",
+			want:   "database.adopt-only-when-told",
 		},
 		"a lease goes before the claims have a note of it": {
 			world: func(s *database.Snapshot) { s.Deleting = true },
 			action: database.Action{
 				Verb: database.FreeLease, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
 			},
-			want: "DB32",
+			want: "database.note-before-parting",
 		},
 		"a first lease is made while volumes are to be taken over": {
 			world: func(s *database.Snapshot) {
@@ -399,7 +407,7 @@ func TestInvariantsBite(t *testing.T) {
 				s.Kept = kept
 			},
 			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"},
-			want:   "DB13",
+			want:   "database.create-the-lease-once",
 		},
 		"instances are made without end": {
 			world: func(s *database.Snapshot) { s.Settings.Instances = []string{"cities-1", "cities-2", "cities-3"} },
@@ -407,23 +415,24 @@ func TestInvariantsBite(t *testing.T) {
 				Verb: database.SetInstances, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
 				ResourceVersion: "1", Instances: []string{"cities-1", "cities-2", "cities-3", "cities-4"},
 			},
-			want: "DB14",
+			want: "database.change-instances-safely",
 		},
 		"a network policy is removed that is wanted": {
 			action: database.Action{
 				Verb: database.Remove, Kind: database.KindPolicy, Name: "cities-pods", UID: "u", ResourceVersion: "1",
 			},
-			want: "DB19",
+			want: "database.remove-only-optional-objects",
 		},
 		"a Service is removed": {
 			world: func(s *database.Snapshot) { s.Spec.Network.Policy = v1alpha1.NetworkNone },
 			action: database.Action{
 				Verb: database.Remove, Kind: database.KindService, Name: "cities-rw", UID: "u", ResourceVersion: "1",
 			},
-			want: "DB19",
+			want: "database.remove-only-optional-objects",
 		},
 		"a child of a deleted database": {
-			world: func(s *database.Snapshot) { s.Deleting = true }, action: create, want: "DB10",
+			world: func(s *database.Snapshot) { s.Deleting = true }, action: create,
+			want: "database.build-nothing-for-a-deleted-database",
 		},
 	}
 	for name, test := range tests {
@@ -450,7 +459,7 @@ func TestInvariantsBite(t *testing.T) {
 	twice := base()
 	if got := plan.Check(twice, database.Plan{
 		Actions: []database.Action{create, create}, Design: render.DesignOf(twice),
-	}); len(got) != 1 || got[0].Rule != "DB8" {
-		t.Errorf("an object that is written twice: %v, want DB8", got)
+	}); len(got) != 1 || got[0].Rule != "database.write-once" {
+		t.Errorf("an object that is written twice: %v, want database.write-once", got)
 	}
 }

@@ -53,110 +53,123 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 		design func(*database.Design)
 		want   string
 	}{
-		"a second lease": {action: createLease, want: "DB13"},
+		"a second lease": {action: createLease, want: "database.create-the-lease-once"},
 		"a lease in place of a lost one": {
-			world: func(s *database.Snapshot) { s.Lease = database.Lease{} }, action: createLease, want: "DB13",
+			world: func(s *database.Snapshot) { s.Lease = database.Lease{} }, action: createLease,
+			want: "database.create-the-lease-once",
 		},
 		"a lease for data that a claim alone knows of": {
 			world: func(s *database.Snapshot) {
 				s.Lease, s.Settings, s.Record = database.Lease{}, database.Settings{}, database.Record{}
 			},
-			action: createLease, want: "DB13",
+			action: createLease, want: "database.create-the-lease-once",
 		},
 		"the lease of a living database is let go": {
 			action: database.Action{
 				Verb: database.FreeLease, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
 			},
-			want: "DB13",
+			want: "database.free-no-living-lease",
 		},
 		"the settings name another lease": {
 			action: database.Action{
 				Verb: database.Update, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
 				ResourceVersion: "5",
 			},
-			design: func(d *database.Design) { d.LeaseUID = "another" }, want: "DB13",
+			design: func(d *database.Design) { d.LeaseUID = "another" }, want: "database.keep-to-the-lease",
 		},
-		"the primary leaves":      {action: roster("cities-2", "cities-3"), want: "DB14"},
-		"two leave at once":       {action: roster("cities-1"), want: "DB14"},
-		"nobody stays":            {action: roster(), want: "DB14"},
-		"one leaves for another":  {action: roster("cities-1", "cities-2", "cities-4"), want: "DB14"},
-		"a name of somebody else": {action: roster("cities-1", "cities-2", "cities-3", "towns-4"), want: "DB14"},
+		"the primary leaves": {action: roster("cities-2", "cities-3"), want: "database.change-instances-safely"},
+		"two leave at once":  {action: roster("cities-1"), want: "database.change-instances-safely"},
+		"nobody stays":       {action: roster(), want: "database.change-instances-safely"},
+		"one leaves for another": {action: roster("cities-1", "cities-2", "cities-4"),
+			want: "database.change-instances-safely"},
+		"a name of somebody else": {
+			action: roster("cities-1", "cities-2", "cities-3", "towns-4"), want: "database.change-instances-safely",
+		},
 		"a name that was there": {
 			world:  func(s *database.Snapshot) { s.Settings.Instances = s.Settings.Instances[:2] },
-			action: roster("cities-1", "cities-2", "cities-3"), want: "DB14",
+			action: roster("cities-1", "cities-2", "cities-3"), want: "database.change-instances-safely",
 		},
 		"one leaves while another is away": {
 			world:  func(s *database.Snapshot) { s.Instances[1].Report = database.Report{} },
-			action: roster("cities-1", "cities-2"), want: "DB14",
+			action: roster("cities-1", "cities-2"), want: "database.change-instances-safely",
 		},
 		"one leaves while the primary is not known": {
-			world: func(s *database.Snapshot) { s.Lease.Expired = true }, action: roster("cities-1", "cities-2"), want: "DB14",
+			world: func(s *database.Snapshot) { s.Lease.Expired = true }, action: roster("cities-1", "cities-2"),
+			want: "database.change-instances-safely",
 		},
-		"a wanted instance is removed": {action: deleteSet, want: "DB15"},
+		"a wanted instance is removed": {action: deleteSet, want: "database.remove-no-counted-copy"},
 		"a member is removed": {
 			world:  func(s *database.Snapshot) { s.Settings.Instances = s.Settings.Instances[:2] },
-			action: deleteSet, want: "DB15",
+			action: deleteSet, want: "database.remove-no-counted-copy",
 		},
 		"the holder is removed": {
-			world: func(s *database.Snapshot) { leave(s); s.Lease.Holder = "cities-3" }, action: deleteSet, want: "DB15",
+			world: func(s *database.Snapshot) { leave(s); s.Lease.Holder = "cities-3" }, action: deleteSet,
+			want: "database.remove-no-counted-copy",
 		},
 		"an instance is removed while the lease is lost": {
-			world: func(s *database.Snapshot) { leave(s); s.Lease.UID = "another" }, action: deleteSet, want: "DB15",
+			world: func(s *database.Snapshot) { leave(s); s.Lease.UID = "another" }, action: deleteSet,
+			want: "database.remove-no-counted-copy",
 		},
 		"another StatefulSet is removed": {
-			world: leave, action: deleteSet, change: func(a *database.Action) { a.UID = "another" }, want: "DB15",
+			world: leave, action: deleteSet, change: func(a *database.Action) { a.UID = "another" },
+			want: "database.remove-no-counted-copy",
 		},
-		"a claim that the spec keeps goes with its instance": {world: leave, action: deleteClaim, want: "DB1"},
+		"a claim that the spec keeps goes with its instance": {
+			world: leave, action: deleteClaim, want: "database.delete-only-released-claims",
+		},
 		"a claim that is counted on goes": {
 			world:  func(s *database.Snapshot) { s.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete },
-			action: deleteClaim, want: "DB1",
+			action: deleteClaim, want: "database.delete-only-released-claims",
 		},
 		"a claim goes while no primary serves": {
 			world: func(s *database.Snapshot) {
 				leave(s)
 				s.Spec.Storage.Reclaim, s.Instances[0].Report.Serving = v1alpha1.ReclaimDelete, false
 			},
-			action: deleteClaim, want: "DB1",
+			action: deleteClaim, want: "database.delete-only-released-claims",
 		},
 		"a claim goes although the children stay": {
 			world: func(s *database.Snapshot) {
 				s.Deleting, s.Orphaning, s.Spec.Storage.Reclaim = true, true, v1alpha1.ReclaimDelete
 			},
-			action: deleteClaim, want: "DB1",
+			action: deleteClaim, want: "database.delete-only-released-claims",
 		},
 		"the database goes while its lease is held": {
 			world:  func(s *database.Snapshot) { s.Deleting = true },
-			action: database.Action{Verb: database.Release, Name: "cities"}, want: "DB1",
+			action: database.Action{Verb: database.Release, Name: "cities"}, want: "database.release-only-when-done",
 		},
 		"a replica is asked to hand over": {
-			action: ask, change: func(a *database.Action) { a.Name = "cities-2" }, want: "DB16",
+			action: ask, change: func(a *database.Action) { a.Name = "cities-2" }, want: "database.ask-only-the-holder",
 		},
 		"the holder of an earlier term is asked": {
-			action: ask, change: func(a *database.Action) { a.Term = 7 }, want: "DB16",
+			action: ask, change: func(a *database.Action) { a.Term = 7 }, want: "database.ask-only-the-holder",
 		},
 		"the holder is asked to hand over to itself": {
-			action: ask, change: func(a *database.Action) { a.Target = "cities-1" }, want: "DB16",
+			action: ask, change: func(a *database.Action) { a.Target = "cities-1" }, want: "database.ask-only-the-holder",
 		},
-		"a running pod is removed by force": {action: removePod, want: "DB17"},
+		"a running pod is removed by force": {action: removePod, want: "database.force-delete-only-lost-pods"},
 		"a pod is removed while its node may come back": {
 			world: func(s *database.Snapshot) {
 				s.Instances[2].Pod.Deleting, s.Instances[2].Node.AwaySince = true, s.Now.Add(-time.Hour)
 			},
-			action: removePod, want: "DB17",
+			action: removePod, want: "database.force-delete-only-lost-pods",
 		},
 		"a pod that nobody deletes is removed": {
-			world: func(s *database.Snapshot) { s.Instances[2].Node.Gone = true }, action: removePod, want: "DB17",
+			world: func(s *database.Snapshot) { s.Instances[2].Node.Gone = true }, action: removePod,
+			want: "database.force-delete-only-lost-pods",
 		},
 		"the database of another installation is touched": {
 			world:  func(s *database.Snapshot) { s.StampedBy = "elsewhere" },
-			action: roster("cities-1", "cities-2"), want: "DB18",
+			action: roster("cities-1", "cities-2"), want: "database.leave-other-installations-alone",
 		},
 		"an empty claim takes the place of a member's": {
 			world:  func(s *database.Snapshot) { s.Instances[2].Claim = nil },
-			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-3"}, want: "DB6",
+			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-3"},
+			want:   "database.replace-no-volume",
 		},
 		"instances change while paused": {
-			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: roster("cities-1", "cities-2"), want: "DB9",
+			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: roster("cities-1", "cities-2"),
+			want: "database.respect-the-pause",
 		},
 	}
 	for name, test := range tests {

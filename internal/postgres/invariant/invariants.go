@@ -13,46 +13,61 @@ import (
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // invariants are all of them. Each goes through the actions in order.
-var invariants = []struct {
-	id     string
-	broken func(postgres.Snapshot, []postgres.Action) string
-}{
-	{"V1", writeOnlyUnderTheLock},
-	{"V2", touchOnlyTheOwnDatabase},
-	{"V3", initialiseOnlyWhereNothingWas},
-	{"V7", touchOnlyTheOwnLog},
-	{"V5", startOnlyTheVersionOfTheData},
-	{"V6", startOnlyTheRecordedData},
-	{"C2", startOnlyAlone},
-	{"C3", leadOnlyWhenTold},
-	{"I1", countNoCopyThatWasPutBack},
-	{"T1", repeatNoTimeline},
-	{"I2", markBeforeTheCopyChanges},
-	{"I4", keepTheLastCopy},
-	{"F1", stayFenced},
-	{"B3", followOnlyAHistoryThatHoldsTheCopy},
-	{"B3", startNoUnjudgedTail},
-	{"Q2", leadWithTheQuorum},
-	{"G1", letInOnlyWhereTold},
-	{"A1", makeTheApplicationOnce},
-	{"A2", bringNoPasswordBack},
-	{"S1", stopOnlyWhenTold},
-	{"S2", doNothingAfterAStop},
-	{"S3", drainBehindTheGate},
+var invariants = []rule.Invariant[postgres.Snapshot, []postgres.Action]{
+	rule.Never("postgres.write-only-under-the-lock", writeOnlyUnderTheLock,
+		"one agent at a time writes to a volume", "V1"),
+	rule.Never("postgres.touch-only-the-own-database", touchOnlyTheOwnDatabase,
+		"a volume that another database has recorded is left alone", "V2"),
+	rule.Never("postgres.initialise-only-where-nothing-was", initialiseOnlyWhereNothingWas,
+		"initdb takes the place of no data, seen or unseen", "V3"),
+	rule.Never("postgres.touch-only-the-own-wal", touchOnlyTheOwnLog,
+		"WAL that is used or removed is that of this copy, or of an earlier copy of this database", "V7"),
+	rule.Never("postgres.start-only-the-version-of-the-data", startOnlyTheVersionOfTheData,
+		"a server of another major version would ruin the files", "V5"),
+	rule.Never("postgres.start-only-the-recorded-data", startOnlyTheRecordedData,
+		"data that is unfinished or of another database is not served", "V6"),
+	rule.Never("postgres.start-only-alone", startOnlyAlone, "two servers on one data directory destroy it", "C2"),
+	rule.Never("postgres.lead-only-when-told", leadOnlyWhenTold,
+		"a server accepts writes only in the role of the primary, on the timeline that was given out", "C3"),
+	rule.Never("postgres.count-no-restored-copy", countNoCopyThatWasPutBack,
+		"a restored volume may lack what was acknowledged since", "I1"),
+	rule.Never("postgres.repeat-no-timeline", repeatNoTimeline,
+		"a restored copy writes no timeline that others may have", "T1"),
+	rule.Never("postgres.mark-before-the-copy-changes", markBeforeTheCopyChanges,
+		"after a crash a half-made copy must be recognised as one", "I2"),
+	rule.Never("postgres.keep-the-last-copy", keepTheLastCopy,
+		"a copy is discarded only when the primary has one and the quorum does not need it", "I4"),
+	rule.Never("postgres.stay-fenced", stayFenced, "behind a fence nobody is followed and nothing is copied", "F1"),
+	rule.Never("postgres.follow-only-a-judged-history", followOnlyAHistoryThatHoldsTheCopy,
+		"a diverged copy must not acknowledge writes under the name of a member", "B3"),
+	rule.Never("postgres.start-no-unjudged-primary", startNoUnjudgedTail,
+		"data of a former primary may end with WAL that nobody else has", "B3"),
+	rule.Never("postgres.lead-with-the-quorum", leadWithTheQuorum,
+		"synchronous_standby_names is in force, or in the file, before a server leads", "Q2"),
+	rule.Never("postgres.let-in-only-where-told", letInOnlyWhereTold,
+		"pg_hba.conf lets applications in only on the named start of a primary, or for reads on a replica", "G1"),
+	rule.Never("postgres.create-the-application-once", makeTheApplicationOnce,
+		"a new role or database would hide the loss of the old one", "A1"),
+	rule.Never("postgres.bring-no-password-back", bringNoPasswordBack,
+		"a pod may have an older Secret mounted than the server was told of", "A2"),
+	rule.Never("postgres.stop-only-when-told", stopOnlyWhenTold,
+		"a server that is as told is neither stopped nor killed", "S1"),
+	rule.Never("postgres.do-nothing-after-a-stop", doNothingAfterAStop,
+		"a pod that was told to end begins nothing", "S2"),
+	rule.Never("postgres.drain-behind-the-gate", drainBehindTheGate,
+		"sessions are ended only for a handover, when no new ones can come in", "S3"),
 }
 
+// Rules are what no plan may break.
+func Rules() []rule.Rule { return rule.Invariants(invariants) }
+
 // Check returns the invariants that the plan would break. A plan with a violation is refused as a whole.
-func Check(snapshot postgres.Snapshot, plan postgres.Plan) []postgres.Violation {
-	var violations []postgres.Violation
-	for _, invariant := range invariants {
-		if detail := invariant.broken(snapshot, plan.Actions); detail != "" {
-			violations = append(violations, postgres.Violation{Rule: invariant.id, Detail: detail})
-		}
-	}
-	return violations
+func Check(snapshot postgres.Snapshot, plan postgres.Plan) []rule.Violation {
+	return rule.Check(invariants, snapshot, plan.Actions)
 }
 
 // first returns the first action of a verb.

@@ -76,7 +76,8 @@ func TestNobodyStartsByAnEarlierUpstream(t *testing.T) {
 	start := postgres.Plan{Actions: []postgres.Action{postgres.StartServer{}}}
 	given := replica()
 	given.Files = []postgres.File{{Name: render.UpstreamFile, Hash: render.Hash("primary_conninfo = 'x'"), Ours: true}}
-	if violations := invariant.Check(given, start); len(violations) != 1 || violations[0].Rule != "B3" {
+	if violations := invariant.Check(given, start); len(violations) != 1 || violations[0].Rule !=
+		"postgres.follow-only-a-judged-history" {
 		t.Errorf("violations %v", violations)
 	}
 	given.Certificate.Lent = []string{render.KeyName(given.Standing, given.Certificate.Installed)}

@@ -78,257 +78,262 @@ func TestInvariantsBite(t *testing.T) {
 				s.Process.Running = false
 				s.Volume.Lock = postgres.LockOthers
 			},
-			postgres.StartServer{}, "V1",
+			postgres.StartServer{}, "postgres.write-only-under-the-lock",
 		},
 		"write files without the lock": {
 			func(s *snapshot) {
 				s.Volume.Lock = postgres.LockFree
 			},
-			postgres.WriteFiles{}, "V1",
+			postgres.WriteFiles{}, "postgres.write-only-under-the-lock",
 		},
 		"write to another database": {
 			func(s *snapshot) {
 				s.Settings.Mounted.DatabaseUID = "u2"
 			},
-			postgres.WriteFiles{}, "V2",
+			postgres.WriteFiles{}, "postgres.touch-only-the-own-database",
 		},
 		"start beside a log of another database": {
 			func(s *snapshot) {
 				s.Process, s.Server = postgres.Process{}, postgres.Server{}
 				s.Volume.Log = &postgres.LogVolume{DatabaseUID: "u2", Incarnation: "i1"}
 			},
-			postgres.StartServer{}, "V7",
+			postgres.StartServer{}, "postgres.touch-only-the-own-wal",
 		},
 		"claim what is claimed": {
 			func(s *snapshot) {
 				claimable(s)
 				s.Volume.Record = running().Volume.Record
 			},
-			postgres.ClaimVolume{DatabaseUID: "u1"}, "V2",
+			postgres.ClaimVolume{DatabaseUID: "u1"}, "postgres.touch-only-the-own-database",
 		},
 		"claim for another": {
 			claimable,
-			postgres.ClaimVolume{DatabaseUID: "u2"}, "V2",
+			postgres.ClaimVolume{DatabaseUID: "u2"}, "postgres.touch-only-the-own-database",
 		},
 		"record the settings of another": {
 			func(*snapshot) {},
-			postgres.RecordSettings{Settings: wire.Settings{DatabaseUID: "u2"}}, "V2",
+			postgres.RecordSettings{Settings: wire.Settings{DatabaseUID: "u2"}}, "postgres.touch-only-the-own-database",
 		},
 		"claim a lost volume": {
 			func(s *snapshot) {
 				claimable(s)
 				s.Settings.Mounted.Initialised = true
 			},
-			postgres.ClaimVolume{DatabaseUID: "u1"}, "V3",
+			postgres.ClaimVolume{DatabaseUID: "u1"}, "postgres.initialise-only-where-nothing-was",
 		},
 		"claim an unreadable volume": {
 			func(s *snapshot) {
 				claimable(s)
 				s.Volume.Problem = "input/output error"
 			},
-			postgres.ClaimVolume{DatabaseUID: "u1"}, "V3",
+			postgres.ClaimVolume{DatabaseUID: "u1"}, "postgres.initialise-only-where-nothing-was",
 		},
 		"initialise without a claim": {
 			claimable,
-			postgres.Initialise{}, "V3",
+			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
 		},
 		"initialise over data": {
 			func(s *snapshot) {
 				claimed(s)
 				s.Data = running().Data
 			},
-			postgres.Initialise{}, "V3",
+			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
 		},
 		"initialise a completed volume": {
 			func(s *snapshot) {
 				claimed(s)
 				s.Volume.Record.SystemIdentifier = "7401"
 			},
-			postgres.Initialise{}, "V3",
+			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
 		},
 		"start a copy that was put back": {
 			func(s *snapshot) {
 				putBack(s)
 				s.Process.Running = false
 			},
-			postgres.StartServer{}, "I1",
+			postgres.StartServer{}, "postgres.count-no-restored-copy",
 		},
 		"clone with the incarnation of a copy that was put back": {
 			func(s *snapshot) {
 				marked(postgres.StepClone)(s)
 				putBack(s)
 			},
-			postgres.Clone{}, "I1",
+			postgres.Clone{}, "postgres.count-no-restored-copy",
 		},
 		"complete a copy that was put back": {
 			func(s *snapshot) {
 				marked(postgres.StepClone)(s)
 				putBack(s)
 			},
-			postgres.RecordInitialised{SystemIdentifier: "7401"}, "I1",
+			postgres.RecordInitialised{SystemIdentifier: "7401"}, "postgres.count-no-restored-copy",
 		},
-		"accept a copy that nobody vouches for": {putBack, postgres.RecordClaim{ClaimUID: "k2"}, "I1"},
+		"accept a copy that nobody vouches for": {
+			putBack, postgres.RecordClaim{ClaimUID: "k2"}, "postgres.count-no-restored-copy",
+		},
 		"give up a copy that was put back while the lease alone names a holder": {
 			func(s *snapshot) {
 				following(s)
 				putBack(s)
 				s.Process.LostAtStart = true
 			},
-			postgres.BeginDiscard{}, "I1",
+			postgres.BeginDiscard{}, "postgres.count-no-restored-copy",
 		},
 		"record a claim that is not there": {
 			func(s *snapshot) {
 				putBack(s)
 				s.Volume.Claim.Accepted = true
 			},
-			postgres.RecordClaim{ClaimUID: "k3"}, "I1",
+			postgres.RecordClaim{ClaimUID: "k3"}, "postgres.count-no-restored-copy",
 		},
 		"begin a copy for a claim that is not there": {
 			func(s *snapshot) {
 				marked(postgres.StepDiscard)(s)
 				putBack(s)
 			},
-			postgres.BeginClone{ClaimUID: "k1"}, "I1",
+			postgres.BeginClone{ClaimUID: "k1"}, "postgres.count-no-restored-copy",
 		},
 		"lead on a timeline of before with a copy that was put back": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Volume.Record.PutBack = 1
 			},
-			postgres.StartServer{Primary: true}, "T1",
+			postgres.StartServer{Primary: true}, "postgres.repeat-no-timeline",
 		},
 		"start on data of another major": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Data.Major = 15
 			},
-			postgres.StartServer{}, "V5",
+			postgres.StartServer{}, "postgres.start-only-the-version-of-the-data",
 		},
 		"start on unrecorded data": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Volume.Record = nil
 			},
-			postgres.StartServer{}, "V6",
+			postgres.StartServer{}, "postgres.start-only-the-recorded-data",
 		},
 		"start on other data": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Data.SystemIdentifier = "9"
 			},
-			postgres.StartServer{}, "V6",
+			postgres.StartServer{}, "postgres.start-only-the-recorded-data",
 		},
 		"start beside a server": {
 			func(*snapshot) {},
-			postgres.StartServer{}, "C2",
+			postgres.StartServer{}, "postgres.start-only-alone",
 		},
 		"start beside what a server left": {
 			func(s *snapshot) {
 				s.Process = postgres.Process{Leftover: 1}
 			},
-			postgres.StartServer{}, "C2",
+			postgres.StartServer{}, "postgres.start-only-alone",
 		},
 		"remove the file of a server": {
 			func(*snapshot) {},
-			postgres.RemovePIDFile{}, "C2",
+			postgres.RemovePIDFile{}, "postgres.start-only-alone",
 		},
 		"make the application's database again": {
 			func(s *snapshot) {
 				s.Volume.Record.Application = &wire.Application{Database: "app", Owner: "app"}
 			},
-			postgres.CreateDatabase{}, "A1",
+			postgres.CreateDatabase{}, "postgres.create-the-application-once",
 		},
 		"make the application's role again": {
 			func(s *snapshot) {
 				s.Volume.Record.Application = &wire.Application{Database: "app", Owner: "app"}
 			},
-			postgres.CreateRole{}, "A1",
+			postgres.CreateRole{}, "postgres.create-the-application-once",
 		},
 		"bring a password back": {
 			func(s *snapshot) { s.Application.Rotation, s.Application.NotedRotation = 3, 17 },
-			postgres.SetPassword{Name: "app", Owner: "app"}, "A2",
+			postgres.SetPassword{Name: "app", Owner: "app"}, "postgres.bring-no-password-back",
 		},
 		"bring a next password back": {
 			func(s *snapshot) {
 				s.Application.Rotation, s.Application.NotedRotation = 17, 17
 				s.Application.Next = &postgres.NextLogin{Rotation: 11}
 			},
-			postgres.SetPassword{Name: "app", Owner: "app", Next: true}, "A2",
+			postgres.SetPassword{Name: "app", Owner: "app", Next: true}, "postgres.bring-no-password-back",
 		},
 		"stop unasked": {
 			func(*snapshot) {},
-			postgres.StopServer{}, "S1",
+			postgres.StopServer{}, "postgres.stop-only-when-told",
 		},
-		"end sessions of a primary that goes on": {func(*snapshot) {}, postgres.DrainSessions{}, "S3"},
+		"end sessions of a primary that goes on": {
+			func(*snapshot) {}, postgres.DrainSessions{}, "postgres.drain-behind-the-gate",
+		},
 		"end sessions while new ones come in": {
 			func(s *snapshot) { s.Standing.Role, s.Server.Open = tenure.RoleYield, true },
-			postgres.DrainSessions{}, "S3",
+			postgres.DrainSessions{}, "postgres.drain-behind-the-gate",
 		},
 		"cut the stop of the only member short": {
 			func(s *snapshot) { s.Standing.Role, s.Standing.Members = tenure.RoleYield, s.Standing.Members[:1] },
-			postgres.StopServer{Within: time.Second}, "S3",
+			postgres.StopServer{Within: time.Second}, "postgres.drain-behind-the-gate",
 		},
-		"kill a primary that is as told": {func(*snapshot) {}, postgres.KillServer{}, "S1"},
-		"kill a replica":                 {func(s *snapshot) { s.Data.Standby = true }, postgres.KillServer{}, "S1"},
+		"kill a primary that is as told": {func(*snapshot) {}, postgres.KillServer{}, "postgres.stop-only-when-told"},
+		"kill a replica": {func(s *snapshot) { s.Data.Standby = true }, postgres.KillServer{},
+			"postgres.stop-only-when-told"},
 		"begin a database unasked": {
 			func(s *snapshot) {
 				claimed(s)
 				s.Standing.Role = tenure.RoleFollow
 			},
-			postgres.Initialise{}, "V3",
+			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
 		},
 		"begin a database that the lease tells of": {
 			func(s *snapshot) {
 				claimed(s)
 				s.Standing.Initialised = true
 			},
-			postgres.Initialise{}, "V3",
+			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
 		},
 		"start on data that the lease does not tell of": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Standing.SystemIdentifier = "9"
 			},
-			postgres.StartServer{}, "V6",
+			postgres.StartServer{}, "postgres.start-only-the-recorded-data",
 		},
-		"lead unasked": {following, postgres.StartServer{Primary: true}, "C3"},
+		"lead unasked": {following, postgres.StartServer{Primary: true}, "postgres.lead-only-when-told"},
 		"lead on another timeline": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Standing.Timeline = 2
 			},
-			postgres.StartServer{Primary: true}, "C3",
+			postgres.StartServer{Primary: true}, "postgres.lead-only-when-told",
 		},
 		"promote to a timeline of before": {
 			func(s *snapshot) { s.Server.Replication.Names = `ANY 1 ("cities-2/i2", "cities-2/i2@1")` },
-			postgres.Promote{Timeline: 1}, "C3",
+			postgres.Promote{Timeline: 1}, "postgres.lead-only-when-told",
 		},
 		"promote without the quorum": {
-			func(s *snapshot) { s.Standing.Timeline = 2 }, postgres.Promote{Timeline: 2}, "Q2",
+			func(s *snapshot) { s.Standing.Timeline = 2 }, postgres.Promote{Timeline: 2}, "postgres.lead-with-the-quorum",
 		},
 		"promote with an open gate": {
 			func(s *snapshot) {
 				s.Standing.Timeline = 2
 				s.Server.Replication.Names, s.Server.Open = `ANY 1 ("cities-2/i2", "cities-2/i2@2")`, true
 			},
-			postgres.Promote{Timeline: 2}, "Q2",
+			postgres.Promote{Timeline: 2}, "postgres.lead-with-the-quorum",
 		},
-		"clone without a marker":   {following, postgres.Clone{}, "I2"},
-		"rewind without a marker":  {following, postgres.Rewind{}, "I2"},
-		"discard without a marker": {marked(postgres.StepClone), postgres.Discard{}, "I2"},
+		"clone without a marker":   {following, postgres.Clone{}, "postgres.mark-before-the-copy-changes"},
+		"rewind without a marker":  {following, postgres.Rewind{}, "postgres.mark-before-the-copy-changes"},
+		"discard without a marker": {marked(postgres.StepClone), postgres.Discard{}, "postgres.mark-before-the-copy-changes"},
 		"rewind under a server": {
 			func(s *snapshot) {
 				marked(postgres.StepRewind)(s)
 				s.Process.Running = true
 			},
-			postgres.Rewind{}, "I2",
+			postgres.Rewind{}, "postgres.mark-before-the-copy-changes",
 		},
 		"give up the last copy": {
 			func(s *snapshot) {
 				following(s)
 				s.Standing.Members = s.Standing.Members[:1]
 			},
-			postgres.BeginDiscard{}, "I4",
+			postgres.BeginDiscard{}, "postgres.keep-the-last-copy",
 		},
 		"give up a copy that the quorum needs": {
 			func(s *snapshot) {
@@ -338,21 +343,21 @@ func TestInvariantsBite(t *testing.T) {
 				s.Positions = postgres.Positions{Of: s.Standing.Upstream, Term: s.Standing.Term, LSN: 1 << 30, At: s.Now}
 				s.Process.Lost, s.Process.LostAtStart = true, true
 			},
-			postgres.BeginDiscard{}, "I4",
+			postgres.BeginDiscard{}, "postgres.keep-the-last-copy",
 		},
 		"give up a copy by what the log says alone": {
 			func(s *snapshot) {
 				following(s)
 				s.Process.Lost = true
 			},
-			postgres.BeginDiscard{}, "I4",
+			postgres.BeginDiscard{}, "postgres.keep-the-last-copy",
 		},
 		"rewind to itself": {
 			func(s *snapshot) {
 				following(s)
 				s.Standing.Upstream = s.Standing.Members[0]
 			},
-			postgres.BeginRewind{}, "I4",
+			postgres.BeginRewind{}, "postgres.keep-the-last-copy",
 		},
 		"follow by a fenced standing": {
 			func(s *snapshot) {
@@ -360,19 +365,20 @@ func TestInvariantsBite(t *testing.T) {
 				s.Fenced = s.Standing.Serial
 				told(s)
 			},
-			postgres.FollowUpstream{History: theirs}, "F1",
+			postgres.FollowUpstream{History: theirs}, "postgres.stay-fenced",
 		},
-		"follow unasked": {func(*snapshot) {}, postgres.FollowUpstream{}, "F1"},
+		"follow unasked": {func(*snapshot) {}, postgres.FollowUpstream{}, "postgres.stay-fenced"},
 		"let in to another start": {
-			func(s *snapshot) { s.Standing.OpenStart = "s0-1" }, file("hostssl all all all scram-sha-256"), "G1",
+			func(s *snapshot) { s.Standing.OpenStart = "s0-1" }, file("hostssl all all all scram-sha-256"),
+			"postgres.let-in-only-where-told",
 		},
-		"let in to a replica": {following, file("hostssl all all all scram-sha-256"), "G1"},
+		"let in to a replica": {following, file("hostssl all all all scram-sha-256"), "postgres.let-in-only-where-told"},
 		"start in a pod that ends": {
 			func(s *snapshot) {
 				s.Process.Running = false
 				s.Stopping = true
 			},
-			postgres.StartServer{}, "S2",
+			postgres.StartServer{}, "postgres.do-nothing-after-a-stop",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"meridian.dev/meridian/internal/postgres/status"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // What a user should know first, when there is more than one thing to tell.
@@ -17,7 +18,7 @@ func TestReason(t *testing.T) {
 	waiting := postgres.Hold{Reason: wire.ReasonExtensionMissing, Detail: "d"}
 	stalled := postgres.Hold{Reason: wire.ReasonVolumeEmpty, Detail: "d", Stalled: true}
 	failed := postgres.Outcome{Failed: "Reload", Problem: "no such process"}
-	refused := postgres.Outcome{Violations: []postgres.Violation{{Rule: "V1", Detail: "d"}}}
+	refused := postgres.Outcome{Violations: []rule.Violation{{Rule: "V1", Detail: "d"}}}
 	for name, test := range map[string]struct {
 		holds   []postgres.Hold
 		outcome postgres.Outcome

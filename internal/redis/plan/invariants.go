@@ -6,37 +6,38 @@ import (
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // invariants are written from what must hold, without a look at the rules. Each goes through the actions in order.
-var invariants = []struct {
-	id     string
-	broken func(redis.Snapshot, []redis.Action) string
-}{
-	{"R1", doNothingButStopWhenTold},
-	{"R2", startOnlyAlone},
-	{"R3", startWithABound},
-	{"R4", stayWithinTheContainer},
-	{"R5", stopNobodysCache},
-	{"R6", letNobodyInBefore},
-	{"R7", actOnWhatIsKnown},
-	{"R8", yieldOnlyWhenTold},
-	{"R8", endWhenAnotherHasAll},
-	{"R10", beginOnlyWhatIsTold},
-	{"R11", followOnlyTheHolder},
-	{"R12", leadOnlyWithACopy},
-	{"R13", emptyOnlyAPrimary},
+var invariants = []rule.Invariant[redis.Snapshot, []redis.Action]{
+	rule.Never("redis.do-nothing-after-a-stop", doNothingButStopWhenTold,
+		"a pod that was told to end begins nothing", "R1"),
+	rule.Never("redis.start-only-alone", startOnlyAlone,
+		"two servers in a container take its memory from each other", "R2"),
+	rule.Never("redis.start-with-a-memory-limit", startWithABound,
+		"a server without maxmemory, certificate or the wanted engine is not started", "R3"),
+	rule.Never("redis.stay-within-the-container", stayWithinTheContainer,
+		"a server that grows beyond its container is killed with its data", "R4"),
+	rule.Never("redis.stop-no-used-server", stopNobodysCache, "the data of a cache ends with its process", "R5"),
+	rule.Never("redis.let-in-only-when-ready", letNobodyInBefore,
+		"applications meet neither a server without its limits nor one without data", "R6"),
+	rule.Never("redis.command-only-a-server-that-answers", actOnWhatIsKnown,
+		"what a silent server is told may take effect much later", "R7"),
+	rule.Never("redis.hand-over-only-when-told", yieldOnlyWhenTold, "a primary hands over only by the lease", "R8"),
+	rule.Never("redis.end-when-another-has-everything", endWhenAnotherHasAll, "a handover loses nothing", "R8"),
+	rule.Never("redis.begin-only-what-is-told", beginOnlyWhatIsTold,
+		"an empty server does not take the place of a copy", "R10"),
+	rule.Never("redis.follow-only-the-holder", followOnlyTheHolder,
+		"a full resync from anybody else replaces good data", "R11"),
+	rule.Never("redis.lead-only-with-a-copy", leadOnlyWithACopy, "an empty server would pass for the cache", "R12"),
+	rule.Never("redis.flush-only-a-primary", emptyOnlyAPrimary,
+		"a flush is carried out once, when a user has asked for it", "R13"),
 }
 
 // Check returns the invariants that the plan would break. A plan with a violation is refused as a whole.
-func Check(snapshot redis.Snapshot, plan redis.Plan) []redis.Violation {
-	var violations []redis.Violation
-	for _, invariant := range invariants {
-		if detail := invariant.broken(snapshot, plan.Actions); detail != "" {
-			violations = append(violations, redis.Violation{Rule: invariant.id, Detail: detail})
-		}
-	}
-	return violations
+func Check(snapshot redis.Snapshot, plan redis.Plan) []rule.Violation {
+	return rule.Check(invariants, snapshot, plan.Actions)
 }
 
 func doNothingButStopWhenTold(s redis.Snapshot, actions []redis.Action) string {

@@ -5,57 +5,74 @@
 // Start reading at rules.
 package plan
 
-import "meridian.dev/meridian/internal/redis"
+import (
+	"meridian.dev/meridian/internal/redis"
+	"meridian.dev/meridian/kit/rule"
+)
 
 // rules is every rule, safety first. A rule that ends the plan leaves the later ones for a pass that sees its effect.
-var rules = []rule{
+var rules = []rule.Step[*draft]{
 	// What must never happen.
-	stopWhenTold,          // R1: a pod that ends stops its server and does nothing else.
-	killWhatTheServerLeft, // R2: no old process takes memory beside a new server.
-	waitForSettings,       // Without settings nothing begins; what runs goes on with those of before.
-	yieldThePlace,         // R8: a primary that hands over lets nobody in, and ends when another has all that it has.
-	stopAStray,            // R9: a server that led or was begun is never anything else afterwards.
+	do("redis.stop-when-told", stopWhenTold, "a pod that ends stops its server and does nothing else", "R1"),
+	do("redis.kill-leftover-processes", killWhatTheServerLeft, "no old process takes memory beside a new server", "R2"),
+	do("redis.wait-for-settings", waitForSettings,
+		"without settings nothing begins; what runs goes on with those of before"),
+	do("redis.hand-over", yieldThePlace,
+		"a primary that hands over lets nobody in, and ends when another has all that it has", "R8"),
+	do("redis.stop-a-former-primary", stopAStray,
+		"a server that led or was begun is never anything else afterwards", "R9"),
 
 	// Running it.
-	installTheCertificate,
-	startTheServer, // R3: it is born closed, and within its memory; R10: only to begin or to follow.
-	waitForTheServer,
-	loadTheCertificate, // Without a restart; what is presented is looked at.
-	setTheMemory,       // R4: never more than the container can carry.
-	boundWhatWaits,     // R4: what waits for a replica is beside the data.
-	setThePolicy,
-	setParameters,
-	resetParameters,
-	restartAClosedServer, // R5: only a server that never let anybody in and has no copy is stopped for a parameter.
-	followTheUpstream,    // R11: exactly the copy that holds the lease, and nobody behind a fence.
-	detachFromAll,        // R11: one that is told to follow nobody takes nothing.
-	leadAsTold,           // R12: a primary by the lease alone, and only with a copy.
-	admitReplicas,
-	openTheDoor,  // R6: applications come in when all of the above is in force.
-	flushOnce,    // A request to empty the cache is carried out once, by the primary.
-	returnMemory, // What was evicted goes back to the container, so that it can shrink.
+	do("redis.install-the-certificate", installTheCertificate, "a server presents only what it can read as a whole"),
+	do("redis.start-the-server", startTheServer,
+		"it starts closed and within its memory, and only to begin a dataset or to follow", "R3", "R10"),
+	do("redis.wait-for-the-server", waitForTheServer, "a server that does not answer is told nothing"),
+	do("redis.load-the-certificate", loadTheCertificate,
+		"a new certificate needs no restart; what is presented is looked at"),
+	do("redis.set-maxmemory", setTheMemory, "never more than the container can carry", "R4"),
+	do("redis.limit-replica-buffers", boundWhatWaits, "what waits for a replica takes memory beside the data", "R4"),
+	do("redis.set-the-eviction-policy", setThePolicy, "the spec names it"),
+	do("redis.set-parameters", setParameters, "the spec names them"),
+	do("redis.reset-parameters", resetParameters, "a parameter that left the spec goes back to its default"),
+	do("redis.restart-an-unused-server", restartAClosedServer,
+		"only a server that never let anybody in and has no copy is stopped for a parameter", "R5"),
+	do("redis.follow-the-upstream", followTheUpstream,
+		"exactly the copy that holds the lease is followed, and nobody behind a fence", "R11"),
+	do("redis.follow-nobody", detachFromAll, "a server that is told to follow nobody receives nothing", "R11"),
+	do("redis.lead-as-told", leadAsTold, "a primary by the lease alone, and only with a copy", "R12"),
+	do("redis.admit-replicas", admitReplicas, "replicas log in with a password of their own"),
+	do("redis.let-applications-in", openTheDoor, "applications come in when all of the above is in force", "R6"),
+	do("redis.flush-once", flushOnce, "a request to empty the cache is carried out once, by the primary"),
+	do("redis.return-memory", returnMemory, "what was evicted goes back to the container, so that it can shrink"),
 
 	// What a user should know.
-	tellOfMissingRoom,
-	tellOfRefusals,
+	do("redis.report-missing-memory", tellOfMissingRoom, "a user learns that the container is too small"),
+	do("redis.report-refused-parameters", tellOfRefusals, "a user learns which parameter the server did not take"),
 }
 
-// rule adds actions and holds to the draft. It reports whether the plan ends with it.
-type rule func(redis.Snapshot, *draft) (end bool)
+// do is a rule that adds actions and holds to the draft, and reports whether the plan ends with it.
+func do(id string, apply func(redis.Snapshot, *draft) bool, why string, was ...string) rule.Step[*draft] {
+	return rule.Do(id, func(d *draft) bool { return apply(d.seen, d) }, why, was...)
+}
+
+// Rules are what the planner does, in order.
+func Rules() []rule.Rule { return rule.Steps(rules) }
+
+// Invariants are what no plan may break.
+func Invariants() []rule.Rule { return rule.Invariants(invariants) }
 
 // Decide makes the plan.
 func Decide(snapshot redis.Snapshot) redis.Plan {
-	var plan draft
-	for _, rule := range rules {
-		if rule(snapshot, &plan) {
-			break
-		}
-	}
+	plan := draft{seen: snapshot}
+	rule.Run(rules, &plan)
 	return plan.Plan
 }
 
 // draft is a plan in the making.
-type draft struct{ redis.Plan }
+type draft struct {
+	redis.Plan
+	seen redis.Snapshot
+}
 
 func (d *draft) do(action redis.Action) { d.Actions = append(d.Actions, action) }
 

@@ -17,6 +17,7 @@ import (
 	"meridian.dev/meridian/internal/tenure/observe"
 	"meridian.dev/meridian/internal/tenure/plan"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // Shown is what the last pass has shown.
@@ -24,7 +25,7 @@ type Shown struct {
 	Snapshot tenure.Snapshot
 	Plan     tenure.Plan
 	// Violations are why the plan was refused, and Problem what could not be done, if anything.
-	Violations []tenure.Violation
+	Violations []rule.Violation
 	Problem    string
 }
 

@@ -40,41 +40,49 @@ func TestInvariantsBite(t *testing.T) {
 	}{
 		"the lease ends for the others before the watchdog knows of a shorter one": {
 			"holder", func(s *tenure.Snapshot) { s.Right.Duration, s.Right.Renewed = 10*time.Second, s.Now.Add(-time.Second) },
-			tenure.WriteLease{Kind: tenure.WriteRenew, Holder: a, Duration: 4 * time.Second}, "C1",
+			tenure.WriteLease{Kind: tenure.WriteRenew, Holder: a, Duration: 4 * time.Second},
+			"tenure.shorten-the-lease-in-steps",
 		},
 		"the server waits for fewer than the record promises": {
-			"holder", nil, leading(func(s *tenure.Standing) { s.Setting.K = 0 }), "Q1",
+			"holder", nil, leading(func(s *tenure.Standing) { s.Setting.K = 0 }), "tenure.keep-the-quorum",
 		},
 		"the server waits for one that is no member": {
 			"holder", nil,
-			leading(func(s *tenure.Standing) { s.Setting.Names = []wire.Member{{Name: "x", Incarnation: "i9"}} }), "Q1",
+			leading(func(s *tenure.Standing) { s.Setting.Names = []wire.Member{{Name: "x", Incarnation: "i9"}} }),
+			"tenure.keep-the-quorum",
 		},
 		"a member is recorded as gone before the server stops to wait for it": {
-			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members = r.Members[:2] }), "Q1",
+			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members = r.Members[:2] }),
+			"tenure.keep-the-quorum",
 		},
 		"W is raised before the server waits for more": {
-			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.W = 3 }), "Q1",
+			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.W = 3 }), "tenure.keep-the-quorum",
 		},
 		"a member leaves although each write needs all that there are": {
 			"holder", func(s *tenure.Snapshot) { s.Lease.Record.W = 3 },
-			writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members, r.W = r.Members[:2], 3 }), "Q3",
+			writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members, r.W = r.Members[:2], 3 }),
+			"tenure.add-before-removing",
 		},
 		"a member is replaced in one write": {
 			"holder", nil, writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) {
 				r.Members[2] = wire.Member{Name: "d", Incarnation: "i4"}
-			}), "Q3",
+			}), "tenure.add-before-removing",
 		},
 		"a member leaves and the quorum with it": {
 			"holder", nil,
-			writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members, r.W = r.Members[:2], 1 }), "Q3",
+			writing(tenure.WriteRecord, a, func(r *wire.LeaseRecord) { r.Members, r.W = r.Members[:2], 1 }),
+			"tenure.add-before-removing",
 		},
-		"a ballot is begun before the lease has ended": {"replica", nil, tenure.Conduct{Ballot: ballot()}, "E2"},
+		"a ballot is begun before the lease has ended": {
+			"replica", nil, tenure.Conduct{Ballot: ballot()}, "tenure.elect-only-after-the-end",
+		},
 		"a ballot is begun by what a watch shows": {
-			"replica", func(s *tenure.Snapshot) { s.Lease.Changed = 80 * second }, tenure.Conduct{Ballot: ballot()}, "E2",
+			"replica", func(s *tenure.Snapshot) { s.Lease.Changed = 80 * second }, tenure.Conduct{Ballot: ballot()},
+			"tenure.elect-only-after-the-end",
 		},
 		"a ballot is begun after a read from before the end": {
 			"replica", func(s *tenure.Snapshot) { s.Lease.Changed, s.Lease.Read = 80*second, 85*second },
-			tenure.Conduct{Ballot: ballot()}, "E2",
+			tenure.Conduct{Ballot: ballot()}, "tenure.elect-only-after-the-end",
 		},
 		"a ballot is begun as it should be": {
 			"replica", func(s *tenure.Snapshot) { s.Lease.Changed, s.Lease.Read = 80*second, 99*second },
@@ -82,89 +90,101 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"a member is fenced by one that nobody would answer": {
 			"replica", func(s *tenure.Snapshot) { s.Ballot = ballot(a) },
-			tenure.Send{Request: wire.PeerRequest{Kind: wire.PeerFence, To: c}}, "E3",
+			tenure.Send{Request: wire.PeerRequest{Kind: wire.PeerFence, To: c}}, "tenure.fence-only-a-winnable-ballot",
 		},
 		"a ballot fences by the will of copies that are gone": {
 			"replica", func(s *tenure.Snapshot) { s.Ballot = ballot(a) }, func() tenure.Action {
 				fencing := ballot(a, wire.Member{Name: "c", Incarnation: "i9"})
 				fencing.Fencing = &fencing.Begun
 				return tenure.Conduct{Ballot: fencing}
-			}(), "E3",
+			}(), "tenure.fence-only-a-winnable-ballot",
 		},
 		"a member would answer while the holder renews": {
 			"replica", func(s *tenure.Snapshot) { s.Inbox = asked(wire.PeerAsk) },
-			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true}}, "E3",
+			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true}}, "tenure.fence-only-a-winnable-ballot",
 		},
 		"the write address is closed in the name of the next primary": {
-			"holder", nil, tenure.WriteRoute{Term: 4}, "S2",
+			"holder", nil, tenure.WriteRoute{Term: 4}, "tenure.route-only-for-the-own-term",
 		},
 		"callers are led past a server that lives": {
-			"holder", func(s *tenure.Snapshot) { s.Stopping = true }, tenure.Usher{To: "10.0.0.2"}, "S3",
+			"holder", func(s *tenure.Snapshot) { s.Stopping = true }, tenure.Usher{To: "10.0.0.2"},
+			"tenure.proxy-only-without-a-server",
 		},
 		"callers are led on by a pod that stays": {
-			"replica", func(s *tenure.Snapshot) { s.Engine.Processes = false }, tenure.Usher{To: "10.0.0.2"}, "S3",
+			"replica", func(s *tenure.Snapshot) { s.Engine.Processes = false }, tenure.Usher{To: "10.0.0.2"},
+			"tenure.proxy-only-without-a-server",
 		},
 		"a place is told that is not known": {
 			"replica", func(s *tenure.Snapshot) { s.Inbox, s.Engine.Flushed = asked(wire.PeerPlace), nil },
-			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true, Timeline: 5, LSN: 1000}}, "I3",
+			tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true, Timeline: 5, LSN: 1000}}, "tenure.tell-only-a-known-position",
 		},
 		"a candidate waits for a timeline that only the lease tells of": {
 			"replica", voted, tenure.Obey{Standing: tenure.Standing{
 				Role: tenure.RoleCatchUp, Upstream: c, Until: &tenure.Position{Timeline: 6},
-			}}, "T2",
+			}}, "tenure.catch-up-only-to-a-ballot-answer",
 		},
 		"a candidate waits for one that has less": {
 			"replica", voted, tenure.Obey{Standing: tenure.Standing{
 				Role: tenure.RoleCatchUp, Upstream: c, Until: &tenure.Position{Timeline: 5, LSN: 990},
-			}}, "T2",
+			}}, "tenure.catch-up-only-to-a-ballot-answer",
 		},
 		"a ballot is answered by a copy that was put back": {
 			"replica", putBack,
-			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
+			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}},
+			"tenure.count-only-the-own-copy",
 		},
 		"a ballot is answered in the name of the copy of before": {
 			"replica", func(s *tenure.Snapshot) { s.Engine.Incarnation = "i9" },
-			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
+			tenure.AnswerBallot{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}},
+			"tenure.count-only-the-own-copy",
 		},
 		"a copy that was put back promises": {
-			"replica", putBack, tenure.Reply{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}}, "I1",
+			"replica", putBack, tenure.Reply{Reply: wire.PeerReply{PeerHeader: wire.PeerHeader{From: a}, Yes: true}},
+			"tenure.count-only-the-own-copy",
 		},
-		"a copy that was put back renews the lease": {"holder", putBack, writing(tenure.WriteRenew, a, keep), "I1"},
-		"a copy that was put back leads":            {"holder", putBack, leading(func(*tenure.Standing) {}), "I1"},
+		"a copy that was put back renews the lease": {
+			"holder", putBack, writing(tenure.WriteRenew, a, keep), "tenure.count-only-the-own-copy",
+		},
+		"a copy that was put back leads": {"holder", putBack, leading(func(*tenure.Standing) {}),
+			"tenure.count-only-the-own-copy"},
 		"a write of another life is forgotten while it may still be done": {
 			"holder", func(s *tenure.Snapshot) {
 				s.Stored.NextRecord, s.Stored.NextVersion, s.Right = s.Lease.Record, s.Lease.Version, tenure.Right{}
 			}, func() tenure.Action {
 				snapshot, _ := begin("holder")
 				return tenure.Store{Stored: snapshot.Stored}
-			}(), "E5",
+			}(), "tenure.forget-no-write-in-doubt",
 		},
 		"a take-over lowers W": {
-			"replica", voted, writing(tenure.WriteTake, a, func(r *wire.LeaseRecord) { next(r); r.W = 1 }), "Q2",
+			"replica", voted, writing(tenure.WriteTake, a, func(r *wire.LeaseRecord) { next(r); r.W = 1 }),
+			"tenure.carry-the-quorum-over",
 		},
 		"the watchdog is told a later deadline": {
-			"holder", nil, tenure.Arm{Until: 108 * second}, "C1",
+			"holder", nil, tenure.Arm{Until: 108 * second}, "tenure.arm-no-later-than-the-deadline",
 		},
 		"leading after the deadline": {
-			"holder", func(s *tenure.Snapshot) { s.Right.Renewed = 92 * second }, leading(func(*tenure.Standing) {}), "C3",
+			"holder", func(s *tenure.Snapshot) { s.Right.Renewed = 92 * second }, leading(func(*tenure.Standing) {}),
+			"tenure.lead-only-by-right",
 		},
 		"leading at a term that the volume does not know": {
-			"holder", func(s *tenure.Snapshot) { s.Stored.HeldTerm = 2 }, leading(func(*tenure.Standing) {}), "C3",
+			"holder", func(s *tenure.Snapshot) { s.Stored.HeldTerm = 2 }, leading(func(*tenure.Standing) {}),
+			"tenure.lead-only-by-right",
 		},
 		"leading behind a fence": {
 			"holder", func(s *tenure.Snapshot) { s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "700"} },
-			leading(func(*tenure.Standing) {}), "C3",
+			leading(func(*tenure.Standing) {}), "tenure.lead-only-by-right",
 		},
 		"answers about another version": {
-			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Version = "699" }, writing(tenure.WriteTake, a, next), "E1",
+			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Version = "699" }, writing(tenure.WriteTake, a, next),
+			"tenure.take-only-the-voted-version",
 		},
 		"too few answers": {
 			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Answers = s.Ballot.Answers[:1] },
-			writing(tenure.WriteTake, a, next), "E4",
+			writing(tenure.WriteTake, a, next), "tenure.take-only-with-answers",
 		},
 		"somebody has more": {
 			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Answers[1].Position.LSN = 1001 },
-			writing(tenure.WriteTake, a, next), "E4",
+			writing(tenure.WriteTake, a, next), "tenure.take-only-with-answers",
 		},
 		"an answer tells of a later record": {
 			"replica", func(s *tenure.Snapshot) {
@@ -173,166 +193,181 @@ func TestInvariantsBite(t *testing.T) {
 				record.Revision++
 				s.Ballot.Answers[1].Records = []wire.LeaseRecord{record}
 			},
-			writing(tenure.WriteTake, a, next), "E4",
+			writing(tenure.WriteTake, a, next), "tenure.take-only-with-answers",
 		},
 		"an answer of a replaced copy": {
 			"replica", func(s *tenure.Snapshot) { voted(s); s.Ballot.Answers[1].Member.Incarnation = "i9" },
-			writing(tenure.WriteTake, a, next), "E4",
+			writing(tenure.WriteTake, a, next), "tenure.take-only-with-answers",
 		},
 		"an answer before the fence is stored": {
-			"replica", nil, tenure.AnswerBallot{ID: 1, Fence: tenure.Fence{LeaseUID: "l1", Version: "700"}}, "F1",
+			"replica", nil, tenure.AnswerBallot{ID: 1, Fence: tenure.Fence{LeaseUID: "l1", Version: "700"}},
+			"tenure.fence-before-answering",
 		},
 		"a fence is lifted by a watch": {
 			"replica", func(s *tenure.Snapshot) {
 				s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "699"}
-			}, tenure.Store{Stored: tenure.Stored{MaxTerm: 3}}, "F2",
+			}, tenure.Store{Stored: tenure.Stored{MaxTerm: 3}}, "tenure.lift-a-fence-only-by-a-read",
 		},
 		"following behind a fence": {
 			"replica", func(s *tenure.Snapshot) { s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "700"} },
-			tenure.Obey{Standing: tenure.Standing{Role: tenure.RoleFollow, Term: 3, Upstream: b}}, "F3",
+			tenure.Obey{Standing: tenure.Standing{Role: tenure.RoleFollow, Term: 3, Upstream: b}},
+			"tenure.follow-nobody-behind-a-fence",
 		},
 		"following a holder of the past": {
-			"replica", nil, tenure.Obey{Standing: tenure.Standing{Role: tenure.RoleFollow, Term: 2, Upstream: b}}, "F3",
+			"replica", nil, tenure.Obey{Standing: tenure.Standing{Role: tenure.RoleFollow, Term: 2, Upstream: b}},
+			"tenure.follow-nobody-behind-a-fence",
 		},
 		"letting in before enough have everything": {
 			"holder", func(s *tenure.Snapshot) {
 				s.Standing.OpenStart = ""
 				s.Engine.Leading.Recovered = 2000
-			}, leading(func(*tenure.Standing) {}), "G1",
+			}, leading(func(*tenure.Standing) {}), "tenure.open-only-with-the-quorum",
 		},
 		"a promise that is not stored": {
 			"replica", func(s *tenure.Snapshot) {
 				s.Inbox = []tenure.Request{{ID: 1, PeerRequest: wire.PeerRequest{Kind: wire.PeerPromise, Duration: 1}}}
-			}, tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true}}, "P1",
+			}, tenure.Reply{ID: 1, Reply: wire.PeerReply{Yes: true}}, "tenure.promise-only-what-is-stored",
 		},
-		"a transfer while the server lives": {"holder", nil, writing(tenure.WriteTransfer, b, next), "S1"},
+		"a transfer while the server lives": {
+			"holder", nil, writing(tenure.WriteTransfer, b, next), "tenure.transfer-only-after-the-stop",
+		},
 		"a take-over on a timeline that was given out": {
-			"replica", voted, writing(tenure.WriteTake, a, func(r *wire.LeaseRecord) { r.Term = 4 }), "T1",
+			"replica", voted, writing(tenure.WriteTake, a, func(r *wire.LeaseRecord) { r.Term = 4 }),
+			"tenure.reserve-the-next-timeline",
 		},
 		"a renewal at another term": {
-			"holder", nil, writing(tenure.WriteRenew, a, func(r *wire.LeaseRecord) { r.Term = 2 }), "T1",
+			"holder", nil, writing(tenure.WriteRenew, a, func(r *wire.LeaseRecord) { r.Term = 2 }),
+			"tenure.reserve-the-next-timeline",
 		},
-		"a term is forgotten": {"replica", nil, tenure.Store{Stored: tenure.Stored{MaxTerm: 2}}, "M1"},
+		"a term is forgotten": {"replica", nil, tenure.Store{Stored: tenure.Stored{MaxTerm: 2}}, "tenure.forget-no-term"},
 		"an empty copy is begun beside a full one": {
-			"replica", func(s *tenure.Snapshot) { volatile(s); s.Engine.Data = tenure.DataWhole }, anew, "V2",
+			"replica", func(s *tenure.Snapshot) { volatile(s); s.Engine.Data = tenure.DataWhole }, anew,
+			"tenure.begin-only-without-a-copy",
 		},
 		"an empty copy is begun under a holder": {
-			"replica", func(s *tenure.Snapshot) { volatile(s); s.Lease.Changed = 95 * second }, anew, "V2",
+			"replica", func(s *tenure.Snapshot) { volatile(s); s.Lease.Changed = 95 * second }, anew,
+			"tenure.begin-only-without-a-copy",
 		},
 		"an empty copy is begun although a member has one": {
 			"replica", func(s *tenure.Snapshot) {
 				volatile(s)
 				s.Places = []tenure.Place{{Member: c, At: 99 * second}}
-			}, anew, "V2",
+			}, anew, "tenure.begin-only-without-a-copy",
 		},
 		"an empty copy is begun although a peer knows of a later term": {
 			"replica", func(s *tenure.Snapshot) {
 				volatile(s)
 				s.Peers = []tenure.Peer{{Name: "c", Term: 4}}
-			}, anew, "V2",
+			}, anew, "tenure.begin-only-without-a-copy",
 		},
 		"an empty copy is begun of data that must not be lost": {
-			"replica", func(s *tenure.Snapshot) { volatile(s); s.Policy.Volatile = false }, anew, "T1",
+			"replica", func(s *tenure.Snapshot) { volatile(s); s.Policy.Volatile = false }, anew,
+			"tenure.reserve-the-next-timeline",
 		},
 		"an empty copy is begun": {"replica", volatile, anew, ""},
 		"an empty copy is begun although one that is no member has one": {
 			"replica", func(s *tenure.Snapshot) {
 				volatile(s)
 				s.Places = []tenure.Place{{Member: wire.Member{Name: "d", Incarnation: "i4"}, At: 99 * second}}
-			}, anew, "V2",
+			}, anew, "tenure.begin-only-without-a-copy",
 		},
 		"a copy from before a flush takes the lease": {
 			"replica", func(s *tenure.Snapshot) { voted(s); flushed(s, 1001) },
-			writing(tenure.WriteTake, a, flushedAt(1001)), "V6",
+			writing(tenure.WriteTake, a, flushedAt(1001)), "tenure.bring-nothing-back",
 		},
 		"a copy of an older timeline than a flush takes the lease": {
 			"replica", func(s *tenure.Snapshot) { voted(s); flushed(s, 900); s.Ballot.Answers[0].Position.Timeline = 4 },
-			writing(tenure.WriteTake, a, flushedAt(900)), "V6",
+			writing(tenure.WriteTake, a, flushedAt(900)), "tenure.bring-nothing-back",
 		},
 		"a copy from before a flush is given the lease": {
 			"holder", func(s *tenure.Snapshot) {
 				flushed(s, 1001)
 				s.Engine = tenure.Engine{Known: true, Final: &tenure.Position{Timeline: 5, LSN: 1000}}
 				s.Places = []tenure.Place{{Member: b, Position: tenure.Position{Timeline: 5, LSN: 1000}}}
-			}, writing(tenure.WriteTransfer, b, flushedAt(1001)), "V6",
+			}, writing(tenure.WriteTransfer, b, flushedAt(1001)), "tenure.bring-nothing-back",
 		},
 		"a flush is forgotten": {
-			"holder", func(s *tenure.Snapshot) { flushed(s, 900) }, writing(tenure.WriteRecord, a, keep), "V6",
+			"holder", func(s *tenure.Snapshot) { flushed(s, 900) }, writing(tenure.WriteRecord, a, keep),
+			"tenure.bring-nothing-back",
 		},
 		"one that is no member takes the lease": {"replica", newcomer, writing(tenure.WriteJoin, a, joined), ""},
 		"one that is no member takes the lease too early": {
 			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Lease.Changed = 85 * second },
-			writing(tenure.WriteJoin, a, joined), "V7",
+			writing(tenure.WriteJoin, a, joined), "tenure.nonmember-leads-only-as-last-copy",
 		},
 		"one that is no member takes the lease although a member has a copy": {
 			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Places = []tenure.Place{{Member: c, At: 99 * second}} },
-			writing(tenure.WriteJoin, a, joined), "V7",
+			writing(tenure.WriteJoin, a, joined), "tenure.nonmember-leads-only-as-last-copy",
 		},
 		"one that is no member takes the lease although a peer knows of a later term": {
 			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Peers = []tenure.Peer{{Name: "c", Term: 4}} },
-			writing(tenure.WriteJoin, a, joined), "V7",
+			writing(tenure.WriteJoin, a, joined), "tenure.nonmember-leads-only-as-last-copy",
 		},
 		"one that is no member takes the lease without a copy": {
 			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Engine.Data = tenure.DataNone },
-			writing(tenure.WriteJoin, a, joined), "V7",
+			writing(tenure.WriteJoin, a, joined), "tenure.nonmember-leads-only-as-last-copy",
 		},
 		"one that is no member takes the lease of data that must not be lost": {
 			"replica", func(s *tenure.Snapshot) { newcomer(s); s.Policy.Volatile = false },
-			writing(tenure.WriteJoin, a, joined), "V7",
+			writing(tenure.WriteJoin, a, joined), "tenure.nonmember-leads-only-as-last-copy",
 		},
 		"a lost lease is written anew without promises": {
-			"holder", func(s *tenure.Snapshot) { begun(s); s.Promises = nil }, writing(tenure.WriteSucceed, a, heir), "O1",
+			"holder", func(s *tenure.Snapshot) { begun(s); s.Promises = nil }, writing(tenure.WriteSucceed, a, heir),
+			"tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew behind a fence": {
 			"holder", func(s *tenure.Snapshot) { begun(s); s.Stored.Fence = &tenure.Fence{LeaseUID: "l1", Version: "690"} },
-			writing(tenure.WriteSucceed, a, heir), "O1",
+			writing(tenure.WriteSucceed, a, heir), "tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew at the same term": {
 			"holder", func(s *tenure.Snapshot) { begun(s); s.Stored.Anew.Term = 3 },
-			writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Term = 3 }), "O1",
+			writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Term = 3 }),
+			"tenure.succeed-only-with-promises",
 		},
 		"a lease that was made for another is written": {
 			"holder", func(s *tenure.Snapshot) { begun(s); s.Lease.Succeeds = "l0" },
-			writing(tenure.WriteSucceed, a, heir), "O1",
+			writing(tenure.WriteSucceed, a, heir), "tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew and not on the volume before": {
-			"holder", orphan, writing(tenure.WriteSucceed, a, heir), "O1",
+			"holder", orphan, writing(tenure.WriteSucceed, a, heir), "tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew at another version than the volume says": {
 			"holder", func(s *tenure.Snapshot) { begun(s); s.Stored.Anew.Version = "690" },
-			writing(tenure.WriteSucceed, a, heir), "O1",
+			writing(tenure.WriteSucceed, a, heir), "tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew, and another was taken over since": {
 			"holder", func(s *tenure.Snapshot) { begun(s); s.Lease.Succeeds, s.Lease.Before = "l9", []string{"l0", "l1"} },
-			writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Succeeds = append(r.Succeeds, "l9") }), "O1",
+			writing(tenure.WriteSucceed, a, func(r *wire.LeaseRecord) { heir(r); r.Succeeds = append(r.Succeeds, "l9") }),
+			"tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew without the name of the one that it was made for": {
 			"holder", func(s *tenure.Snapshot) {
 				begun(s)
 				s.Lease.Succeeds, s.Stored.Anew.Leases = "l9", []string{"l9", s.Lease.UID}
-			}, writing(tenure.WriteSucceed, a, heir), "O1",
+			}, writing(tenure.WriteSucceed, a, heir), "tenure.succeed-only-with-promises",
 		},
 		"a lost lease is written anew": {"holder", begun, writing(tenure.WriteSucceed, a, heir), ""},
 		"what was written anew is forgotten": {
-			"holder", begun, tenure.Store{Stored: tenure.Stored{LeaseUID: "l1", MaxTerm: 3, HeldTerm: 3}}, "E5",
+			"holder", begun, tenure.Store{Stored: tenure.Stored{LeaseUID: "l1", MaxTerm: 3, HeldTerm: 3}},
+			"tenure.forget-no-recovered-lease",
 		},
 		"one of the leases that were written anew is forgotten": {
 			"holder", begun, tenure.Store{Stored: tenure.Stored{
 				LeaseUID: "l1", MaxTerm: 3, Anew: &tenure.Anew{Leases: []string{"l3"}, Version: "900", Term: 5},
-			}}, "E5",
+			}}, "tenure.forget-no-recovered-lease",
 		},
 		"a term of a lease that was written anew is given out again": {
 			"holder", begun, tenure.Store{Stored: tenure.Stored{
 				LeaseUID: "l1", MaxTerm: 3, Anew: &tenure.Anew{Leases: []string{"l2", "l3"}, Version: "900", Term: 4},
-			}}, "E5",
+			}}, "tenure.forget-no-recovered-lease",
 		},
 		"an election without a lease and with two of three": {
 			"replica", func(s *tenure.Snapshot) { orphan(s); s.Ballot.Answers = s.Ballot.Answers[:2] },
-			writing(tenure.WriteRestore, a, restored), "O2",
+			writing(tenure.WriteRestore, a, restored), "tenure.restore-only-with-all-answers",
 		},
 		"an election without a lease, and another has more": {
 			"replica", func(s *tenure.Snapshot) { orphan(s); s.Ballot.Answers[2].Position.LSN = 2000 },
-			writing(tenure.WriteRestore, a, restored), "O2",
+			writing(tenure.WriteRestore, a, restored), "tenure.restore-only-with-all-answers",
 		},
 		"an election without a lease, and another knows of a later record": {
 			"replica", func(s *tenure.Snapshot) {
@@ -340,10 +375,12 @@ func TestInvariantsBite(t *testing.T) {
 				later := *s.Stored.LastRecord
 				later.Term, later.Members = 4, []wire.Member{a, b, {Name: "d", Incarnation: "i4"}}
 				s.Ballot.Answers[1].Records = []wire.LeaseRecord{later}
-			}, writing(tenure.WriteRestore, a, func(r *wire.LeaseRecord) { restored(r); r.Term = 5 }), "O2",
+			}, writing(tenure.WriteRestore, a, func(r *wire.LeaseRecord) { restored(r); r.Term = 5 }),
+			"tenure.restore-only-with-all-answers",
 		},
 		"an election without a lease on a timeline that was given out": {
-			"replica", orphan, writing(tenure.WriteRestore, a, func(r *wire.LeaseRecord) { restored(r); r.Timeline = 5 }), "O2",
+			"replica", orphan, writing(tenure.WriteRestore, a, func(r *wire.LeaseRecord) { restored(r); r.Timeline = 5 }),
+			"tenure.restore-only-with-all-answers",
 		},
 		"an election without a lease": {"replica", orphan, writing(tenure.WriteRestore, a, restored), ""},
 		"an election without a lease and one that was given up": {
@@ -354,15 +391,15 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"another lease is obeyed": {
 			"replica", func(s *tenure.Snapshot) { s.Lease.UID, s.Lease.Term = "l2", 9 },
-			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 9}}, "O3",
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 9}}, "tenure.obey-only-a-successor",
 		},
 		"a successor is obeyed at a term that was seen": {
 			"replica", func(s *tenure.Snapshot) { successor(s, 3) },
-			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 3}}, "O3",
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 3}}, "tenure.obey-only-a-successor",
 		},
 		"a successor is obeyed by a watch": {
 			"replica", func(s *tenure.Snapshot) { successor(s, 4); s.Lease.Read = 0 },
-			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 4}}, "O3",
+			tenure.Store{Stored: tenure.Stored{LeaseUID: "l2", MaxTerm: 4}}, "tenure.obey-only-a-successor",
 		},
 		"a successor is obeyed": {
 			"replica", func(s *tenure.Snapshot) { successor(s, 4) },
@@ -390,9 +427,9 @@ func TestInvariantsBite(t *testing.T) {
 		})
 		seen[test.want] = true
 	}
-	for _, id := range plan.Invariants() {
-		if !seen[id] {
-			t.Errorf("no case breaks %s", id)
+	for _, invariant := range plan.Invariants() {
+		if !seen[invariant.ID] {
+			t.Errorf("no case breaks %s", invariant.ID)
 		}
 	}
 }

@@ -12,59 +12,85 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // rules is every rule, safety first. A rule that ends the plan leaves the later ones for a pass that sees its effect.
-var rules = []rule{
+var rules = []rule.Step[*draft]{
 	// What must never happen.
-	stopLeadingInTime,     // C1, C2: past the deadline, or under another holder, nothing of the server is left.
-	waitForFacts,          // Without the volume or the settings nothing is begun, and nobody is answered.
-	countForNothing,       // I1: a copy that was put back answers nobody, and only waits for a new one.
-	keepPromisesAfterBoot, // A promise outlives a boot by a whole duration, because its end cannot be told any more.
-	startOver,             // V2: a lease that nobody has obeyed is forgotten when the settings name another one.
-	mendALostLease,        // O1, O2, O3: a lease that is gone, or another one, is not free.
-	learnFromTheLease,     // F2: terms only grow; a fence is lifted by a consistent read alone.
-	readTheLease,          // E5: what is in doubt is read until it is known.
-	heedALaterTerm,        // O3: a term that members know of and the lease does not show makes it a lost one.
-	surrenderALostCopy,    // V1: a holder whose copy is gone gives the lease back, so that one with a copy takes it.
+	rule.Do("tenure.stop-at-the-deadline", stopLeadingInTime,
+		"past the deadline, or under another holder, no process of the server is left", "C1", "C2"),
+	rule.Do("tenure.wait-for-facts", waitForFacts,
+		"without the volume or the settings nothing is begun, and nobody is answered"),
+	rule.Do("tenure.ignore-restored-copy", countForNothing,
+		"a volume that was restored may be an older state: its copy answers nobody and waits to be replaced", "I1"),
+	rule.Do("tenure.keep-promises-after-boot", keepPromisesAfterBoot,
+		"when a promise ends cannot be told after a boot, so it holds for a whole lease duration more"),
+	rule.Do("tenure.forget-an-unused-lease", startOver,
+		"a lease that nobody has obeyed is forgotten when the settings name another one", "V2"),
+	rule.Do("tenure.recover-a-lost-lease", mendALostLease,
+		"a lease that is gone, or another one in its place, is not free to take", "O1", "O2", "O3"),
+	rule.Do("tenure.remember-the-lease", learnFromTheLease,
+		"terms only grow, and a fence is lifted by a consistent read alone", "F2"),
+	rule.Do("tenure.read-what-is-in-doubt", readTheLease,
+		"a write whose outcome is unknown is read until it is known", "E5"),
+	rule.Do("tenure.believe-a-later-term", heedALaterTerm,
+		"a term that members know of and the lease does not show means that the lease was restored to an "+
+			"older state", "O3"),
+	rule.Do("tenure.release-without-a-copy", surrenderALostCopy,
+		"a holder whose copy is gone gives the lease back, so that an instance with a copy takes it", "V1"),
 
 	// What others ask.
-	answerPeers,         // E3, F1: nothing is answered that is not on the volume before.
-	decideOnSwitchovers, // Whoever asks for another primary is told yes or no.
+	rule.Do("tenure.answer-peers", answerPeers, "nothing is answered that is not on the volume before", "E3", "F1"),
+	rule.Do("tenure.answer-switchovers", decideOnSwitchovers, "whoever asks for another primary is told yes or no"),
 
 	// The holder.
-	renewTheLease,   // The deadline counts from the begin of a successful renewal.
-	askForPromises,  // Failsafe: from the first failed renewal on.
-	beginADatabase,  // The first holder makes the first data, and serves nobody before that is recorded.
-	yieldThePlace,   // Switchover: gate, stop, the final position, then the transfer.
-	leadAsTheHolder, // C3, Q2, G1: the server leads only by the lease, waits for the quorum, and lets in when it may.
-	rememberAFlush,  // V6: what was emptied is recorded before anybody is told, so that no copy from before it leads.
-	changeMembers,   // Q1, Q3: one side at a time.
-	routeWrites,     // The write address leads to the holder once its server is a primary, before its gate opens.
-	tellPeers,       // Others follow at once.
+	rule.Do("tenure.renew-the-lease", renewTheLease, "the deadline counts from the begin of a successful renewal"),
+	rule.Do("tenure.ask-for-promises", askForPromises,
+		"from the first failed renewal on, the promises of the members carry the primary through an outage "+
+			"of the API server"),
+	rule.Do("tenure.create-the-first-copy", beginADatabase,
+		"the first holder creates the data, and serves nobody before that is recorded"),
+	rule.Do("tenure.hand-over", yieldThePlace,
+		"a switchover closes the gate, stops the server, reads its final position, and then transfers the lease"),
+	rule.Do("tenure.lead-as-the-holder", leadAsTheHolder,
+		"the server leads only by the lease, waits for its quorum, and lets applications in when it may", "C3", "Q2", "G1"),
+	rule.Do("tenure.record-a-flush", rememberAFlush,
+		"a flush is in the lease before anybody is told that it is done, so that no copy from before it leads", "V6"),
+	rule.Do("tenure.change-members", changeMembers,
+		"the quorum changes in the lease and at the server one side at a time", "Q1", "Q3"),
+	rule.Do("tenure.route-writes", routeWrites,
+		"the write address leads to the holder once its server is a primary, before its gate opens"),
+	rule.Do("tenure.tell-peers", tellPeers, "the others follow at once"),
 
 	// The others.
-	standForTheLease, // E1, E2, E3, E4.
-	dropAnOldCopy,    // V6: a copy from before a flush makes room for an empty one when nobody has a later one.
-	joinInTime,       // V7: a copy that is no member yet leads when no member has one.
-	beginAnew,        // V2: where data may be lost, an empty copy is begun when no member has one.
-	followTheHolder,  // F2: only a holder of the highest term ever seen.
-	missTheHolder,    // A holder that reaches the API server and no peer hears of it by the pods of its members.
-	labelThePod,
-	finishWhenTold,
+	rule.Do("tenure.stand-for-the-lease", standForTheLease,
+		"a replica takes an ended lease with the answers of enough members and no less WAL than any of "+
+			"them", "E1", "E2", "E3", "E4"),
+	rule.Do("tenure.drop-a-copy-from-before-a-flush", dropAnOldCopy,
+		"a copy from before a flush makes room for an empty one when nobody has a later one", "V6"),
+	rule.Do("tenure.lead-as-the-last-copy", joinInTime,
+		"a copy that is no member yet leads when no member has one", "V7"),
+	rule.Do("tenure.start-an-empty-cache", beginAnew,
+		"where data may be lost, an empty copy is begun when no member has one", "V2"),
+	rule.Do("tenure.follow-the-holder", followTheHolder,
+		"only a holder of the highest term ever seen is followed", "F2"),
+	rule.Do("tenure.report-a-lost-stream", missTheHolder,
+		"a holder that reaches the API server and none of its peers must learn that no replica streams"),
+	rule.Do("tenure.label-the-pod", labelThePod, "the read address finds this instance by the label of its pod"),
+	rule.Do("tenure.finish-when-told", finishWhenTold, "a pod may end when this instance has nothing to hand over"),
 }
 
-// rule adds actions and holds to the draft. It reports whether the plan ends with it.
-type rule func(*draft) (end bool)
+// Rules are what the planner does, in order.
+func Rules() []rule.Rule { return rule.Steps(rules) }
+
+// Invariants are what no plan may break.
+func Invariants() []rule.Rule { return rule.Invariants(invariants) }
 
 // Decide makes the plan.
 func Decide(snapshot tenure.Snapshot) tenure.Plan {
 	plan := &draft{Snapshot: snapshot}
-	for _, rule := range rules {
-		if rule(plan) {
-			break
-		}
-	}
+	rule.Run(rules, plan)
 	return plan.plan
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 )
 
 // World is the simulated world, as far as this package needs it.
@@ -18,7 +19,7 @@ type World interface {
 	Note(who int, format string, args ...any)
 	// Act is an action of a loop.
 	Act(who int, verb, why string)
-	Wrong(rule, format string, args ...any)
+	Wrong(broken rule.Rule, format string, args ...any)
 	Identity(prefix string) string
 	Connected(from, to int) bool
 }

@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/internal/redis/controller"
 	"meridian.dev/meridian/internal/redis/observe"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // Pod is one instance: the loop of its server in each life of the agent, and the server.
@@ -237,7 +238,7 @@ func (t *teller) Info(_ int, message string, pairs ...any) {
 	t.p.w.Note(t.p.index, "%s %v", message, pairs)
 	for at := 0; at+1 < len(pairs); at += 2 {
 		if refused, ok := pairs[at+1].(bool); ok && refused {
-			t.p.w.Wrong("CHECK-R", "%s: %v", t.p.name, pairs)
+			t.p.w.Wrong(law.RedisCheck, "%s: %v", t.p.name, pairs)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // cacheName is the cache that all pods belong to.
@@ -74,7 +75,7 @@ func (r runner) Look() redis.Process {
 func (r runner) Start(how redis.StartServer) error {
 	p := r.p
 	if p.server != nil {
-		p.w.Wrong("R2", "%s starts a server beside another", p.name)
+		p.w.Wrong(law.StartAlone, "%s starts a server beside another", p.name)
 		return nil
 	}
 	s := p.newServer(cmp.Or(how.Incarnation, p.w.Identity("copy-")))

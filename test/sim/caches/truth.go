@@ -8,6 +8,8 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 const (
@@ -41,7 +43,9 @@ type truth struct {
 	longest time.Duration
 }
 
-func (t *truth) wrong(rule, format string, args ...any) { t.g.w.Wrong(rule, format, args...) }
+func (t *truth) wrong(broken rule.Rule, format string, args ...any) {
+	t.g.w.Wrong(broken, format, args...)
+}
 
 func (t *truth) openedTerm() int64 {
 	if t.latest == nil {
@@ -60,7 +64,8 @@ func (t *truth) opened(s *server) {
 // leadsOn notes that a primary is one of a later term: it has written its lost lease anew, and nothing else changes.
 func (t *truth) leadsOn(s *server, term int64) {
 	if s.term < t.openedTerm() {
-		t.wrong("W1", "%s goes on at term %d with what it had at term %d, and term %d has let applications in", s.p.name,
+		t.wrong(law.OneWriter, "%s goes on at term %d with what it had at term %d, and term %d has let applications in",
+			s.p.name,
 			term, s.term, t.openedTerm())
 	}
 	s.term = term
@@ -76,7 +81,7 @@ func (t *truth) leadsOn(s *server, term int64) {
 func (t *truth) acknowledged(s *server, id int) {
 	now := t.g.w.Now()
 	if s.term == 0 || s.term < t.openedTerm() {
-		t.wrong("W1", "%s acknowledges a write at term %d, and term %d has let applications in", s.p.name, s.term,
+		t.wrong(law.OneWriter, "%s acknowledges a write at term %d, and term %d has let applications in", s.p.name, s.term,
 			t.openedTerm())
 	}
 	t.acked[id], t.terms[id] = now, s.term
@@ -102,14 +107,15 @@ func (t *truth) read(s *server) {
 		return
 	}
 	if !s.replica && s.term < t.latest.term {
-		t.wrong("V3", "%s answers as the primary of term %d, and term %d has let applications in", s.p.name, s.term,
+		t.wrong(law.AnswerFresh, "%s answers as the primary of term %d, and term %d has let applications in", s.p.name,
+			s.term,
 			t.latest.term)
 	}
 	// A loop that stands still closes the door as much later. Its container is ended for that, which is not modelled.
 	still := t.g.w.Now() - s.p.looked
 	missing, some := t.lacks(s.log, t.leads.log)
 	if age := t.g.w.Now() - t.acked[missing]; some && age > t.bound(s.p)+still {
-		t.wrong("V3", "%s answers without write %d, which was acknowledged %s ago", s.p.name, missing, age)
+		t.wrong(law.AnswerFresh, "%s answers without write %d, which was acknowledged %s ago", s.p.name, missing, age)
 	}
 }
 
@@ -138,17 +144,18 @@ func (t *truth) promoted(s *server, term int64) {
 	}
 	begins := !s.replica && s.term == 0 && len(s.log) == 0
 	if t.emptied != 0 && !begins && !slices.Contains(s.log, t.emptied) {
-		t.wrong("V6", "%s leads at term %d with values from before a flush", s.p.name, term)
+		t.wrong(law.StayEmptied, "%s leads at term %d with values from before a flush", s.p.name, term)
 	}
 	switch {
 	case begins:
 		// It begins a dataset: that it may was looked at when the lease was taken for it.
 	case !s.full:
-		t.wrong("V1", "%s leads at term %d without the data", s.p.name, term)
+		t.wrong(law.LeadWithData, "%s leads at term %d without the data", s.p.name, term)
 	case age > t.twice(s.p)+slack:
-		t.wrong("V4", "%s leads at term %d, and has last heard of a primary %s ago", s.p.name, term, age)
+		t.wrong(law.LeadYoung, "%s leads at term %d, and has last heard of a primary %s ago", s.p.name, term, age)
 	case lacks && t.g.w.Now()-t.acked[missing] > t.twice(s.p)+slack:
-		t.wrong("V4", "%s leads at term %d, and lacks write %d, which was acknowledged %s ago", s.p.name, term, missing,
+		t.wrong(law.LeadYoung, "%s leads at term %d, and lacks write %d, which was acknowledged %s ago", s.p.name, term,
+			missing,
 			t.g.w.Now()-t.acked[missing])
 	}
 }
@@ -156,7 +163,7 @@ func (t *truth) promoted(s *server, term int64) {
 // goesOn compares by content what servers compare by numbers (T1).
 func (t *truth) goesOn(s, up *server) {
 	if end := len(s.log); end > len(up.log) || end > 0 && s.log[end-1] != up.log[end-1] {
-		t.wrong("T1", "%s goes on with the writes of %s, and what it has is another history", s.p.name, up.p.name)
+		t.wrong(law.SameHistory, "%s goes on with the writes of %s, and what it has is another history", s.p.name, up.p.name)
 	}
 }
 
@@ -174,12 +181,14 @@ func (t *truth) wiped(s, up *server) {
 	_, lacks := t.lacks(up.log, s.log)
 	switch {
 	case up.term == 0:
-		t.wrong("V5", "%s gives up its data for that of %s, which has never led", s.p.name, up.p.name)
+		t.wrong(law.KeepData, "%s gives up its data for that of %s, which has never led", s.p.name, up.p.name)
 	case up.term < t.openedTerm():
-		t.wrong("V5", "%s gives up its data for that of %s, which has led at term %d, and term %d has begun", s.p.name,
+		t.wrong(law.KeepData, "%s gives up its data for that of %s, which has led at term %d, and term %d has begun",
+			s.p.name,
 			up.p.name, up.term, t.openedTerm())
 	case lacks && up.term == t.terms[last]:
-		t.wrong("V5", "%s has write %d of term %d, and gives it up for the data of %s, which has lost it in that term",
+		t.wrong(law.KeepData,
+			"%s has write %d of term %d, and gives it up for the data of %s, which has lost it in that term",
 			s.p.name, last, up.term, up.p.name)
 	}
 }
@@ -211,7 +220,7 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 			return
 		}
 		if id, some := t.lacks(target.log, t.latest.log); some {
-			t.wrong("S1", "%s gives the lease to %s, which lacks write %d", by, write.Holder.Name, id)
+			t.wrong(law.HandOverAll, "%s gives the lease to %s, which lacks write %d", by, write.Holder.Name, id)
 		}
 	default:
 	}
@@ -220,7 +229,7 @@ func (g *Group) Written(by string, write tenure.Write, before *wire.LeaseRecord,
 // takes looks at a server that takes the lease with what it has (V1).
 func (t *truth) takes(p *Pod, write tenure.Write) {
 	if s := p.server; s != nil && s.incarnation == write.Holder.Incarnation && !s.full {
-		t.wrong("V1", "%s takes the lease without the data", p.name)
+		t.wrong(law.LeadWithData, "%s takes the lease without the data", p.name)
 	}
 }
 
@@ -258,7 +267,8 @@ func (t *truth) begins(p *Pod, with []int, record wire.LeaseRecord, begun time.D
 		young := now-min(s.heard, other.fresh, other.told) < t.twice(other)-slack &&
 			s.heard-s.linked > slack+time.Second && s.replica && (s.lagged == 0 || now-s.lagged > t.twice(other))
 		if _, more := t.lacks(with, s.log); young && more && other.host.Well() > begun+wellFor {
-			t.wrong("V2", "%s begins with %d entries, and %s has a copy of more that is %s old, and was well for %s", p.name,
+			t.wrong(law.BeginAlone, "%s begins with %d entries, and %s has a copy of more that is %s old, and was well for %s",
+				p.name,
 				len(with), other.name, now-s.heard, other.host.Well())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
@@ -23,7 +24,7 @@ type World interface {
 	Note(who int, format string, args ...any)
 	// Act is an action of a loop.
 	Act(who int, verb, why string)
-	Wrong(rule, format string, args ...any)
+	Wrong(broken rule.Rule, format string, args ...any)
 	Identity(prefix string) string
 	Connected(from, to int) bool
 	Truth

@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/controller"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
@@ -358,7 +359,7 @@ func (t *teller) Info(_ int, message string, pairs ...any) {
 	t.p.w.Note(t.p.index, "%s %v", message, pairs)
 	for at := 0; at+1 < len(pairs); at += 2 {
 		if refused, ok := pairs[at+1].(bool); ok && refused {
-			t.p.w.Wrong("CHECK-P", "%s: %v", t.p.name, pairs)
+			t.p.w.Wrong(law.PostgresCheck, "%s: %v", t.p.name, pairs)
 		}
 	}
 }

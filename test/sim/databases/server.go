@@ -12,6 +12,7 @@ import (
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
@@ -38,7 +39,7 @@ func (r runner) Look() postgres.Process {
 func (r runner) Start(mark, restart string) error {
 	p := r.p
 	if p.server.Running() {
-		p.w.Wrong("R2", "%s starts a server beside another", p.name)
+		p.w.Wrong(law.StartAlone, "%s starts a server beside another", p.name)
 		return nil
 	}
 	p.process = process{

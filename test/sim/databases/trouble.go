@@ -3,6 +3,7 @@ package databases
 import (
 	"time"
 
+	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
@@ -90,6 +91,6 @@ func (p *Pod) rewinds() {
 	const often, within = 12, time.Minute
 	p.rewound = append(p.rewound, p.w.Now())
 	if n := len(p.rewound); n >= often && p.w.Now()-p.rewound[n-often] < within {
-		p.w.Wrong("R3", "%s was rewound %d times within %s", p.name, often, within)
+		p.w.Wrong(law.RewindOnce, "%s was rewound %d times within %s", p.name, often, within)
 	}
 }

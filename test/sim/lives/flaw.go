@@ -21,7 +21,9 @@ import (
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // Flaw is a mistake put into the operator on purpose: one that people really make.
@@ -35,7 +37,7 @@ type Flaw struct {
 	Lives  []string
 	Phases []string
 	// Blind are rules that see only the means: without them the consequence must show.
-	Blind []string
+	Blind []rule.Rule
 }
 
 // Flaws are all of them.
@@ -214,7 +216,8 @@ func deeds() []Flaw {
 		{Name: "takes over whatever has the name", Lives: []string{"a name is taken"}, Parts: takesOver},
 		{Name: "claims belong to the database", Lives: []string{"deleted and kept"}, Parts: ownsClaims},
 		{Name: "the status is written with the spec", Lives: []string{"scale up and think again"},
-			Phases: []string{search.StaleReads, search.OtherOrders, search.LateCalls}, Blind: []string{"L1", "L2"},
+			Phases: []string{search.StaleReads, search.OtherOrders, search.LateCalls}, Blind: []rule.Rule{law.Conditional,
+				law.Allowed},
 			Parts: writesAll},
 		{Name: "the finalizer goes first", Lives: []string{"deleted with all"}, Parts: releasesFirst},
 		{Name: "a timeout is taken for done", Lives: []string{"create one"}, Parts: writes(func(s *sloppy) {
@@ -436,7 +439,7 @@ func cacheFlaws() []Flaw {
 				}
 			})},
 		{Name: "the Secret for applications is written as a whole", Lives: []string{"a cache comes"},
-			Blind: []string{"L1", "L2"}, Parts: writes(func(s *sloppy) {
+			Blind: []rule.Rule{law.Conditional, law.Allowed}, Parts: writes(func(s *sloppy) {
 				s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
 					secret, ok := object.(*corev1.Secret)
 					if !ok || secret.Name != database.BindingName(Cities.Name) {

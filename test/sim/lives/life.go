@@ -22,6 +22,7 @@ import (
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // Life is a story of a database or a cache.
@@ -88,15 +89,16 @@ func (l Life) judgeEnd(state search.State) error {
 	var problems []error
 	for name, count := range ends {
 		if count > l.Restarts {
-			problems = append(problems, fmt.Errorf("L14 %s has ended %d times", name, count))
+			problems = append(problems, fmt.Errorf("%s: %s has ended %d times", law.FewMoves.ID, name, count))
 		}
 	}
 	if count, err := movesIn(state); err != nil || count > l.Moves {
-		problems = append(problems, errors.Join(err, fmt.Errorf("L14 the primary has moved %d times", count)))
+		problems = append(problems, errors.Join(err, fmt.Errorf("%s: the primary has moved %d times", law.FewMoves.ID,
+			count)))
 	}
 	if l.End != nil {
 		if err := l.End(state); err != nil {
-			problems = append(problems, fmt.Errorf("L15 the wished state is not reached: %w", err))
+			problems = append(problems, fmt.Errorf("%s: %w", law.Reach.ID, err))
 		}
 	}
 	return errors.Join(problems...)

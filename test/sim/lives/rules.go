@@ -20,36 +20,37 @@ import (
 	databaseloop "meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/rbac"
+	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/law"
 )
 
 // beforeWrites are asked about every write of the operator, with the world as it is when the write arrives. A delete
 // that arrives too late, because its object is another by now, does no harm: it is refused, and not asked about.
 var beforeWrites = []struct {
-	rule string
+	rule rule.Rule
 	ask  func(search.State, sim.Call) error
 }{
-	{"L1 every write names the version that it was decided on", isConditional},
-	{"L2 nothing is written beyond the generated rights", isAllowed},
-	{"L3 nothing of a stranger is touched", leavesStrangers},
-	{"L4 an instance that is counted on is not taken away", takesNoCopy},
-	{"L5 a primary is not stopped, and never two instances at a time", stopsOneReplica},
-	{"L6 a claim goes only by the word of the spec, and never the last copy", keepsClaims},
-	{"L7 no empty volume takes the place of one that had data", replacesNoVolume},
-	{"L9 an instance is made only if it is written down", makesWhatIsWished},
+	{law.Conditional, isConditional},
+	{law.Allowed, isAllowed},
+	{law.LeaveStrangers, leavesStrangers},
+	{law.TakeNoCopy, takesNoCopy},
+	{law.StopOne, stopsOneReplica},
+	{law.KeepClaims, keepsClaims},
+	{law.ReplaceNone, replacesNoVolume},
+	{law.MakeWished, makesWhatIsWished},
 }
 
 // judge asks all of them but some.
-func judge(blind []string) func(search.State, sim.Call) error {
+func judge(blind []rule.Rule) func(search.State, sim.Call) error {
 	return func(state search.State, call sim.Call) error {
 		for _, each := range beforeWrites {
-			id, _, _ := strings.Cut(each.rule, " ")
-			if slices.Contains(blind, id) {
+			if slices.ContainsFunc(blind, func(blind rule.Rule) bool { return blind.ID == each.rule.ID }) {
 				continue
 			}
 			if err := each.ask(state, call); err != nil {
-				return fmt.Errorf("%s: %w", each.rule, err)
+				return fmt.Errorf("%s: %s: %w", each.rule.ID, each.rule.Why, err)
 			}
 		}
 		return nil
@@ -341,17 +342,17 @@ func makesNoMore(state search.State) error {
 
 // afterWrites are asked after every write of anybody.
 var afterWrites = []struct {
-	rule string
+	rule rule.Rule
 	kind client.Object
 	ask  func(search.State, sim.Event) error
 }{
-	{"L8 the lease is made once, or in the place of the one that was lost", &coordinationv1.Lease{}, makesLeaseOnce},
-	{"L10 what is known for good stays in the settings", &corev1.ConfigMap{}, keepsRecord},
-	{"L11 secrets are made once, and again for a new token only, once", &corev1.Secret{}, keepsSecrets},
-	{"L16 a login is published when every instance knows it", &corev1.Secret{}, publishesKnownLogins},
-	{"L17 applications trust what servers present", &corev1.Secret{}, presentsWhatIsTrusted},
-	{"L12 a database goes when all is undone that has to be", &v1alpha1.GeoDatabase{}, goesLast},
-	{"L13 a server fits into its container", &corev1.Pod{}, serverFits},
+	{law.LeaseOnce, &coordinationv1.Lease{}, makesLeaseOnce},
+	{law.KeepRecord, &corev1.ConfigMap{}, keepsRecord},
+	{law.KeepSecrets, &corev1.Secret{}, keepsSecrets},
+	{law.KnownLogin, &corev1.Secret{}, publishesKnownLogins},
+	{law.Trusted, &corev1.Secret{}, presentsWhatIsTrusted},
+	{law.GoLast, &v1alpha1.GeoDatabase{}, goesLast},
+	{law.Fits, &corev1.Pod{}, serverFits},
 }
 
 func judgeWrite(state search.State) error {
@@ -361,7 +362,7 @@ func judgeWrite(state search.State) error {
 			continue
 		}
 		if err := each.ask(state, event); err != nil {
-			return fmt.Errorf("%s: %w", each.rule, err)
+			return fmt.Errorf("%s: %s: %w", each.rule.ID, each.rule.Why, err)
 		}
 	}
 	return nil
