@@ -44,7 +44,7 @@ e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traff
 
 test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, or of IMAGE=postgis-17 (Linux, root)
 	go test -p 1 -tags=cluster -count=1 -timeout 30m $(if $(IMAGE),-exec '$(CURDIR)/hack/in-image $(IMAGE)') -v \
-	  ./internal/agent/ ./internal/postgres/{controller,server}/ | grep --line-buffered -v '^=== '
+	  ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/backup/ | grep --line-buffered -v '^=== '
 
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \

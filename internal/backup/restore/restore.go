@@ -180,7 +180,7 @@ func recoverOnce(ctx context.Context, request Request, recovery plan.Recovery, t
 	}
 	files := map[string]string{
 		filepath.Join(request.Data, "recovery.signal"): "",
-		filepath.Join(request.Work, "hba.conf"):        "local all all trust\n",
+		filepath.Join(request.Work, "hba.conf"):        "local all all trust\n", //nolint:dupword // Databases and users.
 		filepath.Join(request.Work, "empty.conf"):      "",
 	}
 	for path, content := range files {

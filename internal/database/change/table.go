@@ -114,6 +114,7 @@ var Table = []Field{
 	},
 	{"spec.network.policy", []Class{Live}, "The network policy is made or removed."},
 	{"spec.network.clients", []Class{Live}, "The network policy is changed."},
+	{"spec.network.egress", []Class{Live}, "The network policy is changed."},
 	{
 		"spec.maintenance.window", []Class{Live},
 		"It counts for what waits for a restart: nothing restarts before it opens.",
