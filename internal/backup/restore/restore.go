@@ -180,7 +180,7 @@ func recoverOnce(ctx context.Context, request Request, recovery plan.Recovery, t
 	}
 	files := map[string]string{
 		filepath.Join(request.Data, "recovery.signal"): "",
-		filepath.Join(request.Work, "hba.conf"):        "local all all trust\n", //nolint:dupword // Databases and users.
+		filepath.Join(request.Work, "hba.conf"):        "local all postgres reject\n",
 		filepath.Join(request.Work, "empty.conf"):      "",
 	}
 	for path, content := range files {
@@ -206,7 +206,7 @@ func recoverOnce(ctx context.Context, request Request, recovery plan.Recovery, t
 }
 
 // settings are on the command line, which goes before everything that the source has written into its files. Nobody
-// but a process beside us can connect, and no query can hold the replay up.
+// can connect, so no query can hold the replay up.
 func settings(request Request, recovery plan.Recovery, target plan.Target) []string {
 	command := fmt.Sprintf(`%s %s "%%f" "%%p"`, request.FetchCommand, filepath.Join(request.Work, "fetch.sock"))
 	result := []string{
