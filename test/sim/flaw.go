@@ -116,7 +116,8 @@ func modelFlaws() []Flaw {
 		{Bug: BugFollowUnjudged, Rule: "postgres.follow-only-a-judged-history", Modes: strictly, Nodes: 3,
 			Blind: []rule.Rule{law.OneTimeline, law.SameWAL, law.LeadOnce},
 			Kinds: []FaultKind{FaultCut, FaultPowerOff}, Aim: divergeAndLose},
-		{Bug: BugRouteOfAnyTerm, Rule: "EndpointSlice", Kinds: []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}},
+		{Bug: BugRouteOfAnyTerm, Rule: "tenure.route-only-for-the-own-term",
+			Kinds: []FaultKind{FaultCut, FaultFreeze, FaultCutAPI}},
 	}
 }
 

@@ -133,7 +133,7 @@ func electionFlaws() []Flaw {
 			Blind: []rule.Rule{law.EnoughFenced}, Kinds: kinds, Snapshot: pretendAnswer},
 		{Bug: "taken with less than another has", Rule: "tenure.take-only-with-answers", Modes: strictly, Kinds: kinds,
 			Snapshot: pretendPosition},
-		{Bug: "a fence answered by whoever has promised", Rule: "Failsafe", Modes: byClock,
+		{Bug: "a fence answered by whoever has promised", Rule: "sim.keep-promises", Modes: byClock,
 			Kinds:    []FaultKind{FaultCutAPI, FaultAPIAway},
 			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) { s.Stored.Promise = nil }},
 		{Bug: "an answer of an old incarnation counts", Rule: "tenure.count-only-the-own-copy", Modes: strictly, Nodes: 3,
@@ -207,7 +207,7 @@ func neverCatchUp(_ *sloppyLoop, _ tenure.Snapshot, actions []tenure.Action) []t
 func promiseFlaws() []Flaw {
 	kinds := []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}
 	return []Flaw{
-		{Bug: "the holder stays without promises", Rule: "Failsafe", Modes: byClock, Kinds: kinds,
+		{Bug: "the holder stays without promises", Rule: "tenure.lead-only-by-right", Modes: byClock, Kinds: kinds,
 			Snapshot: func(_ *sloppyLoop, s *tenure.Snapshot) {
 				for _, record := range s.Records() {
 					for _, member := range record.Members {
@@ -223,12 +223,12 @@ func promiseFlaws() []Flaw {
 
 func yieldFlaws() []Flaw {
 	return []Flaw{
-		{Bug: "a place taken back after a transfer in doubt", Rule: "Switchover", Modes: strictly, Nodes: 3, Usurps: true,
-			Points: []PointKind{PointTransfer},
-			Kinds:  []FaultKind{FaultSwitchover, FaultCutAPI, FaultCutAPI}, Plan: takeBackInDoubt, Snapshot: stayAfterDoubt},
-		{Bug: "the target of a switchover is chosen before the end", Rule: "Switchover", Modes: strictly, Nodes: 3,
-			Kinds: []FaultKind{FaultSwitchover, FaultTerminate, FaultCutPeers, FaultCutOneWay},
-			Blind: []rule.Rule{law.HandOverAll}, Snapshot: anyTarget},
+		{Bug: "a place taken back after a transfer in doubt", Rule: "tenure.hand-over", Modes: strictly, Nodes: 3,
+			Usurps: true, Points: []PointKind{PointTransfer},
+			Kinds: []FaultKind{FaultSwitchover, FaultCutAPI, FaultCutAPI}, Plan: takeBackInDoubt, Snapshot: stayAfterDoubt},
+		{Bug: "the target of a switchover is chosen before the end", Rule: "tenure.transfer-only-after-the-stop",
+			Modes: strictly, Nodes: 3, Blind: []rule.Rule{law.HandOverAll}, Snapshot: anyTarget,
+			Kinds: []FaultKind{FaultSwitchover, FaultTerminate, FaultCutPeers, FaultCutOneWay}},
 	}
 }
 

@@ -322,7 +322,7 @@ func cacheFlaws() []Flaw {
 		{Bug: BugServesOn, Rule: "tenure.stop-at-the-deadline", Volatile: true, Kinds: cuts},
 		{Bug: "gives the lease back while its server serves", Rule: "tenure.release-without-a-copy", Volatile: true,
 			Kinds: []FaultKind{FaultTerminate, FaultCutAPI}, Aim: endUnheard, Plan: surrenderTooEarly},
-		{Bug: "a promise of one is enough", Rule: "failsafe", Volatile: true,
+		{Bug: "a promise of one is enough", Rule: "tenure.lead-only-by-right", Volatile: true,
 			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Snapshot: countOnePromiseForAll},
 	}
 }
