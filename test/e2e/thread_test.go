@@ -292,9 +292,12 @@ func idleMinute(c *cluster, sample string) string {
 		return ""
 	}
 	after := c.writes()
+	// Whoever asks for the figures with a new token makes each of the two replicas ask whose it is, and what that one may.
+	const reviews = 2 * 2
+	after["POST"] -= reviews
 	for _, method := range []string{"POST", "PATCH", "DELETE"} {
 		if after[method] != before[method] {
-			return fmt.Sprintf("an idle minute has %d writes by %s", after[method]-before[method], method)
+			return fmt.Sprintf("an idle minute has %v writes by %s", after[method]-before[method], method)
 		}
 	}
 	if after["PUT"] == before["PUT"] {
