@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -115,16 +114,9 @@ func (c *cluster) until(what string, limit time.Duration, check func(context.Con
 // runLabel says on a namespace which process of the tests has made it.
 const runLabel = "meridian.dev/test-process"
 
-// turns has a lock for each namespace.
-var turns sync.Map
-
-// namespace makes a namespace that enforces the strictest level, and removes it at the end. Tests that run side by side
-// and use the same one wait for each other.
+// namespace makes a namespace that enforces the strictest level, and removes it at the end.
 func (c *cluster) namespace(name string) {
 	c.t.Helper()
-	turn, _ := turns.LoadOrStore(name, &sync.Mutex{})
-	turn.(*sync.Mutex).Lock()
-	c.t.Cleanup(turn.(*sync.Mutex).Unlock)
 	c.clearLeft(name)
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", runLabel: strconv.Itoa(os.Getpid()),

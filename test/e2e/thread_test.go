@@ -82,16 +82,12 @@ func install(c *cluster) {
 	if shared() {
 		return
 	}
-	installing.Lock()
-	defer installing.Unlock()
 	c.kubectl("apply", "-k", "deploy")
 	if !restarted(c) {
 		c.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/meridian-operator")
 	}
 	c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=120s")
 }
-
-var installing sync.Mutex
 
 // processBegun is when this process began.
 var processBegun = time.Now()
