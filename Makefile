@@ -35,7 +35,7 @@ endef
 
 # Every verb is one: none is a file that make could find up to date.
 .PHONY: demo demo-down sandbox sandbox-down images build gen fmt test check gen-check lint test-unit test-plain test-api test-e2e \
-  test-sandbox test-model sbom clean help bin/sandbox
+  test-sandbox sbom clean help bin/sandbox
 
 ##@ Try it
 
@@ -79,7 +79,6 @@ test: ## Run everything that a change must pass, stage by stage
 	$(call stage,Unit tests of both modules,test-unit)
 	$(call stage,Rules and rights on a real API server,test-api)
 	$(call stage,The sandbox and its images,test-sandbox)
-	$(call stage,The model of PostgreSQL and real servers,test-model)
 	$(call stage,A database on a real cluster,test-e2e)
 
 gen-check: ## Fail if `make gen` would change a file
@@ -109,10 +108,6 @@ test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it i
 
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
 	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep --line-buffered -v '^=== '
-
-test-model: bin/sandbox ## Do the same to the model of PostgreSQL and to servers of the images: SEQUENCES=5000 FROM=1 (Linux, root)
-	for image in postgis-15 postgis-17; do go test -tags=cluster -count=1 -timeout 24h -exec "$(CURDIR)/hack/in-image $$image" -v \
-	  ./test/sim/pgmodel/ -run TestFidelity -sequences $(SEQUENCES) -from $(or $(FROM),1) | grep --line-buffered -v '^=== '; done
 
 include hack/soak.mk # What takes longer than a change should wait for: searches, full tables, other versions.
 

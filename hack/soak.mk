@@ -12,13 +12,14 @@ FAULTS ?= all
 # How many sequences `make test-model` does to each version of PostgreSQL.
 SEQUENCES ?= 100
 
-.PHONY: soak sim sim-bites e2e-failover e2e-chaos test-agent test-matrix vuln
+.PHONY: soak test-model sim sim-bites e2e-failover e2e-chaos test-agent test-matrix vuln
 
 ##@ Search it (hours)
 
 soak: ## Run all that `make test` leaves out: every simulation, every seeded bug, the whole tables, half an hour of chaos
 	$(call stage,Every mistake that was put in is found,sim-bites)
 	$(call stage,Searches of the simulator,sim EVERY=1 TIME=$(or $(TIME),1h))
+	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=1000)
 	$(call stage,Every fault on a real cluster,e2e-failover)
 	$(call stage,Random faults on a real cluster,e2e-chaos TIME=30m)
 
@@ -45,6 +46,10 @@ e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traff
 test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, or of IMAGE=postgis-17 (Linux, root)
 	go test -p 1 -tags=cluster -count=1 -timeout 30m $(if $(IMAGE),-exec '$(CURDIR)/hack/in-image $(IMAGE)') -v \
 	  ./internal/agent/ ./internal/postgres/{controller,server}/ ./test/backup/ | grep --line-buffered -v '^=== '
+
+test-model: bin/sandbox ## Do the same to the model of PostgreSQL and to servers of the images: SEQUENCES=5000 FROM=1 (Linux, root)
+	for image in postgis-15 postgis-17; do go test -tags=cluster -count=1 -timeout 24h -exec "$(CURDIR)/hack/in-image $$image" -v \
+	  ./test/sim/pgmodel/ -run TestFidelity -sequences $(SEQUENCES) -from $(or $(FROM),1) | grep --line-buffered -v '^=== '; done
 
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \
