@@ -12,6 +12,10 @@ import (
 type Lag struct {
 	mutex sync.Mutex
 	late  time.Duration
+	// passes is by how many passes everything is late, pass is the one of the moment, and held is what becomes visible
+	// with a later one.
+	passes, pass int
+	held         map[int][]chan struct{}
 }
 
 // Set says how late everything is that arrives from now on.
@@ -21,10 +25,36 @@ func (l *Lag) Set(late time.Duration) {
 	l.late = late
 }
 
-func (l *Lag) now() time.Duration {
+// SetPasses says by how many passes everything is late that arrives from now on, however long a pass takes.
+func (l *Lag) SetPasses(passes int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return l.late
+	l.passes, l.held = passes, map[int][]chan struct{}{}
+}
+
+// Pass is one pass of whoever reads the caches.
+func (l *Lag) Pass() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.pass++
+	for _, due := range l.held[l.pass] {
+		close(due)
+	}
+	delete(l.held, l.pass)
+}
+
+// due is closed when what arrives now may be seen.
+func (l *Lag) due() <-chan struct{} {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	due := make(chan struct{})
+	if l.passes > 0 {
+		at := l.pass + l.passes
+		l.held[at] = append(l.held[at], due)
+	} else {
+		time.AfterFunc(l.late, func() { close(due) })
+	}
+	return due
 }
 
 // Wrap delays the watches of children. Those of the owners are on time: a process that does not know of an owner does
@@ -49,7 +79,7 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 type piece struct {
 	content []byte
 	err     error
-	due     time.Time
+	due     <-chan struct{}
 }
 
 // heldBody hands on a stream, each piece when it is due.
@@ -67,7 +97,7 @@ func (l *Lag) hold(body io.ReadCloser) io.ReadCloser {
 		for {
 			buffer := make([]byte, 4096)
 			count, err := body.Read(buffer)
-			held.pieces <- piece{buffer[:count], err, time.Now().Add(l.now())}
+			held.pieces <- piece{buffer[:count], err, l.due()}
 			if err != nil {
 				return
 			}
@@ -87,7 +117,7 @@ func (h *heldBody) Read(into []byte) (int, error) {
 			return 0, io.ErrClosedPipe
 		}
 		select {
-		case <-time.After(time.Until(h.rest.due)):
+		case <-h.rest.due:
 		case <-h.closed:
 			return 0, io.ErrClosedPipe
 		}
