@@ -67,6 +67,26 @@ func TestTheWallClockIsPutForward(t *testing.T) {
 	}
 }
 
+// judge ends the test with the story if a scenario broke a rule, or its own promise.
+func judge(t *testing.T, s sim.Scenario, out sim.Outcome) {
+	t.Helper()
+	if s.Gap > 0 && out.Gap > s.Gap {
+		out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
+	}
+	if s.HandsOver() && out.Transfers == 0 {
+		out.Problems = append(out.Problems, "nothing was handed over")
+	}
+	if out.Astray {
+		out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
+	}
+	if len(out.Problems) > 0 {
+		c := s.Case
+		c.Loud = *loudFlag
+		t.Fatalf("seed %d: %s\nstory:\n%s", c.Seed, strings.Join(out.Problems, "\n"),
+			strings.Join(sim.Run(c, true).Story, "\n"))
+	}
+}
+
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios.All() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
@@ -83,21 +103,7 @@ func TestScenarios(t *testing.T) {
 				s.Seed = seed
 				out := sim.Run(s.Case, false)
 				worst = max(worst, out.Gap)
-				if s.Gap > 0 && out.Gap > s.Gap {
-					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
-				}
-				if s.HandsOver() && out.Transfers == 0 {
-					out.Problems = append(out.Problems, "nothing was handed over")
-				}
-				if out.Astray {
-					out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
-				}
-				if len(out.Problems) > 0 {
-					c := s.Case
-					c.Loud = *loudFlag
-					t.Fatalf("seed %d: %s\nstory:\n%s", seed, strings.Join(out.Problems, "\n"),
-						strings.Join(sim.Run(c, true).Story, "\n"))
-				}
+				judge(t, s, out)
 			}
 			t.Logf("longest gap between two acknowledged writes: %s", worst)
 		})

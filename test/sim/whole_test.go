@@ -2,7 +2,6 @@ package sim_test
 
 import (
 	"flag"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -56,21 +55,7 @@ func TestWholeScenarios(t *testing.T) {
 				s.Seed = seed
 				began := time.Now()
 				out := sim.Run(s.Case, false)
-				if s.Gap > 0 && out.Gap > s.Gap {
-					out.Problems = append(out.Problems, fmt.Sprintf("writes were unavailable for %s", out.Gap))
-				}
-				if s.HandsOver() && out.Transfers == 0 {
-					out.Problems = append(out.Problems, "nothing was handed over")
-				}
-				if out.Astray {
-					out.Problems = append(out.Problems, "the scenario ends where nothing is promised")
-				}
-				if len(out.Problems) > 0 {
-					c := s.Case
-					c.Loud = *loudFlag
-					t.Fatalf("seed %d: %s\nstory:\n%s", seed, strings.Join(out.Problems, "\n"),
-						strings.Join(sim.Run(c, true).Story, "\n"))
-				}
+				judge(t, s, out)
 				t.Logf("seed %d: %s without writes, %d acknowledged, %s of %s, %d steps", seed, out.Gap, out.Acks,
 					time.Since(began), out.Took, out.Steps)
 			}

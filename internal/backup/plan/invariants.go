@@ -237,7 +237,7 @@ func CheckRecovery(recovery Recovery, target Target, reached backup.LSN, stopped
 	switch {
 	case target.LSN != 0 && reached < target.LSN && !stopped:
 		return []Violation{{"K6", fmt.Sprintf("replay ended at %s, before the target %s", reached, target.LSN)}}
-	case target.LSN == 0 && !stopped && reached < recovery.Until:
+	case target.LSN == 0 && (target.Time.IsZero() || !stopped) && reached < recovery.Until:
 		return []Violation{{"K6", fmt.Sprintf("replay ended at %s, and the repository leads to %s", reached, recovery.Until)}}
 	case reached < recovery.Backup.Stop:
 		return []Violation{{"K2",

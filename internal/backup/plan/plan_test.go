@@ -187,6 +187,7 @@ func TestAnEarlyEndOfRecoveryIsFound(t *testing.T) {
 	}{
 		"all of it":                {reached: 1000},
 		"less than there is":       {reached: 999, rule: "K6"},
+		"stopped without a target": {reached: 999, stopped: true, rule: "K6"},
 		"the target":               {target: plan.Target{LSN: 500}, reached: 510, stopped: true},
 		"less than the target":     {target: plan.Target{LSN: 500}, reached: 400, rule: "K6"},
 		"a time was reached":       {target: plan.Target{Time: noon}, reached: 500, stopped: true},

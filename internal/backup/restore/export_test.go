@@ -20,3 +20,6 @@ func ServeFiles(ctx context.Context, from *repository.Repository, catalogue *bac
 
 // RetrySoon makes waiting short.
 func RetrySoon() { retryAfter = time.Millisecond }
+
+// RecordFound is what the end of the reader means.
+func RecordFound(ended error) (bool, error) { return recordFound(ended) }

@@ -102,7 +102,8 @@ func judge(
 	if err != nil {
 		return Result{}, fmt.Errorf("replay the log: %w", err)
 	}
-	stopped := strings.Contains(said, "recovery stopping")
+	// Who asks for all of the log has nothing to stop at, whatever the server says.
+	stopped := target != plan.Target{} && strings.Contains(said, "recovery stopping")
 	if !stopped && reached < recovery.Until {
 		more, err := anotherRecord(ctx, request, recovery, reached)
 		if err != nil {
@@ -168,7 +169,19 @@ func anotherRecord(ctx context.Context, request Request, recovery plan.Recovery,
 	command := exec.CommandContext(ctx, filepath.Join(request.Tools.Folder, "pg_waldump"), "--quiet",
 		"--path="+folder, fmt.Sprintf("--timeline=%d", timeline), "--start="+reached.String(), "--limit=1")
 	command.Env = request.Tools.Env
-	return command.Run() == nil, nil
+	return recordFound(command.Run())
+}
+
+// recordFound tells what the end of the reader means. It ends with 1 where no whole record is left; a reader that could
+// not run, or was killed, has said nothing.
+func recordFound(ended error) (bool, error) {
+	if ended == nil {
+		return true, nil
+	}
+	if failed, ok := errors.AsType[*exec.ExitError](ended); ok && failed.ExitCode() == 1 {
+		return false, nil
+	}
+	return false, fmt.Errorf("look for another record: %w", ended)
 }
 
 // recoverOnce runs PostgreSQL until it has promoted or given up, and returns what it said.
