@@ -45,8 +45,8 @@ type process struct {
 	made     atomic.Int64
 }
 
-// startProcess starts the caches of a process and fills them; from then on they are late by the given time.
-func startProcess(t *testing.T, namespace string, late time.Duration, tracked bool, sent *creates) *process {
+// startProcess starts the caches of a process and fills them; from then on they are late by some of its passes.
+func startProcess(t *testing.T, namespace string, passes int, tracked bool, sent *creates) *process {
 	t.Helper()
 	started := &process{lag: &apiserver.Lag{}}
 	config := rest.CopyConfig(server.Config)
@@ -84,7 +84,7 @@ func startProcess(t *testing.T, namespace string, late time.Duration, tracked bo
 	if !part.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the caches were not filled")
 	}
-	started.lag.Set(late)
+	started.lag.Set(passes)
 	return started
 }
 

@@ -5,34 +5,26 @@ import (
 	"net/http"
 	"path"
 	"sync"
-	"time"
 )
 
 // Lag makes caches late: it holds back what arrives on watches. Nothing of client-go or controller-runtime is replaced.
+// It counts passes of whoever reads the caches, not time, so that a slow machine sees as much as a fast one.
 type Lag struct {
 	mutex sync.Mutex
-	late  time.Duration
-	// passes is by how many passes everything is late, pass is the one of the moment, and held is what becomes visible
+	// passes is by how many of them everything is late, pass is the one of the moment, and held is what becomes visible
 	// with a later one.
 	passes, pass int
 	held         map[int][]chan struct{}
 }
 
-// Set says how late everything is that arrives from now on.
-func (l *Lag) Set(late time.Duration) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.late = late
-}
-
-// SetPasses says by how many passes everything is late that arrives from now on, however long a pass takes.
-func (l *Lag) SetPasses(passes int) {
+// Set says by how many passes everything is late that arrives from now on.
+func (l *Lag) Set(passes int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.passes, l.held = passes, map[int][]chan struct{}{}
 }
 
-// Pass is one pass of whoever reads the caches.
+// Pass begins a pass.
 func (l *Lag) Pass() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -48,12 +40,12 @@ func (l *Lag) due() <-chan struct{} {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	due := make(chan struct{})
-	if l.passes > 0 {
-		at := l.pass + l.passes
-		l.held[at] = append(l.held[at], due)
-	} else {
-		time.AfterFunc(l.late, func() { close(due) })
+	if l.passes == 0 {
+		close(due)
+		return due
 	}
+	at := l.pass + l.passes
+	l.held[at] = append(l.held[at], due)
 	return due
 }
 

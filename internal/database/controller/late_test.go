@@ -28,7 +28,7 @@ func TestLateRoll(t *testing.T) {
 	r := &lateRoll{world: w, term: 1, members: w.three(), births: map[string]int{}}
 
 	lives := []life{{w.loop, w.reader}, r.next(), r.next()}
-	w.lag.SetPasses(late)
+	w.lag.Set(late)
 	change(w, "cities", &v1alpha1.GeoDatabase{}, func(d *v1alpha1.GeoDatabase) { d.Spec.Image = "postgis:new" })
 	r.live(lives[0], "a pod is deleted", func() bool { return len(r.births) > 0 })
 	r.live(lives[1], "the primary has moved", func() bool { return r.moves > 0 })
