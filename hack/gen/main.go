@@ -28,6 +28,7 @@ var generators = []generator{
 	{"API reference", generateReference},
 	{"table of changes", generateChanges},
 	{"page of rules", generateRules},
+	{"glossary", generateGlossary},
 	{"installation", generateInstallation},
 }
 

@@ -61,7 +61,7 @@ func (o Options) Check() error {
 		return fmt.Errorf("the address of the report: %w", err)
 	}
 	if o.Fast <= 0 || o.Immediate <= 0 {
-		return errors.New("the bounds of a stop must be longer than nothing")
+		return errors.New("the bounds of a stop must be positive")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (o CacheOptions) Check() error {
 		return fmt.Errorf("the environment must name the pod (%s), its namespace (%s) and its address (%s)",
 			wire.EnvPodName, wire.EnvPodNamespace, wire.EnvPodIP)
 	case o.Stop <= 0:
-		return errors.New("the bound of a stop must be longer than nothing")
+		return errors.New("the bound of a stop must be positive")
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func only(handler http.Handler, names ...string) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if in.TLS == nil || len(in.TLS.PeerCertificates) == 0 ||
 			!slices.Contains(names, in.TLS.PeerCertificates[0].Subject.CommonName) {
-			http.Error(out, "this certificate is not for that", http.StatusForbidden)
+			http.Error(out, "this certificate may not call this path", http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(out, in)

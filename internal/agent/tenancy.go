@@ -77,7 +77,7 @@ func newTenancy(life context.Context, at seat, log logr.Logger) (*tenancy, error
 		// The watchdog has next to nothing to do, and shall need next to nothing for it.
 		command: supervise.Command{
 			Path: "/proc/self/exe", Args: []string{watchdogWord}, Env: []string{"GOMAXPROCS=1", "GOGC=20"},
-			Lines: func(line []byte) { log.Info("hearing the watchdog", "line", string(line)) },
+			Lines: func(line []byte) { log.Info("watchdog output", "line", string(line)) },
 		},
 	}
 	ports, err := w.ports(life, at, log)

@@ -73,8 +73,8 @@ func AgentName(cache string) string { return child(cache, "agent") }
 // ReadName is the Service of all instances that answer reads.
 func ReadName(cache string) string { return child(cache, "ro") }
 
-// BindingName is the Secret for applications: the name of the cache itself.
-func BindingName(cache string) string { return wire.CacheSecret(cache) }
+// AppSecretName is the Secret for applications: the name of the cache itself.
+func AppSecretName(cache string) string { return wire.CacheSecret(cache) }
 
 // AuthorityName is the Secret with the cache's certificate authority. It is never mounted.
 func AuthorityName(cache string) string { return child(cache, "ca") }

@@ -132,18 +132,18 @@ const (
 
 // The kinds of children.
 const (
-	KindSettings = "ConfigMap"
-	KindService  = "Service"
-	KindSet      = "StatefulSet"
-	KindSecret   = "Secret"
-	KindPod      = "Pod"
-	KindLease    = "Lease"
-	KindSlice    = "EndpointSlice"
-	KindBudget   = "PodDisruptionBudget"
-	KindPolicy   = "NetworkPolicy"
-	KindAccount  = "ServiceAccount"
-	KindRole     = "Role"
-	KindBinding  = "RoleBinding"
+	KindSettings    = "ConfigMap"
+	KindService     = "Service"
+	KindSet         = "StatefulSet"
+	KindSecret      = "Secret"
+	KindPod         = "Pod"
+	KindLease       = "Lease"
+	KindSlice       = "EndpointSlice"
+	KindBudget      = "PodDisruptionBudget"
+	KindPolicy      = "NetworkPolicy"
+	KindAccount     = "ServiceAccount"
+	KindRole        = "Role"
+	KindRoleBinding = "RoleBinding"
 )
 
 // Instance is a server with its pod, as far as it exists.

@@ -104,8 +104,8 @@ func LeaseName(database string) string { return child(database, "primary") }
 // AgentName is the account of the agents, with its role and binding.
 func AgentName(database string) string { return child(database, "agent") }
 
-// BindingName is the Secret for applications.
-func BindingName(database string) string { return child(database, "app") }
+// AppSecretName is the Secret for applications.
+func AppSecretName(database string) string { return child(database, "app") }
 
 // AuthorityName is the Secret with the database's certificate authority. It is never mounted.
 func AuthorityName(database string) string { return child(database, "ca") }

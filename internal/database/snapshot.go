@@ -154,19 +154,19 @@ const (
 
 // The kinds of children.
 const (
-	KindSettings = "ConfigMap"
-	KindSlice    = "EndpointSlice"
-	KindPolicy   = "NetworkPolicy"
-	KindClaim    = "PersistentVolumeClaim"
-	KindBudget   = "PodDisruptionBudget"
-	KindRole     = "Role"
-	KindBinding  = "RoleBinding"
-	KindService  = "Service"
-	KindAccount  = "ServiceAccount"
-	KindSet      = "StatefulSet"
-	KindLease    = "Lease"
-	KindSecret   = "Secret"
-	KindPod      = "Pod"
+	KindSettings    = "ConfigMap"
+	KindSlice       = "EndpointSlice"
+	KindPolicy      = "NetworkPolicy"
+	KindClaim       = "PersistentVolumeClaim"
+	KindBudget      = "PodDisruptionBudget"
+	KindRole        = "Role"
+	KindRoleBinding = "RoleBinding"
+	KindService     = "Service"
+	KindAccount     = "ServiceAccount"
+	KindSet         = "StatefulSet"
+	KindLease       = "Lease"
+	KindSecret      = "Secret"
+	KindPod         = "Pod"
 )
 
 // Instance is a pod with its volume, as far as it exists.

@@ -98,8 +98,8 @@ type WriteRoute struct {
 // ReadRoute begins to look where the write address leads.
 type ReadRoute struct{ Why }
 
-// Usher leads whoever comes to the port of the server on to the same port there. The server has ended.
-type Usher struct {
+// ProxyTo leads whoever comes to the port of the server on to the same port there. The server has ended.
+type ProxyTo struct {
 	Why
 	To string
 }
@@ -119,8 +119,8 @@ type ReadCuts struct {
 	Instances []string
 }
 
-// Miss notes since when the server takes no log of the holder, nil if it does.
-type Miss struct {
+// NoteStreamLost notes since when the server takes no log of the holder, nil if it does.
+type NoteStreamLost struct {
 	Why
 	Since *Instant
 }
@@ -145,8 +145,8 @@ type Rest struct {
 	Retreat bool
 }
 
-// Lack notes since when the holder has too few replicas, nil if it has enough.
-type Lack struct {
+// NoteQuorumLost notes since when the holder has too few replicas, nil if it has enough.
+type NoteQuorumLost struct {
 	Why
 	Since *Instant
 }
@@ -246,7 +246,7 @@ func (a WriteRoute) Verb() string { return fmt.Sprintf("WriteRoute %s term %d", 
 func (ReadRoute) Verb() string { return "ReadRoute" }
 
 // Verb implements Action.
-func (a Usher) Verb() string { return "Usher to " + a.To }
+func (a ProxyTo) Verb() string { return "Proxy to " + a.To }
 
 // Verb implements Action.
 func (a WriteLabels) Verb() string {
@@ -264,11 +264,11 @@ func (a WriteLabels) Verb() string {
 func (a ReadCuts) Verb() string { return fmt.Sprintf("ReadCuts of %v", a.Instances) }
 
 // Verb implements Action.
-func (a Miss) Verb() string {
+func (a NoteStreamLost) Verb() string {
 	if a.Since == nil {
-		return "Miss nobody"
+		return "Note that the stream is back"
 	}
-	return "Miss the holder since " + a.Since.String()
+	return "Note the stream as lost since " + a.Since.String()
 }
 
 // Verb implements Action.
@@ -291,11 +291,11 @@ func (a Prepare) Verb() string {
 func (a Rest) Verb() string { return "Rest until " + a.Until.String() }
 
 // Verb implements Action.
-func (a Lack) Verb() string {
+func (a NoteQuorumLost) Verb() string {
 	if a.Since == nil {
-		return "Lack nothing"
+		return "Note that the quorum is back"
 	}
-	return "Lack replicas since " + a.Since.String()
+	return "Note the quorum as lost since " + a.Since.String()
 }
 
 // Verb implements Action.

@@ -76,7 +76,7 @@ func (p *pass) renew(
 		return nil, nil, fmt.Errorf("read the stored authorities: %w", err)
 	}
 	if len(state.Authorities) == 0 {
-		binding, err := p.secret(ctx, cache.BindingName(p.design.Name))
+		binding, err := p.secret(ctx, cache.AppSecretName(p.design.Name))
 		switch {
 		case err != nil:
 			return nil, nil, err

@@ -24,7 +24,7 @@ func (p *pass) readSecrets(ctx context.Context) error {
 	}{
 		{cache.AuthorityName(p.object.Name), &authority, &facts.Authority},
 		{cache.LeafName(p.object.Name), &leaf, &facts.Leaf},
-		{cache.BindingName(p.object.Name), &binding, &p.facts.Binding},
+		{cache.AppSecretName(p.object.Name), &binding, &p.facts.Binding},
 	} {
 		found, err := p.find(ctx, p.Live, read.name, read.into)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 func keepCertificates(d *draft) {
 	certificates := d.Certificates
 	wayOut := fmt.Sprintf("bring it back; or delete it together with the Secrets %s and %s to have new ones made, which "+
-		"interrupts every client that trusts the old authority", cache.LeafName(d.Name), cache.BindingName(d.Name))
+		"interrupts every client that trusts the old authority", cache.LeafName(d.Name), cache.AppSecretName(d.Name))
 	switch {
 	case certificates.Problem != "":
 		d.hold(cache.Stalled, 0, "AuthorityUnreadable", fmt.Sprintf("the Secret %s cannot be read: %s; %s",
@@ -43,7 +43,7 @@ func keepCertificates(d *draft) {
 // part of what is made.
 func createBinding(d *draft) {
 	action := cache.Action{
-		Verb: cache.CreateBinding, Kind: cache.KindSecret, Name: cache.BindingName(d.Name),
+		Verb: cache.CreateBinding, Kind: cache.KindSecret, Name: cache.AppSecretName(d.Name),
 		Why: "applications need credentials",
 	}
 	switch {
@@ -58,7 +58,7 @@ func createBinding(d *draft) {
 // writeAccess also goes on for a cache whose spec became invalid: the agents of a running one need it.
 func writeAccess(d *draft) {
 	for _, kind := range []string{
-		cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindPolicy, cache.KindBudget,
+		cache.KindAccount, cache.KindRole, cache.KindRoleBinding, cache.KindPolicy, cache.KindBudget,
 	} {
 		if !d.invalid || d.Built() {
 			writeKind(d, kind, d.upkeep)

@@ -27,7 +27,7 @@ var invariants = []rule.Invariant[judged, cache.Action]{
 	never("cache.replace-no-authority", replacesNoAuthority,
 		"no new authority takes the place of one that is trusted", "GC5"),
 	never("cache.create-credentials-once", makesCredentialsOnce, "credentials that exist are never rewritten", "GC6"),
-	never("cache.never-shrink-below-usage", squeezesNoServer,
+	never("cache.never-shrink-below-usage", neverShrinksBelowUsage,
 		"no container gets smaller than what its server takes", "GC7"),
 	never("cache.delete-only-stuck-pods", deletesOnlyStuckPods, "a pod in which a server may run is not deleted", "GC8"),
 	never("cache.write-conditionally", isConditional,
@@ -100,7 +100,7 @@ func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
 		return s.Certificates.Leaf.Exists
 	case cache.Create, cache.Update:
 		switch action.Kind {
-		case cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindBinding, cache.KindBudget,
+		case cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindRoleBinding, cache.KindBudget,
 			cache.KindPolicy:
 			return len(s.Instances) > 0
 		}
@@ -138,15 +138,15 @@ func replacesNoAuthority(s cache.Snapshot, action cache.Action) bool {
 }
 
 func makesCredentialsOnce(s cache.Snapshot, action cache.Action) bool {
-	if action.Kind != cache.KindSecret || action.Name != cache.BindingName(s.Name) {
+	if action.Kind != cache.KindSecret || action.Name != cache.AppSecretName(s.Name) {
 		return true
 	}
 	return action.Verb == cache.CreateBinding && !s.Binding.Exists
 }
 
-// squeezesNoServer looks for the pod by its UID. A container that gets smaller must carry what its server may keep, by
-// the server's own word, and what it takes now.
-func squeezesNoServer(s cache.Snapshot, action cache.Action) bool {
+// neverShrinksBelowUsage looks for the pod by its UID. A container that gets smaller must carry what its server may
+// keep, by the server's own word, and what it takes now.
+func neverShrinksBelowUsage(s cache.Snapshot, action cache.Action) bool {
 	if action.Verb != cache.ResizePod {
 		return true
 	}

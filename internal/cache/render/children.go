@@ -99,7 +99,7 @@ func Children(design cache.Design) ([]Child, error) {
 	add(cache.KindPolicy, policy(design))
 	add(cache.KindBudget, budget(design))
 	add(cache.KindRole, role(design))
-	add(cache.KindBinding, roleBinding(design))
+	add(cache.KindRoleBinding, roleBinding(design))
 	add(cache.KindService, writeService(design))
 	add(cache.KindService, podsService(design))
 	add(cache.KindService, readService(design))

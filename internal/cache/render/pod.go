@@ -254,7 +254,7 @@ func volumes(design cache.Design) []corev1.Volume {
 		{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: cache.SettingsName(design.Name)}, DefaultMode: &mode,
 		}}},
-		secret("app", cache.BindingName(design.Name), wire.KeyPassword),
+		secret("app", cache.AppSecretName(design.Name), wire.KeyPassword),
 		secret("tls", cache.LeafName(design.Name)), token(),
 	}
 }

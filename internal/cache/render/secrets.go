@@ -75,7 +75,7 @@ func Binding(design cache.Design, password string, bundle []byte) *corev1.Secret
 	write := cache.HostOf(cache.WriteName(design.Name), design.Namespace)
 	read := cache.HostOf(cache.ReadName(design.Name), design.Namespace)
 	return &corev1.Secret{
-		ObjectMeta: meta(design, cache.BindingName(design.Name), "binding"),
+		ObjectMeta: meta(design, cache.AppSecretName(design.Name), "binding"),
 		Type:       "servicebinding.io/redis",
 		Data: map[string][]byte{
 			"type":            []byte("redis"),

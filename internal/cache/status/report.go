@@ -74,7 +74,7 @@ func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus,
 		after.Service = cache.WriteName(snapshot.Name)
 	}
 	if snapshot.Binding.Exists && snapshot.Binding.Foreign == "" {
-		after.Binding = &v1alpha1.Binding{Name: cache.BindingName(snapshot.Name)}
+		after.Binding = &v1alpha1.Binding{Name: cache.AppSecretName(snapshot.Name)}
 	}
 	after.Conditions = condition.Merge(before.Conditions,
 		condition.At{Generation: snapshot.Generation, Now: snapshot.Now}, claims(pass)...)

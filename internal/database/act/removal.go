@@ -116,7 +116,7 @@ func (p *pass) isLeft(ctx context.Context, action database.Action, instance stri
 	}
 	for _, member := range record.Members {
 		if member.Name == instance {
-			return moved(action, "writes are counted on its copy")
+			return moved(action, "its copy is in the write quorum")
 		}
 	}
 	return nil

@@ -190,7 +190,7 @@ func (p *pass) authorityIsNew(
 		return nil
 	}
 	var binding corev1.Secret
-	if err := p.secret(ctx, database.BindingName(p.design.Name), &binding); err != nil {
+	if err := p.secret(ctx, database.AppSecretName(p.design.Name), &binding); err != nil {
 		return err
 	}
 	if leaf.UID != "" || binding.UID != "" {

@@ -66,7 +66,7 @@ func (w *town) boot(name string) {
 	var claim corev1.PersistentVolumeClaim
 	w.seeSet(name)
 	mounted := w.get(database.SettingsName(towns.Name), &corev1.ConfigMap{}) &&
-		w.get(database.BindingName(towns.Name), &corev1.Secret{})
+		w.get(database.AppSecretName(towns.Name), &corev1.Secret{})
 	if !mounted || !w.get(name, &set) || !w.get(name, &claim) || claim.DeletionTimestamp != nil ||
 		w.get(database.PodName(name), &corev1.Pod{}) || *set.Spec.Replicas == 0 {
 		return

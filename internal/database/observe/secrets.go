@@ -34,7 +34,7 @@ func (p *pass) readSecrets(ctx context.Context) error {
 	}{
 		{database.AuthorityName(p.object.Name), &authority, &facts.Authority},
 		{database.LeafName(p.object.Name), &leaf, &facts.Leaf},
-		{database.BindingName(p.object.Name), &binding, &p.facts.Binding},
+		{database.AppSecretName(p.object.Name), &binding, &p.facts.Binding},
 	} {
 		found, err := get(ctx, p.Live, client.ObjectKey{Namespace: p.object.Namespace, Name: read.name}, read.into)
 		if err != nil {

@@ -43,7 +43,7 @@ func keepCertificates(d *draft) {
 // newAuthority says how a human replaces an authority that cannot be used. It takes all that rests on the old one.
 func (d *draft) newAuthority() string {
 	return fmt.Sprintf("bring it back; or delete it together with the Secrets %s and %s to have new ones made, which "+
-		"interrupts every client that trusts the old authority", database.LeafName(d.Name), database.BindingName(d.Name))
+		"interrupts every client that trusts the old authority", database.LeafName(d.Name), database.AppSecretName(d.Name))
 }
 
 // createBinding makes the credentials of the application. It waits for the authority, which is
@@ -53,12 +53,12 @@ func createBinding(d *draft) {
 		return
 	}
 	if !d.Certificates.Leaf.Exists {
-		d.plan.Pending = append(d.plan.Pending, "CreateBinding Secret "+database.BindingName(d.Name)+
+		d.plan.Pending = append(d.plan.Pending, "CreateBinding Secret "+database.AppSecretName(d.Name)+
 			": it follows the certificate")
 		return
 	}
 	d.change(database.Action{
-		Verb: database.CreateBinding, Kind: database.KindSecret, Name: database.BindingName(d.Name),
+		Verb: database.CreateBinding, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		Why: "applications need credentials",
 	})
 }
@@ -76,7 +76,7 @@ func bindCaches(d *draft) {
 		return
 	}
 	d.do(database.Action{
-		Verb: database.BindCaches, Kind: database.KindSecret, Name: database.BindingName(d.Name),
+		Verb: database.BindCaches, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		UID: binding.UID, ResourceVersion: binding.ResourceVersion,
 		Why: "applications get the addresses: " + strings.Join(caches.Unbound, " "),
 	})
@@ -95,7 +95,7 @@ func writeSettings(d *draft) {
 
 // addresses are the kinds that follow from the name of the database and its instances, and from nothing else.
 var addresses = []string{
-	database.KindAccount, database.KindRole, database.KindBinding, database.KindService, database.KindSlice,
+	database.KindAccount, database.KindRole, database.KindRoleBinding, database.KindService, database.KindSlice,
 	database.KindPolicy, database.KindBudget,
 }
 

@@ -243,7 +243,7 @@ func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database
 }
 
 func makesCredentialsOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Kind != database.KindSecret || action.Name != database.BindingName(s.Name) {
+	if action.Kind != database.KindSecret || action.Name != database.AppSecretName(s.Name) {
 		return true
 	}
 	switch action.Verb {

@@ -131,7 +131,7 @@ func tellShortage(d *draft) {
 	wanted := int(max(d.Spec.Instances, 1))
 	if well := d.healthy(d.plan.Design.Names()); well < wanted {
 		d.hold(database.Degraded, 0, "CopiesMissing", fmt.Sprintf(
-			"%d of %d instances have a copy that writes are counted on and are well", well, wanted)+remark)
+			"%d of %d instances are in the write quorum and healthy", well, wanted)+remark)
 	}
 	if weakened(d.Snapshot) {
 		d.hold(database.Degraded, 0, "DurabilityReduced",

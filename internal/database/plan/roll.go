@@ -126,7 +126,7 @@ func (d *draft) dueOf(instance database.Instance) due {
 	}
 	one.pod = len(reasons) > 0
 	if pending := instance.Report.PendingRestart; len(pending) > 0 && d.tokenOf(instance.Name) != d.token(instance) {
-		reasons = append(reasons, strings.Join(pending, ", ")+" can only change so")
+		reasons = append(reasons, strings.Join(pending, ", ")+" requires a restart")
 		one.server = !one.pod
 	}
 	one.why = strings.Join(reasons, ", and ")
@@ -284,7 +284,7 @@ func (d *draft) unwell(name string) string {
 	case name != d.Lease.Holder && !report.Streams:
 		return "does not take the log of the primary yet"
 	case !d.Lease.HasMember(name):
-		return "is not one that writes are counted on yet"
+		return "is not in the write quorum yet"
 	case report.LagBytes > enough:
 		return fmt.Sprintf("still lacks %d MiB of the log", report.LagBytes>>20)
 	case !slices.Contains(d.inForce, report.SettingsHash):

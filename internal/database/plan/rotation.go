@@ -81,7 +81,7 @@ func publishBundle(d *draft) {
 		return
 	}
 	d.do(database.Action{
-		Verb: database.PublishBundle, Kind: database.KindSecret, Name: database.BindingName(d.Name),
+		Verb: database.PublishBundle, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		UID: binding.UID, ResourceVersion: binding.ResourceVersion, Why: "other authorities are trusted than it tells",
 	})
 }
@@ -91,7 +91,7 @@ func publishBundle(d *draft) {
 func rotateLogin(d *draft) {
 	binding, rotation, token := d.Binding, d.Credentials, d.rotate().Password
 	action := database.Action{
-		Kind: database.KindSecret, Name: database.BindingName(d.Name), UID: binding.UID,
+		Kind: database.KindSecret, Name: database.AppSecretName(d.Name), UID: binding.UID,
 		ResourceVersion: binding.ResourceVersion,
 	}
 	if d.invalid || !binding.Exists || binding.Foreign != "" || binding.Deleting || d.writes(action.Kind, action.Name) {

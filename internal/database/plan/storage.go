@@ -165,7 +165,7 @@ func guard(d *draft) {
 		return
 	}
 	d.change(database.Action{
-		Verb: database.Guard, Name: d.Name, Why: "its lease and its claims must be seen to before it is gone",
+		Verb: database.Guard, Name: d.Name, Why: "finalizer added, so that lease and claims are cleaned up",
 	})
 }
 
@@ -294,7 +294,7 @@ func adoptKept(d *draft) {
 	if wanted == "" || d.invalid {
 		return
 	}
-	found, begun := heirlooms(d.Snapshot), d.Settings.UID != "" || d.Lease.UID != "" && d.Lease.Foreign == ""
+	found, begun := claimsToAdopt(d.Snapshot), d.Settings.UID != "" || d.Lease.UID != "" && d.Lease.Foreign == ""
 	switch {
 	case len(found) == 0 && (d.Origin != "" || d.UID == wanted):
 		// It was done.
@@ -363,9 +363,10 @@ func (d *draft) takeOver(claims []database.Kept) {
 	}
 }
 
-// heirlooms are the claims that the spec has this database take over: all that have the data of the one that it names,
-// also those that an interrupted return has given to yet another one. One of them must bear the note of the parting.
-func heirlooms(s database.Snapshot) []database.Kept {
+// claimsToAdopt are the claims that the spec has this database take over: all that have the data of the one that it
+// names, also those that an interrupted return has given to yet another one. One of them must bear the note of the
+// parting.
+func claimsToAdopt(s database.Snapshot) []database.Kept {
 	origin := s.Origin
 	for _, claim := range s.Kept {
 		named := claim.Owner == s.Spec.Storage.Adopt || claim.Origin == s.Spec.Storage.Adopt

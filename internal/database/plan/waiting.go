@@ -117,7 +117,7 @@ func waitForReport(d *draft, instance database.Instance) {
 	case initialised && d.Lease.Holder != instance.Name && !report.Streams:
 		d.hold(database.Progressing, soon, "ReplicaNotStreaming", instance.Name+" does not take the log of the primary yet")
 	case initialised && !d.Lease.HasMember(instance.Name):
-		d.hold(database.Progressing, soon, "ReplicaJoining", "writes are not counted on "+instance.Name+" yet")
+		d.hold(database.Progressing, soon, "ReplicaJoining", instance.Name+" is not in the write quorum yet")
 	}
 }
 

@@ -58,7 +58,7 @@ func Children(design database.Design) ([]Child, error) {
 	}
 	add(database.KindBudget, budget(design))
 	add(database.KindRole, role(design))
-	add(database.KindBinding, roleBinding(design))
+	add(database.KindRoleBinding, roleBinding(design))
 	add(database.KindService, podsService(design), readService(design), writeService(design))
 	add(database.KindAccount, account(design))
 	for _, instance := range design.Instances {

@@ -250,7 +250,7 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 			LocalObjectReference: corev1.LocalObjectReference{Name: database.SettingsName(design.Name)},
 			DefaultMode:          &mode,
 		}}},
-		secret("app", database.BindingName(design.Name)),
+		secret("app", database.AppSecretName(design.Name)),
 		secret("tls", database.LeafName(design.Name)),
 		token(),
 	})

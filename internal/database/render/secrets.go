@@ -93,7 +93,7 @@ func Leaf(design database.Design, certificate, key, bundle []byte) *corev1.Secre
 func Binding(design database.Design, login Login, rotation database.Rotation, bundle []byte) *corev1.Secret {
 	write := database.HostOf(database.WriteName(design.Name), design.Namespace)
 	name := design.Spec.Bootstrap.Database
-	object := meta(design, database.BindingName(design.Name), "binding")
+	object := meta(design, database.AppSecretName(design.Name), "binding")
 	note(&object, rotation)
 	secret := &corev1.Secret{
 		ObjectMeta: object,

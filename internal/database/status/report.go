@@ -65,7 +65,7 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 		after.WaitingFor = pass.Plan.Holds[0].Message
 	}
 	if snapshot.Binding.Exists && snapshot.Binding.Foreign == "" {
-		after.Binding = &v1alpha1.Binding{Name: database.BindingName(snapshot.Name)}
+		after.Binding = &v1alpha1.Binding{Name: database.AppSecretName(snapshot.Name)}
 	}
 	after.Rotations = rotations(snapshot)
 	after.Conditions = condition.Merge(before.Conditions,
@@ -231,7 +231,7 @@ func trouble(snapshot database.Snapshot, instance database.Instance) string {
 	case report.Role == string(wire.RoleReplica) && !report.Streams:
 		return "it does not take the log of the primary yet"
 	case report.Role == string(wire.RoleReplica) && !snapshot.Lease.HasMember(instance.Name):
-		return "writes are not counted on it yet"
+		return "it is not in the write quorum yet"
 	default:
 		return "it is not ready"
 	}

@@ -79,9 +79,9 @@ func (a *Actor) do(ctx context.Context, action tenure.Action, state *tenure.Stat
 		if action.Retreat {
 			memory.Retreats, memory.Retreated = memory.Retreats+1, now
 		}
-	case tenure.Lack:
+	case tenure.NoteQuorumLost:
 		memory.Lacking, memory.LackVersion, memory.Cuts = action.Since, memory.Lease.Version, nil
-	case tenure.Miss:
+	case tenure.NoteStreamLost:
 		memory.Missed = action.Since
 	case tenure.Forget:
 		memory.Asked = nil
@@ -100,7 +100,7 @@ func (a *Actor) show(action tenure.Action, state *tenure.State) error {
 	case tenure.ReadRoute:
 		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.ReadRoute()
-	case tenure.Usher:
+	case tenure.ProxyTo:
 		state.Memory.Ushered = tenure.Ushered{To: action.To, Since: cmp.Or(state.Memory.Ushered.Since, now)}
 		a.Ports.Door.Usher(action.To)
 	case tenure.WriteRoute:

@@ -100,7 +100,7 @@ func everything() tenure.Plan {
 		tenure.ReadRoute{},
 		tenure.WriteRoute{},
 		tenure.WriteLabels{},
-		tenure.Usher{To: "10.0.0.2"},
+		tenure.ProxyTo{To: "10.0.0.2"},
 		tenure.Kill{},
 	}}
 }

@@ -185,7 +185,7 @@ func (l *Loop) announce(action tenure.Action) {
 		if action.Until > 0 {
 			level = 1
 		}
-	case tenure.ReadLease, tenure.Reply, tenure.Send, tenure.ReadRoute, tenure.ReadCuts, tenure.Miss:
+	case tenure.ReadLease, tenure.Reply, tenure.Send, tenure.ReadRoute, tenure.ReadCuts, tenure.NoteStreamLost:
 		level = 1
 	}
 	l.log.V(level).Info("carrying out an action", "action", action.Verb(), "why", action.Because())

@@ -307,10 +307,10 @@ func tellOnlyAKnownPlace(m moment, action tenure.Action) string {
 	return ""
 }
 
-// beBehindAnAnswerAlone: a candidate holds back for the log of another member only because that one has answered this
-// ballot with more. What the lease says, such as a timeline that was given out and never begun, makes nobody wait:
-// there may be nobody who has it.
-func beBehindAnAnswerAlone(m moment, action tenure.Action) string {
+// catchUpOnlyToABallotAnswer: a candidate holds back for the log of another member only because that one has answered
+// this ballot with more. What the lease says, such as a timeline that was given out and never begun, makes nobody
+// wait: there may be nobody who has it.
+func catchUpOnlyToABallotAnswer(m moment, action tenure.Action) string {
 	obey, ok := action.(tenure.Obey)
 	if !ok || obey.Standing.Role != tenure.RoleCatchUp {
 		return ""
@@ -368,9 +368,9 @@ func (m moment) leadsLate(write tenure.WriteLease, known *wire.Emptied) bool {
 	}
 }
 
-// joinOnlyInTheNameOfAll: a copy that is no member takes the lease only where data may be lost, with everything of the
-// last primary's dataset, and only when no member can any more.
-func joinOnlyInTheNameOfAll(m moment, action tenure.Action) string {
+// nonMemberLeadsOnlyAsLastCopy: a copy that is no member takes the lease only where data may be lost, with everything
+// of the last primary's dataset, and only when no member can any more.
+func nonMemberLeadsOnlyAsLastCopy(m moment, action tenure.Action) string {
 	write, ok := action.(tenure.WriteLease)
 	if !ok || write.Kind != tenure.WriteJoin {
 		return ""

@@ -43,10 +43,10 @@ func followTheHolder(d *draft) bool {
 	return false
 }
 
-// countForNothing is for a copy that may be an older state of the one that was here (I1). It is not the member that it
-// looks like: it answers no election, promises nothing and leads nothing, and what is stored beside it is as old. It
-// learns who leads, so that a new copy can be made from there.
-func countForNothing(d *draft) bool {
+// ignoreRestoredCopy is for a copy that may be an older state of the one that was here (I1). It is not the member
+// that it looks like: it answers no election, promises nothing and leads nothing, and what is stored beside it is as
+// old. It learns who leads, so that a new copy can be made from there.
+func ignoreRestoredCopy(d *draft) bool {
 	if d.Engine.Data != tenure.DataPutBack {
 		return false
 	}

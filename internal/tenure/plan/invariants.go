@@ -368,9 +368,9 @@ func routeOnlyInTheOwnName(m moment, action tenure.Action) string {
 	return ""
 }
 
-// usherInTheServersPlace leads nobody past a server that lives.
-func usherInTheServersPlace(m moment, action tenure.Action) string {
-	if _, ok := action.(tenure.Usher); ok && (m.Engine.Processes || m.Engine.Leading != nil || !m.Stopping) {
+// proxyOnlyWithoutAServer leads nobody past a server that lives.
+func proxyOnlyWithoutAServer(m moment, action tenure.Action) string {
+	if _, ok := action.(tenure.ProxyTo); ok && (m.Engine.Processes || m.Engine.Leading != nil || !m.Stopping) {
 		return "the server lives, or the pod does not end"
 	}
 	return ""

@@ -107,11 +107,11 @@ func TestInvariantsBite(t *testing.T) {
 			"holder", nil, tenure.WriteRoute{Term: 4}, "tenure.route-only-for-the-own-term",
 		},
 		"callers are led past a server that lives": {
-			"holder", func(s *tenure.Snapshot) { s.Stopping = true }, tenure.Usher{To: "10.0.0.2"},
+			"holder", func(s *tenure.Snapshot) { s.Stopping = true }, tenure.ProxyTo{To: "10.0.0.2"},
 			"tenure.proxy-only-without-a-server",
 		},
 		"callers are led on by a pod that stays": {
-			"replica", func(s *tenure.Snapshot) { s.Engine.Processes = false }, tenure.Usher{To: "10.0.0.2"},
+			"replica", func(s *tenure.Snapshot) { s.Engine.Processes = false }, tenure.ProxyTo{To: "10.0.0.2"},
 			"tenure.proxy-only-without-a-server",
 		},
 		"a place is told that is not known": {

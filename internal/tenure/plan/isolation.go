@@ -17,18 +17,19 @@ import (
 // mostRetreats bounds the growth of the patience of a holder that was cut off again and again.
 const mostRetreats = 5
 
-// missTheHolder notes since when this replica takes no log of a holder that renews its lease, and calls it meanwhile.
-func missTheHolder(d *draft) bool {
+// reportALostStream notes since when this replica takes no log of a holder that renews its lease, and calls it
+// meanwhile.
+func reportALostStream(d *draft) bool {
 	follows := d.Standing.Role == tenure.RoleFollow && d.Standing.Upstream == d.Lease.Holder && !d.Stopping
 	missed := follows && !d.Engine.Streams && d.Engine.Data == tenure.DataWhole && d.fresh() &&
 		d.Lease.Failing == nil && !d.expired() && d.Lease.Record != nil && d.Lease.Record.Has(d.Self())
 	switch {
 	case missed && d.Missed == nil:
 		now := d.Now
-		d.do(tenure.Miss{Why: "no log comes from the holder", Since: &now})
+		d.do(tenure.NoteStreamLost{Why: "no log comes from the holder", Since: &now})
 		d.Missed = &now
 	case !missed && d.Missed != nil:
-		d.do(tenure.Miss{Why: "the log comes from the holder, or there is none to take it from"})
+		d.do(tenure.NoteStreamLost{Why: "the log comes from the holder, or there is none to take it from"})
 		d.Missed = nil
 	}
 	if missed && !d.recently(*d.Missed, d.Policy.Renew) {

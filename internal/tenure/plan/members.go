@@ -14,7 +14,7 @@ func changeMembers(d *draft) bool {
 		d.Lease.Failing != nil || len(d.Policy.Instances) == 0 || !d.Policy.Known || !d.fresh() {
 		return false
 	}
-	d.noteLack()
+	d.noteQuorum()
 	if d.Write != nil || len(d.Doubts) > 0 || d.Stored.NextRecord != nil || d.obeyed || !d.seenForSure() ||
 		d.Engine.Obeyed != d.Standing.Serial {
 		return false
@@ -36,8 +36,8 @@ func changeMembers(d *draft) bool {
 	return false
 }
 
-// noteLack notes since when too few replicas are near for the quorum.
-func (d *draft) noteLack() {
+// noteQuorum notes since when too few replicas are near for the quorum.
+func (d *draft) noteQuorum() {
 	near := 1
 	for _, replica := range d.Engine.Leading.Replicas {
 		if replica.Near && d.Lease.Record.Has(replica.Member) {
@@ -52,11 +52,11 @@ func (d *draft) noteLack() {
 	}
 	switch enough := near >= needed; {
 	case enough && d.Lacking != nil:
-		d.do(tenure.Lack{Why: "enough replicas take the log again"})
+		d.do(tenure.NoteQuorumLost{Why: "enough replicas take the log again"})
 		d.Lacking = nil
 	case !enough && d.Lacking == nil:
 		now := d.Now
-		d.do(tenure.Lack{Why: "too few replicas take the log for the quorum", Since: &now})
+		d.do(tenure.NoteQuorumLost{Why: "too few replicas take the log for the quorum", Since: &now})
 		d.Lacking = &now
 	}
 }

@@ -95,7 +95,7 @@ func (d *draft) leavesThoseWhoCome(since tenure.Instant) bool {
 		return true
 	}
 	if d.Ushered.To != next {
-		d.do(tenure.Usher{Why: "the write address leads there, and nodes take that over within a second or so", To: next})
+		d.do(tenure.ProxyTo{Why: "the write address leads there, and nodes take that over within a second or so", To: next})
 	}
 	if d.Ushered.To != "" && d.Now.Since(d.Ushered.Since) >= usherLasts {
 		return true

@@ -173,7 +173,7 @@ func (d *draft) judge(wish wire.Switchover) wire.SwitchoverReply {
 			return wire.SwitchoverReply{Accepted: true}
 		}
 	}
-	return no("no member that fits takes the log and lacks little", false)
+	return no("no eligible replica is caught up", false)
 }
 
 // passOn transfers the lease once the server has stopped and a member has the final position. If none has it in time, a

@@ -427,7 +427,7 @@ func arrives(name, uri string) search.Step {
 func leadsTo(wanted map[string]string) func(search.State) error {
 	return func(state search.State) error {
 		var secret corev1.Secret
-		if _, err := get(context.Background(), state, database.BindingName(Cities.Name), &secret); err != nil {
+		if _, err := get(context.Background(), state, database.AppSecretName(Cities.Name), &secret); err != nil {
 			return err
 		}
 		for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -442,7 +442,7 @@ func cacheFlaws() []Flaw {
 			Blind: []rule.Rule{law.Conditional, law.Allowed}, Parts: writes(func(s *sloppy) {
 				s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
 					secret, ok := object.(*corev1.Secret)
-					if !ok || secret.Name != database.BindingName(Cities.Name) {
+					if !ok || secret.Name != database.AppSecretName(Cities.Name) {
 						return s.Client.Patch(ctx, object, p, o...)
 					}
 					secret.Data[wire.KeyURI] = []byte("with a new password")

@@ -36,7 +36,7 @@ func readSecrets(v *view) (bool, error) {
 		if found, err := get(v, v, database.LeafName(Cities.Name), &leaf); err != nil || !found {
 			return false, err
 		}
-		if found, err := get(v, v, database.BindingName(Cities.Name), &binding); err != nil || !found {
+		if found, err := get(v, v, database.AppSecretName(Cities.Name), &binding); err != nil || !found {
 			return false, err
 		}
 		number := string(binding.Data[wire.KeyRotation])
@@ -65,7 +65,7 @@ func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) 
 // nextOf is the number of the credentials that are made ready, 0 if none are.
 func nextOf(ctx context.Context, cluster client.Reader) (int64, error) {
 	var binding corev1.Secret
-	if _, err := get(ctx, cluster, database.BindingName(Cities.Name), &binding); err != nil {
+	if _, err := get(ctx, cluster, database.AppSecretName(Cities.Name), &binding); err != nil {
 		return 0, err
 	}
 	next, _ := render.NextLogin(&binding)
@@ -97,7 +97,7 @@ func keepsSecrets(state search.State, event sim.Event) error {
 	case next != "" && next != ready && render.RotationOf(&was).Token == render.RotationOf(&is).Token:
 		return errors.New("a password was made ready, and nobody has asked for it")
 	}
-	if event.Key.Name == database.BindingName(Cities.Name) {
+	if event.Key.Name == database.AppSecretName(Cities.Name) {
 		for _, key := range []string{"type", "provider", "host", "port", "dbname", "database"} {
 			if string(was.Data[key]) != string(is.Data[key]) {
 				return fmt.Errorf("%s was never to be changed", key)
@@ -128,7 +128,7 @@ func shares(before, after string) bool {
 
 // publishesKnownLogins looks at the agents themselves, and not at what the operator believes about them.
 func publishesKnownLogins(state search.State, event sim.Event) error {
-	if event.Type != watch.Modified || event.Key.Name != database.BindingName(Cities.Name) {
+	if event.Type != watch.Modified || event.Key.Name != database.AppSecretName(Cities.Name) {
 		return nil
 	}
 	var was, is corev1.Secret
@@ -164,13 +164,13 @@ func publishesKnownLogins(state search.State, event sim.Event) error {
 
 // presentsWhatIsTrusted verifies the certificate of the servers by what applications were told.
 func presentsWhatIsTrusted(state search.State, event sim.Event) error {
-	if event.Key.Name != database.BindingName(Cities.Name) && event.Key.Name != database.LeafName(Cities.Name) {
+	if event.Key.Name != database.AppSecretName(Cities.Name) && event.Key.Name != database.LeafName(Cities.Name) {
 		return nil
 	}
 	var leaf, binding corev1.Secret
 	ctx := context.Background()
 	for name, into := range map[string]*corev1.Secret{
-		database.LeafName(Cities.Name): &leaf, database.BindingName(Cities.Name): &binding,
+		database.LeafName(Cities.Name): &leaf, database.AppSecretName(Cities.Name): &binding,
 	} {
 		if found, err := get(ctx, state, name, into); err != nil || !found {
 			return err
@@ -222,7 +222,7 @@ func rotations() []Life {
 func logsInAs(login, token string) func(search.State) error {
 	return func(state search.State) error {
 		var binding corev1.Secret
-		if _, err := get(context.Background(), state, database.BindingName(Cities.Name), &binding); err != nil {
+		if _, err := get(context.Background(), state, database.AppSecretName(Cities.Name), &binding); err != nil {
 			return err
 		}
 		rotation := render.RotationOf(&binding)
@@ -287,7 +287,7 @@ func forgetsApplications(p *parts) {
 	cluster := p.agents.cluster
 	sees(func(secret *corev1.Secret) {
 		var leaf corev1.Secret
-		if secret.Name != database.BindingName(Cities.Name) {
+		if secret.Name != database.AppSecretName(Cities.Name) {
 			return
 		}
 		if found, err := get(context.Background(), cluster, database.LeafName(Cities.Name), &leaf); found && err == nil {
