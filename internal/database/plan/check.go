@@ -66,7 +66,7 @@ var invariants = []rule.Invariant[judged, database.Action]{
 	never("database.change-instances-safely", changesRosterSafely,
 		"who has a copy changes by new names or one that leaves, never the primary or too few", "DB14"),
 	never("database.remove-no-counted-copy", removesNoCopy,
-		"an instance whose copy is counted on, or that is wanted, is not removed", "DB15"),
+		"an instance that is in the write quorum, or wanted, is not removed", "DB15"),
 	never("database.ask-only-the-holder", asksTheHolder,
 		"only the holder of the lease is asked to hand over, once in a plan", "DB16"),
 	never("database.force-delete-only-lost-pods", forcesOnlyTheLost,

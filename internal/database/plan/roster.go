@@ -263,7 +263,7 @@ func removeLeaving(d *draft) {
 			d.askToYield(instance, "it is no longer wanted")
 		case d.Lease.HasMember(name):
 			d.hold(database.Progressing, later, "MemberLeaving",
-				"writes are still counted on the copy of "+name+", which is no longer wanted")
+				name+" is no longer wanted, and still in the write quorum")
 		case instance.Set.Deleting:
 			d.hold(database.Progressing, 0, "InstanceLeaving", name+" is being deleted")
 		default:

@@ -64,7 +64,7 @@ var rules = []rule.Step[*draft]{
 		"one StatefulSet for each pod; a template reaches an instance when its turn has come", "DB22"),
 	do("database.replace-broken-pods", replaceBroken,
 		"an instance in which PostgreSQL cannot run waits for nobody", "DB20"),
-	do("database.remove-leaving-instances", removeLeaving, "an instance goes when no quorum counts on its copy", "DB15"),
+	do("database.remove-leaving-instances", removeLeaving, "an instance goes when it is out of the write quorum", "DB15"),
 	do("database.remove-lost-pods", removeLostPods,
 		"a pod is force-deleted only if its node is gone or marked out of service", "DB17"),
 	do("database.replace-stuck-pods", replaceStuckPods,

@@ -87,7 +87,7 @@ func writeInstances(out io.Writer, style Style, now time.Time, of Overview) {
 		}
 		remark := instance.Message
 		if of.Lease != nil && len(of.Lease.Members) > 0 && !slices.Contains(of.Lease.Members, instance.Name) && remark == "" {
-			remark = "writes are not counted on it"
+			remark = "not in the write quorum"
 		}
 		lines.add(text("%s", instance.Name), text("%s", instance.Role), readyCell(instance.Ready),
 			text("%s", dash(instance.Node)), text("%s", lag), use(instance), text("%d", instance.Restarts),
