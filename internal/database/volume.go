@@ -28,7 +28,7 @@ type Claim struct {
 	Expansion Expansion `json:"expansion,omitempty"`
 	// Resize is how far a growth has come, empty if none is under way.
 	Resize Resize `json:"resize,omitempty"`
-	// Message is what the cluster says about a growth that failed.
+	// Message is what the cluster says about a growth that failed, for good or to be tried again.
 	Message string `json:"message,omitempty"`
 }
 

@@ -256,6 +256,7 @@ func growsOneStep(s database.Snapshot, plan database.Plan, action database.Actio
 		}
 		resize := instance.Claim.Resize
 		moving = moving || instance.Report.Reachable &&
+			instance.Claim.Message == "" &&
 			(resize == database.ResizeRunning || resize == database.ResizeFileSystem)
 	}
 	return !moving

@@ -144,6 +144,12 @@ func waitForVolumes(d *draft) {
 }
 
 func (d *draft) waitForVolume(claim database.ClaimOf) {
+	if claim.Message != "" && (claim.Resize == database.ResizeRunning || claim.Resize == database.ResizeFileSystem) {
+		d.hold(database.Degraded, later, "VolumeResizeFailed", fmt.Sprintf(
+			"the volume of %s has not grown to %s, and that is tried again: %s", claim.Name, claim.Requested.String(),
+			claim.Message))
+		return
+	}
 	switch claim.Resize {
 	case database.ResizeFailed:
 		d.hold(database.Stalled, 0, "VolumeResizeFailed", fmt.Sprintf(

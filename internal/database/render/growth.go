@@ -49,12 +49,13 @@ func growthOf(snapshot database.Snapshot, roster []string) database.Growth {
 }
 
 // growing says that a volume whose agent answers has not become yet what was asked for. One that cannot grow now,
-// because nothing runs there or because its storage has no room, does not keep the others from growing.
+// because nothing runs there, or because its storage has no room or fails again and again, does not keep the others
+// from growing.
 func growing(snapshot database.Snapshot, roster []string) bool {
 	for _, name := range roster {
 		instance, _ := snapshot.Instance(name)
 		claim := instance.Claim
-		if claim == nil || !instance.Report.Reachable || claim.Deleting {
+		if claim == nil || !instance.Report.Reachable || claim.Deleting || claim.Message != "" {
 			continue
 		}
 		if claim.Resize == database.ResizeRunning || claim.Resize == database.ResizeFileSystem {
