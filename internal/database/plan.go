@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -210,8 +211,10 @@ type Design struct {
 	LostBefore []string
 	// Parting is what the claims keep of a database that was deleted, until there are settings again.
 	Parting *Parting
-	// Classes are those of claims that were taken over, by name, if the spec says none.
+	// Classes are those of claims, by name, that are in another class than the spec names.
 	Classes map[string]string
+	// Modes are the access modes of claims, by name, that have others than Meridian asks for.
+	Modes map[string][]corev1.PersistentVolumeAccessMode
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.

@@ -3,18 +3,21 @@ package database
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Claim is the claim of an instance.
 type Claim struct {
-	UID             string            `json:"uid"`
-	ResourceVersion string            `json:"resourceVersion"`
-	Bound           bool              `json:"bound,omitempty"`
-	Deleting        bool              `json:"deleting,omitempty"`
-	Class           string            `json:"class,omitempty"`
-	Requested       resource.Quantity `json:"requested"`
-	Capacity        resource.Quantity `json:"capacity,omitzero"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+	Bound           bool   `json:"bound,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
+	Class           string `json:"class,omitempty"`
+	// Modes are its access modes if Meridian would ask for others: it was restored, or made by hand.
+	Modes     []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	Requested resource.Quantity                   `json:"requested"`
+	Capacity  resource.Quantity                   `json:"capacity,omitzero"`
 	// Copy is the record as the claim has it.
 	Copy Record `json:"copy,omitzero"`
 	// Origin is the UID by which the data knows its database, if that is not the owner's.

@@ -199,6 +199,9 @@ func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
 	if claim.Spec.StorageClassName != nil {
 		facts.Class = *claim.Spec.StorageClassName
 	}
+	if !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+		facts.Modes = claim.Spec.AccessModes
+	}
 	if facts.Bound && facts.Requested.Cmp(facts.Capacity) > 0 {
 		facts.Resize, facts.Message = resizeOf(claim)
 	}

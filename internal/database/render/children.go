@@ -162,8 +162,11 @@ func Claim(design database.Design, name string, size resource.Quantity) *corev1.
 	}
 	claim.Labels[database.LabelInstance] = instance
 	claim.Annotations = claimNotes(design)
-	if class := cmp.Or(design.Spec.Storage.Class, design.Classes[name]); class != "" {
+	if class := cmp.Or(design.Classes[name], design.Spec.Storage.Class); class != "" {
 		claim.Spec.StorageClassName = &class
+	}
+	if modes := design.Modes[name]; len(modes) > 0 {
+		claim.Spec.AccessModes = modes
 	}
 	return claim
 }

@@ -3,6 +3,7 @@ package render
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -26,7 +27,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
-		Parting: partingOf(snapshot), Classes: classesOf(snapshot),
+		Parting: partingOf(snapshot), Classes: classesOf(snapshot), Modes: modesOf(snapshot),
 	}
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
@@ -99,20 +100,32 @@ func stops(snapshot database.Snapshot, name string) bool {
 	})
 }
 
-// classesOf are the classes of claims that were taken over without a word about them: no claim can leave its own.
+// classesOf are the classes of claims that are in another class than the spec names, because they were adopted or
+// restored. The class of a claim cannot be changed: the API server refuses a write that tries, also one that grows it.
 func classesOf(snapshot database.Snapshot) map[string]string {
-	if snapshot.Origin == "" || snapshot.Spec.Storage.Class != "" {
-		return nil
-	}
+	named := snapshot.Spec.Storage.Class
 	classes := map[string]string{}
 	for _, instance := range snapshot.Instances {
 		for _, claim := range snapshot.Claims(instance) {
-			if claim.Claim != nil && claim.Class != "" {
+			if claim.Claim != nil && claim.Class != "" && claim.Class != named && (named != "" || snapshot.Origin != "") {
 				classes[claim.Name] = claim.Class
 			}
 		}
 	}
 	return classes
+}
+
+// modesOf are the access modes of claims that have others than Meridian asks for. They cannot be changed either.
+func modesOf(snapshot database.Snapshot) map[string][]corev1.PersistentVolumeAccessMode {
+	modes := map[string][]corev1.PersistentVolumeAccessMode{}
+	for _, instance := range snapshot.Instances {
+		for _, claim := range snapshot.Claims(instance) {
+			if claim.Claim != nil && len(claim.Modes) > 0 {
+				modes[claim.Name] = claim.Modes
+			}
+		}
+	}
+	return modes
 }
 
 // leaseOf is the lease that the settings name, for good; before that, the one that was made.

@@ -3,8 +3,11 @@ package render_test
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 )
@@ -39,8 +42,8 @@ func TestVolumesKeepTheirClass(t *testing.T) {
 		t.Errorf("a new claim gets the class %q", other)
 	}
 	snapshot.Spec.Storage.Class = "said"
-	if class := classOf("cities-1"); class != "said" {
-		t.Errorf("the spec is not heeded: %q", class)
+	if made, fresh := classOf("cities-1"), classOf("cities-3"); made != "old" || fresh != "said" {
+		t.Errorf("a claim that is there gets the class %q, a new one %q", made, fresh)
 	}
 	snapshot.Spec.Storage.Class, snapshot.Origin = "", ""
 	if class := classOf("cities-1"); class != "" {
@@ -58,5 +61,30 @@ func TestNoteStays(t *testing.T) {
 		if render.Outline(snapshot).Parting != nil != stays {
 			t.Errorf("with the lease %+v the note is to stay: %v", *lease, stays)
 		}
+	}
+}
+
+// TestClaimKeepsItsClass renders a claim that was restored in another class and with another access mode. Neither can
+// be changed, and the API server refuses a write that tries, together with the size in it.
+func TestClaimKeepsItsClass(t *testing.T) {
+	snapshot := database.Snapshot{
+		Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "u"},
+		Spec: v1alpha1.GeoDatabaseSpec{Instances: 1, Storage: v1alpha1.Storage{
+			Class: "fast", Size: resource.MustParse("2Gi"),
+		}},
+		Instances: []database.Instance{{Serial: 1, Name: "cities-1", Claim: &database.Claim{
+			Class: "slow", Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Requested: resource.MustParse("1Gi"),
+		}}},
+	}
+	claim := render.Claim(render.Outline(snapshot), "cities-1", resource.MustParse("2Gi"))
+	if *claim.Spec.StorageClassName != "slow" || claim.Spec.AccessModes[0] != corev1.ReadWriteOnce {
+		t.Errorf("the claim is rendered with class %s and access modes %v, want those that it has",
+			*claim.Spec.StorageClassName, claim.Spec.AccessModes)
+	}
+	fresh := render.Claim(render.Outline(snapshot), "cities-2", resource.MustParse("2Gi"))
+	if *fresh.Spec.StorageClassName != "fast" || fresh.Spec.AccessModes[0] != corev1.ReadWriteOncePod {
+		t.Errorf("a new claim is rendered with class %s and access modes %v, want those of the spec",
+			*fresh.Spec.StorageClassName, fresh.Spec.AccessModes)
 	}
 }
