@@ -33,7 +33,7 @@ func Print(out io.Writer, story Story, decision Decision) error {
 		story.Seen.Now.UTC().Format("2006-01-02 15:04:05"))
 	var does, waits, breaks, claims []string
 	for _, action := range decision.Plan.Actions {
-		does = append(does, strings.TrimSpace(fmt.Sprintf("%s %s", action.Verb, action.Kind))+" "+action.Name+": "+action.Why)
+		does = append(does, strings.TrimSpace(action.Verb()+" "+action.Kind)+" "+action.Name+": "+action.Why)
 	}
 	for _, hold := range decision.Plan.Holds {
 		waits = append(waits, fmt.Sprintf("%s (%s): %s", hold.Name, hold.Weight, hold.Message))

@@ -11,7 +11,9 @@ import (
 
 // adoptClaim gives the database a claim of an earlier one. It reads live that the spec still says so, and that the
 // claim is the one that was decided on.
-func (p *pass) adoptClaim(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) adoptClaim(
+	ctx context.Context, action database.Action, adopt database.AdoptClaim,
+) (database.Result, error) {
 	now, err := p.liveDatabase(ctx)
 	if err == nil {
 		err = p.guarded(action, now)
@@ -26,17 +28,19 @@ func (p *pass) adoptClaim(ctx context.Context, action database.Action) (database
 	if err := p.readAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
-	if claim.Annotations[database.AnnotationOwner] != action.Owner || claim.DeletionTimestamp != nil {
+	if claim.Annotations[database.AnnotationOwner] != adopt.Owner || claim.DeletionTimestamp != nil {
 		return database.Result{}, moved(action, "it belongs to another database")
 	}
 	after := claim.DeepCopy()
 	annotate(after, database.AnnotationOwner, string(p.object.UID))
-	annotate(after, database.AnnotationOrigin, action.Origin)
+	annotate(after, database.AnnotationOrigin, adopt.Origin)
 	return p.patch(ctx, action, &claim, after)
 }
 
 // noteParting notes on a claim what it takes to come back, and leaves everything else of it as it is stored.
-func (p *pass) noteParting(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) noteParting(
+	ctx context.Context, action database.Action, note database.NoteParting,
+) (database.Result, error) {
 	if err := p.requireDeletion(ctx, action); err != nil {
 		return database.Result{}, err
 	}
@@ -45,7 +49,7 @@ func (p *pass) noteParting(ctx context.Context, action database.Action) (databas
 		return database.Result{}, err
 	}
 	design := p.design
-	design.Parting = action.Parting
+	design.Parting = note.Parting
 	wanted := render.Claim(design, action.Name, claim.Spec.Resources.Requests[corev1.ResourceStorage])
 	// A wish that the API server refuses, such as another class, must not keep the note from being written.
 	wanted.Spec.StorageClassName, wanted.Spec.AccessModes = claim.Spec.StorageClassName, claim.Spec.AccessModes

@@ -18,20 +18,22 @@ import (
 
 // createLease makes the lease of a database that has never had one. Its finalizer is taken off by us alone, so it is
 // made only while the database is guarded: otherwise a deleted database would leave it behind for ever.
-func (p *pass) createLease(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) createLease(
+	ctx context.Context, action database.Action, create database.CreateLease,
+) (database.Result, error) {
 	if err := p.requireGuard(ctx, action); err != nil {
 		return database.Result{}, err
 	}
-	if err := p.requireSuccession(ctx, action); err != nil {
+	if err := p.requireSuccession(ctx, action, create); err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, render.Lease(p.design, action.Succeeds, action.Before), nil)
+	return p.write(ctx, render.Lease(p.design, create.Succeeds, create.Before), nil)
 }
 
 // requireSuccession reads the settings live: which leases a new one succeeds cannot be said later, and another operator
 // may have seen the agents take one over since.
-func (p *pass) requireSuccession(ctx context.Context, action database.Action) error {
-	if action.Succeeds == "" {
+func (p *pass) requireSuccession(ctx context.Context, action database.Action, create database.CreateLease) error {
+	if create.Succeeds == "" {
 		return nil
 	}
 	var live corev1.ConfigMap
@@ -40,7 +42,7 @@ func (p *pass) requireSuccession(ctx context.Context, action database.Action) er
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
 	before := wire.ParseLost(live.Annotations[wire.AnnotationLostBefore])
-	if err != nil || settings.LeaseUID != action.Succeeds || !slices.Equal(before, action.Before) {
+	if err != nil || settings.LeaseUID != create.Succeeds || !slices.Equal(before, create.Before) {
 		return moved(action, "the settings name another lease by now")
 	}
 	return nil
@@ -123,17 +125,17 @@ func (p *pass) freeLease(ctx context.Context, action database.Action) (database.
 
 // tellPod writes onto a pod which settings and secrets are stored. The kubelet brings the mounted files up to date
 // whenever its pod changes, and otherwise only once in a while.
-func (p *pass) tellPod(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) tellPod(ctx context.Context, action database.Action, tell database.TellPod) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	after := pod.DeepCopy()
-	if action.Hash != "" {
-		annotate(after, database.AnnotationSettings, action.Hash)
+	if tell.Hash != "" {
+		annotate(after, database.AnnotationSettings, tell.Hash)
 	}
-	if action.Secrets != "" {
-		annotate(after, database.AnnotationSecrets, action.Secrets)
+	if tell.Secrets != "" {
+		annotate(after, database.AnnotationSecrets, tell.Secrets)
 	}
 	return p.patch(ctx, action, &pod, after)
 }

@@ -22,7 +22,9 @@ import (
 // replacePod deletes a pod, so that its StatefulSet makes it anew. Everything that this rests on is read live: the pod
 // is the one that was meant, its StatefulSet has the template that was meant and its controller has seen it, the claim
 // outlives the pod, and the instance is not the primary of others.
-func (p *pass) replacePod(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) replacePod(
+	ctx context.Context, action database.Action, replace database.ReplacePod,
+) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
@@ -38,7 +40,7 @@ func (p *pass) replacePod(ctx context.Context, action database.Action) (database
 	switch {
 	case set.UID != controller.UID || set.DeletionTimestamp != nil:
 		return database.Result{}, moved(action, "its StatefulSet is another one")
-	case set.Spec.Template.Annotations[database.AnnotationTemplate] != action.Template:
+	case set.Spec.Template.Annotations[database.AnnotationTemplate] != replace.Template:
 		return database.Result{}, moved(action, "its StatefulSet has another template")
 	case set.Status.ObservedGeneration != set.Generation:
 		return database.Result{}, moved(action, "its StatefulSet was not seen yet")
@@ -132,13 +134,15 @@ func (p *pass) claimStays(ctx context.Context, action database.Action, pod *core
 
 // resizePod changes CPU and memory of the database container through the subresource that is made for it. No other
 // field of the pod is touched.
-func (p *pass) resizePod(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) resizePod(
+	ctx context.Context, action database.Action, resize database.ResizePod,
+) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	patch := client.StrategicMergeFrom(pod.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	render.Resize(&pod, *action.Size)
+	render.Resize(&pod, resize.Size)
 	err := p.Client.SubResource("resize").Patch(ctx, &pod, patch, client.FieldOwner(database.FieldManager))
 	if err != nil {
 		// A refusal is told by the next pass, which tries the size before it plans.

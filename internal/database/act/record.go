@@ -51,7 +51,9 @@ func (p *pass) recordInSettings(ctx context.Context, action database.Action) (da
 }
 
 // adoptLease writes into the settings by which lease the agents agree now, after it has read live that they do.
-func (p *pass) adoptLease(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) adoptLease(
+	ctx context.Context, action database.Action, adopt database.AdoptLease,
+) (database.Result, error) {
 	var live corev1.ConfigMap
 	if err := p.readAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
@@ -65,13 +67,13 @@ func (p *pass) adoptLease(ctx context.Context, action database.Action) (database
 		return database.Result{}, err
 	}
 	record, err := wire.DecodeLeaseRecord(lease.Annotations[wire.AnnotationRecord])
-	if err != nil || string(lease.UID) != action.Lease || !slices.Contains(record.Succeeds, settings.LeaseUID) {
+	if err != nil || string(lease.UID) != adopt.Lease || !slices.Contains(record.Succeeds, settings.LeaseUID) {
 		return database.Result{}, moved(action, "the agents have not taken the lease over")
 	}
-	settings.LeaseUID = action.Lease
+	settings.LeaseUID = adopt.Lease
 	design := p.design
 	noted := wire.ParseLost(live.Annotations[wire.AnnotationLostBefore])
-	design.LostBefore = wire.LostBefore(action.Lease, noted, record.Succeeds)
+	design.LostBefore = wire.LostBefore(adopt.Lease, noted, record.Succeeds)
 	wanted, err := render.StoredSettings(design, settings)
 	if err != nil {
 		return database.Result{}, err
@@ -80,7 +82,9 @@ func (p *pass) adoptLease(ctx context.Context, action database.Action) (database
 }
 
 // setInstances writes who shall have a copy into the settings, and leaves everything else of them as it is stored.
-func (p *pass) setInstances(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) setInstances(
+	ctx context.Context, action database.Action, set database.SetInstances,
+) (database.Result, error) {
 	var live corev1.ConfigMap
 	if err := p.readAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
@@ -89,7 +93,7 @@ func (p *pass) setInstances(ctx context.Context, action database.Action) (databa
 	if err != nil {
 		return database.Result{}, err
 	}
-	settings.Instances = action.Instances
+	settings.Instances = set.Instances
 	wanted, err := render.StoredSettings(p.design, settings)
 	if err != nil {
 		return database.Result{}, err
@@ -98,7 +102,9 @@ func (p *pass) setInstances(ctx context.Context, action database.Action) (databa
 }
 
 // restartServer writes into the settings that one server is to be started anew, and leaves everything else of them.
-func (p *pass) restartServer(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) restartServer(
+	ctx context.Context, action database.Action, restart database.RestartServer,
+) (database.Result, error) {
 	var live corev1.ConfigMap
 	if err := p.readAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
@@ -111,10 +117,10 @@ func (p *pass) restartServer(ctx context.Context, action database.Action) (datab
 		return database.Result{}, err
 	}
 	settings.Restarts = slices.DeleteFunc(settings.Restarts, func(other wire.Restart) bool {
-		return other.Instance == action.Target || !slices.Contains(settings.Instances, other.Instance)
+		return other.Instance == restart.Target || !slices.Contains(settings.Instances, other.Instance)
 	})
 	settings.Restarts = append(settings.Restarts, wire.Restart{
-		Instance: action.Target, Token: action.Token, Stay: action.Stay,
+		Instance: restart.Target, Token: restart.Token, Stay: restart.Stay,
 	})
 	wanted, err := render.StoredSettings(p.design, settings.Canonical())
 	if err != nil {

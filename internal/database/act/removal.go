@@ -190,7 +190,7 @@ func (p *pass) remove(
 // setFinalizer writes over the version of the database that the pass has read. Whoever guards a database also puts the
 // name of the installation onto it.
 func (p *pass) setFinalizer(ctx context.Context, wanted bool) (database.Result, error) {
-	return p.changeDatabase(ctx, database.Action{Verb: database.Guard, Name: p.object.Name}, wanted,
+	return p.changeDatabase(ctx, database.Action{Do: database.Guard{}, Name: p.object.Name}, wanted,
 		func(after *v1alpha1.GeoDatabase) {
 			if !wanted {
 				controllerutil.RemoveFinalizer(after, database.Finalizer)
@@ -235,6 +235,6 @@ func (p *pass) changeDatabase(
 // doubt records that a write may have been carried out although it was answered with an error.
 func (p *pass) doubt(action database.Action, err error) {
 	if expect.Undecided(err) {
-		p.ledger.Doubt(fmt.Sprintf("%s %s %s may or may not have been carried out", action.Verb, action.Kind, action.Name))
+		p.ledger.Doubt(fmt.Sprintf("%s %s %s may or may not have been carried out", action.Verb(), action.Kind, action.Name))
 	}
 }

@@ -57,7 +57,9 @@ func (p *pass) newLogin(name string, before int64) (render.Login, error) {
 
 // beginLogin makes the next credentials and writes them beside the present ones. This one write is all that knows them:
 // when it fails, no server has ever heard of them, and when it is done, they are not made again.
-func (p *pass) beginLogin(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) beginLogin(
+	ctx context.Context, action database.Action, begin database.BeginLogin,
+) (database.Result, error) {
 	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
 		present, _ := strconv.ParseInt(string(binding.Data[wire.KeyRotation]), 10, 64) // One from before has no number.
 		name := wire.LoginAfter(string(binding.Data[wire.KeyUsername]), p.design.Spec.Bootstrap.Owner)
@@ -66,16 +68,18 @@ func (p *pass) beginLogin(ctx context.Context, action database.Action) (database
 			return err
 		}
 		render.PutNextLogin(binding, next)
-		render.Note(binding, database.Rotation{Token: action.Token, Number: next.Number, Began: p.Now()})
+		render.Note(binding, database.Rotation{Token: begin.Token, Number: next.Number, Began: p.Now()})
 		return nil
 	})
 }
 
 // moveLogin puts the next credentials in the place of the present ones, all keys in one write.
-func (p *pass) moveLogin(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) moveLogin(
+	ctx context.Context, action database.Action, move database.MoveLogin,
+) (database.Result, error) {
 	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
 		next, found := render.NextLogin(binding)
-		if !found || next.Number != action.Number {
+		if !found || next.Number != move.Number {
 			return moved(action, "other credentials are made ready")
 		}
 		rotation := render.RotationOf(binding)
@@ -126,7 +130,9 @@ func (p *pass) editBinding(
 // storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,
 // then the leaf with the bundle, because an authority must be known before anyone presents a leaf of it. A crash
 // between the two loses a leaf that nobody has seen; the next pass issues another.
-func (p *pass) storeCertificates(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) storeCertificates(
+	ctx context.Context, action database.Action, store database.StoreCertificates,
+) (database.Result, error) {
 	var authority, leaf corev1.Secret
 	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
 		return database.Result{}, err
@@ -144,9 +150,9 @@ func (p *pass) storeCertificates(ctx context.Context, action database.Action) (d
 	if err := p.authorityIsNew(ctx, action, state, &leaf); err != nil {
 		return database.Result{}, err
 	}
-	rotation := p.rotationOf(&authority, action)
+	rotation := p.rotationOf(&authority, store.Token)
 	policy := render.Policy(p.design.Identity, p.design.Spec)
-	if action.Token != "" {
+	if store.Token != "" {
 		policy = render.Renewal(policy, rotation)
 	}
 	state, err = pki.Decide(state, p.Now(), policy).Apply(state, p.Random)
@@ -170,14 +176,14 @@ func (p *pass) storeCertificates(ctx context.Context, action database.Action) (d
 
 // rotationOf is the rotation that the authority is in: that of before, or the one that the action begins. An authority
 // that is made new needs none.
-func (p *pass) rotationOf(authority *corev1.Secret, action database.Action) database.Rotation {
+func (p *pass) rotationOf(authority *corev1.Secret, token string) database.Rotation {
 	rotation := render.RotationOf(authority)
 	rotate := p.design.Spec.Rotate
 	switch {
 	case authority.UID == "" && rotate != nil && rotate.Certificates != "":
 		return database.Rotation{Token: rotate.Certificates, Done: p.Now()}
-	case rotation.Asked(action.Token):
-		return database.Rotation{Token: action.Token, Began: p.Now()}
+	case rotation.Asked(token):
+		return database.Rotation{Token: token, Began: p.Now()}
 	}
 	return rotation
 }

@@ -27,24 +27,31 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return "the agent refuses: " + e.Why }
 
-// writeRequest writes down that a requested switchover begins, or takes the request away.
-func (p *pass) writeRequest(ctx context.Context, action database.Action) (database.Result, error) {
+// noteRequest writes down that a requested switchover begins.
+func (p *pass) noteRequest(
+	ctx context.Context, action database.Action, note database.NoteRequest,
+) (database.Result, error) {
 	return p.changeDatabase(ctx, action, true, func(after *v1alpha1.GeoDatabase) {
-		if action.Verb == database.EndRequest {
-			annotate(after, database.AnnotationSwitchover, "")
-			annotate(after, database.AnnotationRequest, "")
-			return
-		}
 		// A request of texts, a number and a time can always be written.
 		text, _ := json.Marshal(database.Request{
-			ID: action.Request, Target: action.Target, Since: p.Now().UTC().Truncate(time.Second), Term: action.Term,
+			ID: note.Request, Target: note.Target, Since: p.Now().UTC().Truncate(time.Second), Term: note.Term,
 		})
 		annotate(after, database.AnnotationRequest, string(text))
 	})
 }
 
+// endRequest takes a request away.
+func (p *pass) endRequest(ctx context.Context, action database.Action) (database.Result, error) {
+	return p.changeDatabase(ctx, action, true, func(after *v1alpha1.GeoDatabase) {
+		annotate(after, database.AnnotationSwitchover, "")
+		annotate(after, database.AnnotationRequest, "")
+	})
+}
+
 // switchOver asks the agent of the holder to hand over. Asking twice for the same request is asking once.
-func (p *pass) switchOver(ctx context.Context, action database.Action) (database.Result, error) {
+func (p *pass) switchOver(
+	ctx context.Context, action database.Action, ask database.SwitchOver,
+) (database.Result, error) {
 	var pod corev1.Pod
 	if err := p.live(ctx, database.PodName(action.Name), &pod); err != nil {
 		return database.Result{}, err
@@ -58,9 +65,9 @@ func (p *pass) switchOver(ctx context.Context, action database.Action) (database
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	request := wire.Switchover{ID: action.Request}
-	if action.Target != database.AnyInstance {
-		request.Target = action.Target
+	request := wire.Switchover{ID: ask.Request}
+	if ask.Target != database.AnyInstance {
+		request.Target = ask.Target
 	}
 	agent := children.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
 	err = p.Tell(ctx, agent, request)
@@ -70,7 +77,7 @@ func (p *pass) switchOver(ctx context.Context, action database.Action) (database
 	}
 	// What follows from a no is for the plan to say, in the next pass.
 	if p.Refused != nil {
-		p.Refused(client.ObjectKeyFromObject(p.object), action.Request, refused.Why, p.Now())
+		p.Refused(client.ObjectKeyFromObject(p.object), ask.Request, refused.Why, p.Now())
 	}
 	return database.Result{Refused: refused.Why}, nil
 }

@@ -57,6 +57,6 @@ func elsewhere(done pass) []loop.Event {
 // released says that this pass has let a deleted database go: there is nothing left to write a status to.
 func released(done pass) bool {
 	return done.Snapshot.Deleting && slices.ContainsFunc(done.Outcome.Results, func(result database.Result) bool {
-		return result.Action.Verb == database.Release && result.Done
+		return database.Does[database.Release](result.Action) && result.Done
 	})
 }

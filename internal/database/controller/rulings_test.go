@@ -115,16 +115,16 @@ func TestActorLooksAgain(t *testing.T) {
 		why    string
 	}{
 		"an instance that is wanted again": {
-			database.Action{Verb: database.DeleteSet, Kind: database.KindSet}, &set, "the settings name it",
+			database.Action{Do: database.DeleteSet{}, Kind: database.KindSet}, &set, "the settings name it",
 		},
 		"a claim that is wanted again": {
-			database.Action{Verb: database.DeleteClaim, Kind: database.KindClaim}, &claim, "the settings name it",
+			database.Action{Do: database.DeleteClaim{}, Kind: database.KindClaim}, &claim, "the settings name it",
 		},
 		"a pod that is not being deleted": {
-			database.Action{Verb: database.RemovePod, Kind: database.KindPod}, &pod, "it is not being deleted",
+			database.Action{Do: database.RemovePod{}, Kind: database.KindPod}, &pod, "it is not being deleted",
 		},
 		"a second lease": {
-			database.Action{Verb: database.FreeLease, Kind: database.KindLease}, &coordinationv1.Lease{},
+			database.Action{Do: database.FreeLease{}, Kind: database.KindLease}, &coordinationv1.Lease{},
 			"the database is not being deleted",
 		},
 	}
@@ -153,7 +153,7 @@ func (w *town) checkRemoval(pod *corev1.Pod) {
 	remove := func() error {
 		actor := act.Actor{Client: w.admin, Live: w.admin, Now: time.Now}
 		_, err := actor.Act(context.Background(), expect.Ledger{}, w.database(), database.Plan{Actions: []database.Action{{
-			Verb: database.RemovePod, Kind: database.KindPod, Name: pod.Name, UID: string(pod.UID),
+			Do: database.RemovePod{}, Kind: database.KindPod, Name: pod.Name, UID: string(pod.UID),
 			ResourceVersion: pod.ResourceVersion,
 		}}})
 		return err

@@ -88,7 +88,7 @@ func checkRefused(w *world, why string) {
 	w.get("cities-1-0", pod)
 	actor := act.Actor{Client: w.client, Live: w.client, Now: time.Now}
 	_, err := actor.Act(w.t.Context(), expect.Ledger{}, w.database(), database.Plan{Actions: []database.Action{{
-		Verb: database.DeletePod, Kind: database.KindPod, Name: pod.Name,
+		Do: database.DeletePod{}, Kind: database.KindPod, Name: pod.Name,
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
 	}}})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), why) {
@@ -153,7 +153,7 @@ func TestAuthorityIsGone(t *testing.T) {
 	actor := act.Actor{Client: w.client, Live: w.client, Now: time.Now}
 	_, err := actor.Act(t.Context(), expect.Ledger{}, w.database(), database.Plan{
 		Actions: []database.Action{{
-			Verb: database.StoreCertificates, Kind: database.KindSecret, Name: leaf.Name,
+			Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: leaf.Name,
 			UID: string(leaf.UID), ResourceVersion: leaf.ResourceVersion,
 		}},
 		Design: database.Design{Identity: database.Identity{Namespace: space, Name: "cities"}},

@@ -108,7 +108,7 @@ func never(
 }
 
 func describeBroken(action database.Action, why string) string {
-	return fmt.Sprintf("%s %s %s: %s", action.Verb, action.Kind, action.Name, why)
+	return fmt.Sprintf("%s %s %s: %s", action.Verb(), action.Kind, action.Name, why)
 }
 
 // Check says which invariants the plan would break. It is asked before every write.

@@ -29,7 +29,7 @@ func keepCertificates(d *draft) {
 		return
 	}
 	action := database.Action{
-		Verb: database.StoreCertificates, Kind: database.KindSecret, Name: database.LeafName(d.Name),
+		Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: database.LeafName(d.Name),
 		UID: certificates.Leaf.UID, ResourceVersion: certificates.Leaf.ResourceVersion,
 		Why: strings.Join(certificates.Steps, "; "),
 	}
@@ -58,7 +58,7 @@ func createBinding(d *draft) {
 		return
 	}
 	d.change(database.Action{
-		Verb: database.CreateBinding, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
+		Do: database.CreateBinding{}, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		Why: "applications need credentials",
 	})
 }
@@ -76,7 +76,7 @@ func bindCaches(d *draft) {
 		return
 	}
 	d.do(database.Action{
-		Verb: database.BindCaches, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
+		Do: database.BindCaches{}, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		UID: binding.UID, ResourceVersion: binding.ResourceVersion,
 		Why: "applications get the addresses: " + strings.Join(caches.Unbound, " "),
 	})
@@ -115,7 +115,7 @@ func writeAddresses(d *draft) {
 func removeSurplus(d *draft) {
 	for _, child := range d.Surplus {
 		d.change(database.Action{
-			Verb: database.Remove, Kind: child.Kind, Name: child.Name, UID: child.UID,
+			Do: database.Remove{}, Kind: child.Kind, Name: child.Name, UID: child.UID,
 			ResourceVersion: child.ResourceVersion, Why: "the spec does not ask for it any more",
 		})
 	}
@@ -147,11 +147,11 @@ func writeChild(d *draft, child database.Child, add func(database.Action)) {
 	}
 	switch child.State {
 	case database.Absent:
-		action.Verb, action.Why = database.Create, "it is wanted and not there"
+		action.Do, action.Why = database.Create{}, "it is wanted and not there"
 	case database.Changed:
-		action.Verb, action.Why = database.Update, "wanted: "+summary(child.Changes)
+		action.Do, action.Why = database.Update{}, "wanted: "+summary(child.Changes)
 	case database.Drifted:
-		action.Verb, action.Repair = database.Update, true
+		action.Do = database.Update{Repair: true}
 		action.Why = "somebody else has changed it: " + summary(child.Changes)
 	case database.Terminating:
 		d.hold(database.Progressing, 0, "ChildTerminating", fmt.Sprintf(
@@ -189,7 +189,7 @@ func replaceStuckPods(d *draft) {
 			continue
 		}
 		d.change(database.Action{
-			Verb: database.DeletePod, Kind: database.KindPod, Name: database.PodName(instance.Name),
+			Do: database.DeletePod{}, Kind: database.KindPod, Name: database.PodName(instance.Name),
 			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Why: "it could not start (" + pod.Stuck + ") and its template has changed since",
 		})

@@ -37,8 +37,8 @@ func resizePods(d *draft) {
 				"the container of %s shrinks when its server has started with smaller buffers", wanted.Name))
 		case !d.writes(database.KindPod, database.PodName(wanted.Name)):
 			d.change(database.Action{
-				Verb: database.ResizePod, Kind: database.KindPod, Name: database.PodName(wanted.Name),
-				UID: pod.UID, ResourceVersion: pod.ResourceVersion, Size: &size,
+				Do: database.ResizePod{Size: size}, Kind: database.KindPod, Name: database.PodName(wanted.Name),
+				UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 				Why: fmt.Sprintf("from %s CPU and %s to %s and %s", pod.CPU.String(), pod.Memory.String(),
 					size.CPU.String(), size.Memory.String()),
 			})
@@ -116,7 +116,7 @@ func labelPods(d *draft) {
 			continue
 		}
 		d.change(database.Action{
-			Verb: database.LabelPod, Kind: database.KindPod, Name: name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Do: database.LabelPod{}, Kind: database.KindPod, Name: name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Why: "spec.podTemplate.metadata has changed",
 		})
 	}

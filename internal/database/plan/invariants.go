@@ -9,7 +9,7 @@ import (
 )
 
 func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.DeleteClaim {
+	if !database.Does[database.DeleteClaim](action) {
 		return true
 	}
 	instance, log := strings.CutSuffix(action.Name, "-wal")
@@ -44,7 +44,7 @@ func primaryWorks(s database.Snapshot) bool {
 }
 
 func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.Release {
+	if !database.Does[database.Release](action) {
 		return true
 	}
 	held := s.Lease.Guarded && s.Lease.Foreign == ""
@@ -58,12 +58,13 @@ func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.
 func stays(claim *database.Claim) bool { return claim != nil && claim.UID != "" && !claim.Deleting }
 
 func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.CreateLease {
+	create, makes := action.Do.(database.CreateLease)
+	if !makes {
 		return true
 	}
-	if action.Succeeds != "" {
-		return s.Lease.UID == "" && action.Succeeds == s.Settings.LeaseUID &&
-			slices.Equal(action.Before, s.Settings.LostBefore)
+	if create.Succeeds != "" {
+		return s.Lease.UID == "" && create.Succeeds == s.Settings.LeaseUID &&
+			slices.Equal(create.Before, s.Settings.LostBefore)
 	}
 	awaited := s.Spec.Storage.Adopt != "" && slices.ContainsFunc(s.Kept, func(claim database.Kept) bool {
 		return claim.Owner == s.Spec.Storage.Adopt || claim.Origin == s.Spec.Storage.Adopt
@@ -76,16 +77,17 @@ func makesLeaseOnce(s database.Snapshot, _ database.Plan, action database.Action
 }
 
 func freesNoLivingLease(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	return action.Verb != database.FreeLease || s.Deleting && s.Lease.Foreign == "" && action.UID == s.Lease.UID
+	return !database.Does[database.FreeLease](action) || s.Deleting && s.Lease.Foreign == "" && action.UID == s.Lease.UID
 }
 
 func adoptsSuccessors(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	return action.Verb != database.AdoptLease || action.Lease == s.Lease.UID && s.Lease.Problem == "" &&
+	adopt, adopts := action.Do.(database.AdoptLease)
+	return !adopts || adopt.Lease == s.Lease.UID && s.Lease.Problem == "" &&
 		s.Lease.Foreign == "" && s.Lease.Copy.Initialised && slices.Contains(s.Lease.Before, s.Settings.LeaseUID)
 }
 
 func keepsToItsLease(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	writes := action.Verb == database.Create || action.Verb == database.Update
+	writes := database.Does[database.Create](action) || database.Does[database.Update](action)
 	if !writes || action.Kind != database.KindSettings {
 		return true
 	}
@@ -96,10 +98,11 @@ func keepsToItsLease(s database.Snapshot, plan database.Plan, action database.Ac
 
 // changesRosterSafely looks at the two lists alone: whoever decided why does not matter.
 func changesRosterSafely(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.SetInstances {
+	set, sets := action.Do.(database.SetInstances)
+	if !sets {
 		return true
 	}
-	before, after := s.Settings.Instances, action.Instances
+	before, after := s.Settings.Instances, set.Instances
 	var come, left []string
 	for _, name := range after {
 		if !slices.Contains(before, name) {
@@ -155,7 +158,7 @@ func mayLeave(s database.Snapshot, left, rest []string) bool {
 }
 
 func removesNoCopy(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.DeleteSet {
+	if !database.Does[database.DeleteSet](action) {
 		return true
 	}
 	ours := slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
@@ -165,21 +168,22 @@ func removesNoCopy(s database.Snapshot, _ database.Plan, action database.Action)
 }
 
 func asksTheHolder(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	if action.Verb != database.SwitchOver {
+	ask, asks := action.Do.(database.SwitchOver)
+	if !asks {
 		return true
 	}
 	asked := 0
 	for _, other := range plan.Actions {
-		if other.Verb == database.SwitchOver {
+		if database.Does[database.SwitchOver](other) {
 			asked++
 		}
 	}
-	return asked == 1 && action.Name == s.Lease.Holder && action.Target != action.Name && action.Request != "" &&
-		action.Term == s.Lease.Term
+	return asked == 1 && action.Name == s.Lease.Holder && ask.Target != action.Name && ask.Request != "" &&
+		ask.Term == s.Lease.Term
 }
 
 func forcesOnlyTheLost(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.RemovePod {
+	if !database.Does[database.RemovePod](action) {
 		return true
 	}
 	return slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
@@ -189,7 +193,7 @@ func forcesOnlyTheLost(s database.Snapshot, _ database.Plan, action database.Act
 }
 
 func removesOnlySurplus(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	return action.Verb != database.Remove ||
+	return !database.Does[database.Remove](action) ||
 		action.Kind == database.KindPolicy && s.Spec.Network.Policy == v1alpha1.NetworkNone
 }
 
@@ -202,16 +206,16 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 	if s.Deleting || len(Problems(s)) == 0 {
 		return true
 	}
-	switch action.Verb {
+	switch do := action.Do.(type) {
 	case database.StoreRecord, database.Release, database.TellPod, database.EndRequest, database.AdoptLease,
 		database.BindCaches, database.PublishBundle:
 		return true
 	case database.CreateLease:
-		return action.Succeeds != ""
+		return do.Succeeds != ""
 	case database.Grow:
 		return SizeCounts(s, strings.HasSuffix(action.Name, "-wal"))
 	case database.StoreCertificates:
-		return s.Certificates.Leaf.Exists && action.Token == ""
+		return s.Certificates.Leaf.Exists && do.Token == ""
 	case database.Create, database.Update:
 		rendered := action.Kind == database.KindSettings || action.Kind == database.KindClaim ||
 			action.Kind == database.KindSet
@@ -222,14 +226,14 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 }
 
 func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb == database.AdoptClaim {
+	if database.Does[database.AdoptClaim](action) {
 		return true // DB32 has its own word about it.
 	}
 	child, found := s.Child(action.Kind, action.Name)
 	if found && (child.State == database.Foreign || child.State == database.Unreadable) {
 		return false
 	}
-	switch action.Verb {
+	switch action.Do.(type) {
 	case database.CreateBinding, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle:
 		return s.Binding.Foreign == ""
 	case database.CreateLease, database.FreeLease:
@@ -246,7 +250,7 @@ func makesCredentialsOnce(s database.Snapshot, _ database.Plan, action database.
 	if action.Kind != database.KindSecret || action.Name != database.AppSecretName(s.Name) {
 		return true
 	}
-	switch action.Verb {
+	switch action.Do.(type) {
 	case database.CreateBinding:
 		return !s.Binding.Exists
 	case database.BindCaches:
@@ -268,17 +272,19 @@ func onlyAddresses(changes []string) bool {
 
 func replacesNoAuthority(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	trusted := s.Certificates.Leaf.Exists || s.Binding.Exists
-	return action.Verb != database.StoreCertificates || s.Certificates.Authorities > 0 || !trusted
+	return !database.Does[database.StoreCertificates](action) || s.Certificates.Authorities > 0 || !trusted
 }
 
 func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	sizeless := []database.Verb{
-		database.DeleteClaim, database.AdoptClaim, database.NoteParting, database.UnlabelClaim,
+	switch action.Do.(type) {
+	case database.DeleteClaim, database.AdoptClaim, database.NoteParting, database.UnlabelClaim:
+		return true // They write no size.
+	default:
 	}
-	if action.Kind != database.KindClaim || slices.Contains(sizeless, action.Verb) {
+	if action.Kind != database.KindClaim {
 		return true
 	}
-	wanted, found := sizeFor(plan, action.Name)
+	wanted, found := plan.Design.ClaimSize(action.Name)
 	claim := claimFor(s, action.Name)
 	return found && (claim == nil || wanted.Cmp(claim.Requested) >= 0)
 }
@@ -286,7 +292,7 @@ func shrinksNothing(s database.Snapshot, plan database.Plan, action database.Act
 // replacesNoVolume lets a volume be made for a new copy of data that others have, and for a new database that bears the
 // finalizer: nobody else would take it away again.
 func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.Create || action.Kind != database.KindClaim {
+	if !database.Does[database.Create](action) || action.Kind != database.KindClaim {
 		return true
 	}
 	if !s.Guarded || !s.Record.Initialised {
@@ -301,7 +307,8 @@ func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Acti
 // keepsCopies holds what a plan would write against every copy as it was read, and not against what the pass has made
 // of them.
 func keepsCopies(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	writes := action.Verb == database.Create || action.Verb == database.Update || action.Verb == database.StoreRecord
+	writes := database.Does[database.Create](action) || database.Does[database.Update](action) ||
+		database.Does[database.StoreRecord](action)
 	if !writes || action.Kind != database.KindSettings && action.Kind != database.KindClaim {
 		return true
 	}
@@ -323,7 +330,7 @@ func keepsCopies(s database.Snapshot, plan database.Plan, action database.Action
 }
 
 func deletesOnlyStuckPods(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.DeletePod {
+	if !database.Does[database.DeletePod](action) {
 		return true
 	}
 	return slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
@@ -334,7 +341,7 @@ func deletesOnlyStuckPods(s database.Snapshot, _ database.Plan, action database.
 
 // keepsDataOfDeletedClaims looks for the claim by what mounts it, so that an unknown pod counts as one without.
 func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.DeletePod && action.Verb != database.ReplacePod {
+	if !database.Does[database.DeletePod](action) && !database.Does[database.ReplacePod](action) {
 		return true
 	}
 	for _, instance := range s.Instances {
@@ -347,7 +354,7 @@ func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action datab
 
 func isConditional(_ database.Snapshot, _ database.Plan, action database.Action) bool {
 	conditional := action.UID != "" && action.ResourceVersion != ""
-	switch action.Verb {
+	switch action.Do.(type) {
 	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
@@ -359,32 +366,31 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 	case database.StoreCertificates, database.Guard, database.Release, database.NoteRequest, database.EndRequest:
 		// The first takes both forms; the others are conditional on the database itself, which act holds.
 		return true
-	default:
-		return false
 	}
+	return false
 }
 
 func respectsPause(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	if !s.Spec.Paused || s.Deleting {
 		return true
 	}
-	switch action.Verb {
+	switch do := action.Do.(type) {
 	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest, database.AdoptLease,
 		database.PublishBundle, database.UnlabelClaim:
 		return true
 	case database.CreateLease:
-		return action.Succeeds != ""
+		return do.Succeeds != ""
 	case database.SwitchOver:
 		// What was begun is brought to its end.
 		return s.Request != nil && !s.Request.Since.IsZero()
 	case database.StoreCertificates:
-		return s.Certificates.Leaf.Exists && action.Token == ""
+		return s.Certificates.Leaf.Exists && do.Token == ""
 	default:
 		return false
 	}
 }
 
 func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	return !s.Deleting || action.Verb == database.DeleteClaim || action.Verb == database.Release ||
-		action.Verb == database.FreeLease || action.Verb == database.NoteParting
+	return !s.Deleting || database.Does[database.DeleteClaim](action) || database.Does[database.Release](action) ||
+		database.Does[database.FreeLease](action) || database.Does[database.NoteParting](action)
 }

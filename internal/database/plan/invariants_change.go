@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -16,7 +14,7 @@ import (
 func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	target, found := restarted(s, action)
 	if !found {
-		return action.Verb != database.ReplacePod && action.Verb != database.RestartServer
+		return !database.Does[database.ReplacePod](action) && !database.Does[database.RestartServer](action)
 	}
 	if !runs(target) {
 		return true
@@ -37,11 +35,17 @@ func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database
 
 // restarted is the instance that an action stops.
 func restarted(s database.Snapshot, action database.Action) (database.Instance, bool) {
+	var stops func(database.Instance) bool
+	switch do := action.Do.(type) {
+	case database.ReplacePod:
+		stops = func(instance database.Instance) bool { return instance.Pod.UID == action.UID }
+	case database.RestartServer:
+		stops = func(instance database.Instance) bool { return instance.Name == do.Target }
+	default:
+		return database.Instance{}, false
+	}
 	for _, instance := range s.Instances {
-		switch {
-		case action.Verb == database.ReplacePod && instance.Pod != nil && instance.Pod.UID == action.UID:
-			return instance, true
-		case action.Verb == database.RestartServer && instance.Name == action.Target && instance.Pod != nil:
+		if instance.Pod != nil && stops(instance) {
 			return instance, true
 		}
 	}
@@ -70,7 +74,7 @@ func works(s database.Snapshot, instance database.Instance) bool {
 // restartsPrimaryLast lets the pod of a working primary be replaced only if there is nobody to hand over to.
 func restartsPrimaryLast(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	target, found := restarted(s, action)
-	if action.Verb != database.ReplacePod || !found || target.Name != s.Lease.Holder || !runs(target) {
+	if !database.Does[database.ReplacePod](action) || !found || target.Name != s.Lease.Holder || !runs(target) {
 		return true
 	}
 	return len(plan.Design.Instances) == 1
@@ -103,7 +107,7 @@ func spreadsNoHarm(s database.Snapshot, plan database.Plan, action database.Acti
 }
 
 func changesTemplate(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	if action.Verb != database.Update || action.Kind != database.KindSet || action.Repair {
+	if update, updates := action.Do.(database.Update); !updates || update.Repair || action.Kind != database.KindSet {
 		return false
 	}
 	instance, found := s.Instance(action.Name)
@@ -114,13 +118,13 @@ func changesTemplate(s database.Snapshot, plan database.Plan, action database.Ac
 // that the user has named for it.
 func restartsForTheUser(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	target, found := restarted(s, action)
-	if action.Verb == database.SwitchOver && strings.HasPrefix(action.Request, "roll-") {
+	if ask, asks := action.Do.(database.SwitchOver); asks && strings.HasPrefix(ask.Request, "roll-") {
 		target, found = s.Instance(action.Name)
 	}
 	if !found || !runs(target) {
 		return true
 	}
-	if action.Verb == database.RestartServer {
+	if database.Does[database.RestartServer](action) {
 		return len(target.Report.PendingRestart) > 0
 	}
 	if trial := target.Pod.SizeTrial; target.Pod.Resize == database.PodResizeInfeasible ||
@@ -134,7 +138,8 @@ func restartsForTheUser(s database.Snapshot, plan database.Plan, action database
 
 // stopsPrimaryLast has the primary of a hibernated database stop after all others, and nobody without that word.
 func stopsPrimaryLast(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	if action.Kind != database.KindSet || action.Verb != database.Create && action.Verb != database.Update {
+	writes := database.Does[database.Create](action) || database.Does[database.Update](action)
+	if action.Kind != database.KindSet || !writes {
 		return true
 	}
 	at := slices.IndexFunc(plan.Design.Instances, func(wanted database.InstanceDesign) bool {
@@ -152,55 +157,58 @@ func stopsPrimaryLast(s database.Snapshot, plan database.Plan, action database.A
 // triesFirst touches no pod and no template that the API server would not take.
 func triesFirst(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	refused := s.Trial != nil && s.Trial.Refusal != ""
-	return !refused || action.Verb != database.ReplacePod && !changesTemplate(s, plan, action)
+	return !refused || !database.Does[database.ReplacePod](action) && !changesTemplate(s, plan, action)
 }
 
 // shrinksNoBuffers has a container shrink only when its server was started for the smaller size.
 func shrinksNoBuffers(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.ResizePod {
+	resize, resizes := action.Do.(database.ResizePod)
+	if !resizes {
 		return true
 	}
 	for _, instance := range s.Instances {
-		if instance.Pod == nil || instance.Pod.UID != action.UID || action.Size == nil {
+		if instance.Pod == nil || instance.Pod.UID != action.UID {
 			continue
 		}
-		shrinks := action.Size.Memory.Cmp(instance.Pod.Memory) < 0
+		shrinks := resize.Size.Memory.Cmp(instance.Pod.Memory) < 0
 		return !shrinks || instance.Report.Reachable && len(instance.Report.PendingRestart) == 0
 	}
 	return false
 }
 
 func rotatesOnce(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb == database.BeginLogin {
-		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Password != "" && s.Spec.Rotate.Password == action.Token
-		return wish && action.Token != s.Credentials.Token && (s.Credentials.Began.IsZero() || !s.Credentials.Done.IsZero())
+	switch do := action.Do.(type) {
+	case database.BeginLogin:
+		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Password != "" && s.Spec.Rotate.Password == do.Token
+		return wish && do.Token != s.Credentials.Token && (s.Credentials.Began.IsZero() || !s.Credentials.Done.IsZero())
+	case database.StoreCertificates:
+		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Certificates == do.Token
+		begun := s.Certificates.Rotation.Token == do.Token && s.Certificates.Rotation.Done.IsZero()
+		return do.Token == "" || begun || wish && do.Token != s.Certificates.Rotation.Token
+	default:
+		return true
 	}
-	if action.Verb == database.StoreCertificates {
-		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Certificates == action.Token
-		begun := s.Certificates.Rotation.Token == action.Token && s.Certificates.Rotation.Done.IsZero()
-		return action.Token == "" || begun || wish && action.Token != s.Certificates.Rotation.Token
-	}
-	return true
 }
 
 func publishesWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.MoveLogin {
+	move, moves := action.Do.(database.MoveLogin)
+	if !moves {
 		return true
 	}
 	holder, found := s.Instance(s.Lease.Holder)
 	serves := found && !s.Lease.Expired && holder.Report.Reachable && holder.Report.Serving
-	if !serves || action.Number == 0 || action.Number != s.Credentials.Number {
+	if !serves || move.Number == 0 || move.Number != s.Credentials.Number {
 		return false
 	}
 	return !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
 		open := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
-		return (open || instance.Name == holder.Name) && instance.Report.Rotation != action.Number
+		return (open || instance.Name == holder.Name) && instance.Report.Rotation != move.Number
 	})
 }
 
 func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	begun := s.Certificates.Rotation.Token == action.Token
-	if action.Verb != database.StoreCertificates || action.Token == "" || !begun {
+	store, stores := action.Do.(database.StoreCertificates)
+	if !stores || store.Token == "" || s.Certificates.Rotation.Token != store.Token {
 		return true
 	}
 	return !s.Certificates.Unpublished && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
@@ -211,7 +219,8 @@ func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Acti
 
 // growsWithinLimit looks at what a claim would ask for, wherever that comes from.
 func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	if action.Kind != database.KindClaim || action.Verb != database.Grow && action.Verb != database.Create {
+	sizes := database.Does[database.Grow](action) || database.Does[database.Create](action)
+	if action.Kind != database.KindClaim || !sizes {
 		return true
 	}
 	log := strings.HasSuffix(action.Name, "-wal")
@@ -233,7 +242,7 @@ func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.A
 			allowed = claim.Requested
 		}
 	}
-	wanted, found := sizeFor(plan, action.Name)
+	wanted, found := plan.Design.ClaimSize(action.Name)
 	return !found || wanted.Cmp(allowed) <= 0
 }
 
@@ -241,8 +250,8 @@ func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.A
 // when no volume of an instance that answers is on its way. The log does not grow by itself: growsWithinLimit has said
 // so.
 func growsOneStep(s database.Snapshot, plan database.Plan, action database.Action) bool {
-	wanted, found := sizeFor(plan, action.Name)
-	if action.Verb != database.Grow || strings.HasSuffix(action.Name, "-wal") || !found ||
+	wanted, found := plan.Design.ClaimSize(action.Name)
+	if !database.Does[database.Grow](action) || strings.HasSuffix(action.Name, "-wal") || !found ||
 		wanted.Cmp(s.Spec.Storage.Size) <= 0 {
 		return true
 	}
@@ -262,19 +271,7 @@ func growsOneStep(s database.Snapshot, plan database.Plan, action database.Actio
 	return !moving
 }
 
-// sizeFor is what a claim would ask for, claimFor the claim as it was seen.
-func sizeFor(plan database.Plan, claim string) (resource.Quantity, bool) {
-	for _, wanted := range plan.Design.Instances {
-		if wanted.Name == claim {
-			return wanted.Size, true
-		}
-		if wanted.Name+"-wal" == claim && wanted.LogSize != nil {
-			return *wanted.LogSize, true
-		}
-	}
-	return resource.Quantity{}, false
-}
-
+// claimFor is the claim as it was seen.
 func claimFor(s database.Snapshot, claim string) *database.Claim {
 	for _, instance := range s.Instances {
 		switch claim {
@@ -304,14 +301,15 @@ func partedFrom(s database.Snapshot, lease string) bool {
 }
 
 func adoptsByTheWord(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.AdoptClaim {
+	adopt, adopts := action.Do.(database.AdoptClaim)
+	if !adopts {
 		return true
 	}
 	word, begun := s.Spec.Storage.Adopt, s.Settings.UID != "" || s.Lease.UID != "" && s.Lease.Foreign == ""
-	return word != "" && !s.Deleting && !s.Spec.Paused && (!begun || action.Origin == s.Origin) &&
+	return word != "" && !s.Deleting && !s.Spec.Paused && (!begun || adopt.Origin == s.Origin) &&
 		slices.ContainsFunc(s.Kept, func(claim database.Kept) bool {
-			return claim.UID == action.UID && claim.Name == action.Name && claim.Owner == action.Owner &&
-				claim.Origin == action.Origin && !claim.Deleting &&
+			return claim.UID == action.UID && claim.Name == action.Name && claim.Owner == adopt.Owner &&
+				claim.Origin == adopt.Origin && !claim.Deleting &&
 				(claim.Owner == word || claim.Origin == word || claim.Origin == s.Origin || sameData(s, claim.Origin))
 		})
 }
@@ -325,7 +323,7 @@ func sameData(s database.Snapshot, origin string) bool {
 
 func partsWithANote(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	known := s.Record.Initialised && s.Lease.Problem == ""
-	if action.Verb != database.FreeLease || !known {
+	if !database.Does[database.FreeLease](action) || !known {
 		return true
 	}
 	copies := plan.Design.Names()
@@ -343,7 +341,7 @@ func partsWithANote(s database.Snapshot, plan database.Plan, action database.Act
 
 // changesWhatWasSeen keeps what a claim tells of its data: whoever has not seen that would write it away.
 func changesWhatWasSeen(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if action.Verb != database.Update || action.Kind != database.KindClaim {
+	if !database.Does[database.Update](action) || action.Kind != database.KindClaim {
 		return true
 	}
 	claim := claimFor(s, action.Name)

@@ -22,40 +22,37 @@ func wished(s *database.Snapshot, instances int) {
 }
 
 // rotated is a write of the credentials.
-func rotated(verb database.Verb, token string, number int64) database.Action {
-	return database.Action{
-		Verb: verb, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7", Token: token,
-		Number: number,
-	}
+func rotated(do database.Step) database.Action {
+	return database.Action{Do: do, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7"}
 }
 
 // TestInvariantsBite shows for each invariant a plan that it refuses.
 func TestInvariantsBite(t *testing.T) {
-	create := database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw"}
+	create := database.Action{Do: database.Create{}, Kind: database.KindService, Name: "cities-rw"}
 	update := database.Action{
-		Verb: database.Update, Kind: database.KindService, Name: "cities-rw", UID: "uid-service", ResourceVersion: "5",
+		Do: database.Update{}, Kind: database.KindService, Name: "cities-rw", UID: "uid-service", ResourceVersion: "5",
 	}
 	updateSettings := database.Action{
-		Verb: database.Update, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
+		Do: database.Update{}, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
 		ResourceVersion: "5",
 	}
 	deleteClaim := database.Action{
-		Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+		Do: database.DeleteClaim{}, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 	}
 	deletePod := database.Action{
-		Verb: database.DeletePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
+		Do: database.DeletePod{}, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
 	}
 	replace := func(serial int) database.Action {
 		name := database.InstanceName("cities", serial)
 		return database.Action{
-			Verb: database.ReplacePod, Kind: database.KindPod, Name: name + "-0", UID: "uid-pod" + suffix(serial),
+			Do: database.ReplacePod{}, Kind: database.KindPod, Name: name + "-0", UID: "uid-pod" + suffix(serial),
 			ResourceVersion: "6",
 		}
 	}
 	kept := []database.Kept{{Name: "cities-2", UID: "uid-kept", Owner: "db-0", Origin: "db-0"}}
 	adopt := database.Action{
-		Verb: database.AdoptClaim, Kind: database.KindClaim, Name: "cities-2", UID: "uid-kept", ResourceVersion: "1",
-		Owner: "db-0", Origin: "db-0",
+		Do: database.AdoptClaim{Owner: "db-0", Origin: "db-0"}, Kind: database.KindClaim, Name: "cities-2",
+		UID: "uid-kept", ResourceVersion: "1",
 	}
 	tests := map[string]struct {
 		world  func(*database.Snapshot)
@@ -70,7 +67,7 @@ func TestInvariantsBite(t *testing.T) {
 				s.Instances[0].LogClaim = &database.Claim{UID: "uid-new", Requested: log}
 			},
 			action: database.Action{
-				Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-1-wal", UID: "uid-log", ResourceVersion: "5",
+				Do: database.DeleteClaim{}, Kind: database.KindClaim, Name: "cities-1-wal", UID: "uid-log", ResourceVersion: "5",
 			},
 			want: "database.delete-only-released-claims",
 		},
@@ -79,7 +76,7 @@ func TestInvariantsBite(t *testing.T) {
 				log := resource.MustParse("1Gi")
 				s.Spec.Storage.WALSize = &log
 			},
-			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1-wal"},
+			action: database.Action{Do: database.Create{}, Kind: database.KindClaim, Name: "cities-1-wal"},
 			want:   "database.replace-no-volume",
 		},
 		"a pod is deleted that alone keeps a deleted log": {
@@ -90,7 +87,7 @@ func TestInvariantsBite(t *testing.T) {
 				s.Instances[0].LogClaim = &database.Claim{UID: "uid-log", Requested: log, Deleting: true}
 			},
 			action: database.Action{
-				Verb: database.DeletePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
+				Do: database.DeletePod{}, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
 			},
 			want: "database.keep-pods-of-deleted-claims",
 		},
@@ -110,7 +107,7 @@ func TestInvariantsBite(t *testing.T) {
 			world: func(s *database.Snapshot) {
 				s.Deleting, s.Guarded, s.Spec.Storage.Reclaim = true, true, v1alpha1.ReclaimDelete
 			},
-			action: database.Action{Verb: database.Release, Name: "cities"}, want: "database.release-only-when-done",
+			action: database.Action{Do: database.Release{}, Name: "cities"}, want: "database.release-only-when-done",
 		},
 		"something is written for an invalid spec": {
 			world:  func(s *database.Snapshot) { s.Spec.Parameters = map[string]v1alpha1.Setting{"fsync": "off"} },
@@ -138,21 +135,21 @@ func TestInvariantsBite(t *testing.T) {
 		"foreign certificates are overwritten": {
 			world: func(s *database.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" },
 			action: database.Action{
-				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-tls",
 			},
 			want: "database.touch-nothing-foreign",
 		},
 		"an unreadable authority is replaced": {
 			world: func(s *database.Snapshot) { s.Certificates.Problem = "garbage" },
 			action: database.Action{
-				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-tls",
 			},
 			want: "database.touch-nothing-foreign",
 		},
 		"a lost authority is replaced": {
 			world: func(s *database.Snapshot) { s.Certificates.Authorities = 0 },
 			action: database.Action{
-				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls",
+				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-tls",
 			},
 			want: "database.replace-no-authority",
 		},
@@ -161,18 +158,18 @@ func TestInvariantsBite(t *testing.T) {
 				s.Spec.Rotate = &v1alpha1.Rotate{Password: "a"}
 				s.Credentials = database.Rotation{Token: "a", Began: s.Now, Done: s.Now}
 			},
-			action: rotated(database.BeginLogin, "a", 0), want: "database.rotate-once",
+			action: rotated(database.BeginLogin{Token: "a"}), want: "database.rotate-once",
 		},
 		"a second password is made while one is made ready": {
 			world: func(s *database.Snapshot) {
 				s.Spec.Rotate = &v1alpha1.Rotate{Password: "b"}
 				s.Credentials = database.Rotation{Token: "a", Number: 17, Began: s.Now}
 			},
-			action: rotated(database.BeginLogin, "b", 0), want: "database.rotate-once",
+			action: rotated(database.BeginLogin{Token: "b"}), want: "database.rotate-once",
 		},
 		"a login is published that the primary does not confirm": {
 			world:  func(s *database.Snapshot) { s.Credentials = database.Rotation{Token: "a", Number: 17, Began: s.Now} },
-			action: rotated(database.MoveLogin, "a", 17), want: "database.publish-only-a-confirmed-login",
+			action: rotated(database.MoveLogin{Number: 17}), want: "database.publish-only-a-confirmed-login",
 		},
 		"a new authority signs before an instance knows it": {
 			world: func(s *database.Snapshot) {
@@ -180,34 +177,34 @@ func TestInvariantsBite(t *testing.T) {
 				s.Certificates.Rotation = database.Rotation{Token: "a", Began: s.Now}
 			},
 			action: database.Action{
-				Verb: database.StoreCertificates, Kind: database.KindSecret, Name: "cities-tls", UID: "uid-tls",
-				ResourceVersion: "7", Token: "a",
+				Do: database.StoreCertificates{Token: "a"}, Kind: database.KindSecret, Name: "cities-tls", UID: "uid-tls",
+				ResourceVersion: "7",
 			},
 			want: "database.sign-only-what-is-trusted",
 		},
 		"credentials are rewritten": {
 			action: database.Action{
-				Verb: database.CreateBinding, Kind: database.KindSecret, Name: "cities-app",
+				Do: database.CreateBinding{}, Kind: database.KindSecret, Name: "cities-app",
 			},
 			want: "database.create-credentials-once",
 		},
 		"the credentials are changed together with the addresses of caches": {
 			world: func(s *database.Snapshot) { s.Caches.Unbound = []string{"+CACHE_URL", "~password"} },
 			action: database.Action{
-				Verb: database.BindCaches, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
+				Do: database.BindCaches{}, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
 			},
 			want: "database.create-credentials-once",
 		},
 		"the addresses of caches are written into a Secret of somebody else": {
 			world: func(s *database.Snapshot) { s.Binding.Foreign = "somebody's" },
 			action: database.Action{
-				Verb: database.BindCaches, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
+				Do: database.BindCaches{}, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7",
 			},
 			want: "database.touch-nothing-foreign",
 		},
 		"a claim shrinks": {
 			action: database.Action{
-				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+				Do: database.Grow{}, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("512Mi") },
 			want:   "database.shrink-no-claim",
@@ -217,7 +214,7 @@ func TestInvariantsBite(t *testing.T) {
 				s.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("2Gi"), AtPercent: 80}
 			},
 			action: database.Action{
-				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+				Do: database.Grow{}, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("3Gi") },
 			want:   "database.grow-within-the-limit",
@@ -229,14 +226,14 @@ func TestInvariantsBite(t *testing.T) {
 				s.Instances[0].Report.Reachable = true
 			},
 			action: database.Action{
-				Verb: database.Grow, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
+				Do: database.Grow{}, Kind: database.KindClaim, Name: "cities-1", UID: "uid-claim", ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.Instances[0].Size = resource.MustParse("3Gi") },
 			want:   "database.grow-one-step",
 		},
 		"an empty claim takes the place of data": {
 			world:  func(s *database.Snapshot) { s.Instances[0].Claim = nil },
-			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-1"},
+			action: database.Action{Do: database.Create{}, Kind: database.KindClaim, Name: "cities-1"},
 			want:   "database.replace-no-volume",
 		},
 		"the identity changes": {
@@ -272,11 +269,11 @@ func TestInvariantsBite(t *testing.T) {
 			action: deletePod, want: "database.keep-pods-of-deleted-claims",
 		},
 		"an update without a version": {
-			action: database.Action{Verb: database.Update, Kind: database.KindService, Name: "cities-rw"},
+			action: database.Action{Do: database.Update{}, Kind: database.KindService, Name: "cities-rw"},
 			want:   "database.write-conditionally",
 		},
 		"a create over something": {
-			action: database.Action{Verb: database.Create, Kind: database.KindService, Name: "cities-rw", UID: "u"},
+			action: database.Action{Do: database.Create{}, Kind: database.KindService, Name: "cities-rw", UID: "u"},
 			want:   "database.write-conditionally",
 		},
 		"a change while paused": {
@@ -292,7 +289,7 @@ func TestInvariantsBite(t *testing.T) {
 			action: replace(3), want: "database.restart-one-at-a-time",
 		},
 		"an unknown pod is replaced": {
-			action: database.Action{Verb: database.ReplacePod, Name: "x", UID: "x", ResourceVersion: "1"},
+			action: database.Action{Do: database.ReplacePod{}, Name: "x", UID: "x", ResourceVersion: "1"},
 			want:   "database.restart-one-at-a-time",
 		},
 		"the primary is replaced although others could take over": {
@@ -309,22 +306,22 @@ func TestInvariantsBite(t *testing.T) {
 				s.Instances[2].Pod.Stuck, s.Instances[2].Pod.Ready = "ErrImagePull", false
 			},
 			action: database.Action{
-				Verb: database.Update, Kind: database.KindSet, Name: "cities-2", UID: "uid-set-2", ResourceVersion: "9",
+				Do: database.Update{}, Kind: database.KindSet, Name: "cities-2", UID: "uid-set-2", ResourceVersion: "9",
 			},
 			want: "database.spread-no-harm",
 		},
 		"a server is started anew for nothing": {
 			action: database.Action{
-				Verb: database.RestartServer, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
-				ResourceVersion: "1", Target: "cities-1", Token: "t",
+				Do: database.RestartServer{Target: "cities-1", Token: "t"}, Kind: database.KindSettings, Name: "cities-settings",
+				UID: "u", ResourceVersion: "1",
 			},
 			want: "database.restart-only-for-the-user",
 		},
 		"the primary moves for a new version of Meridian": {
 			world: func(s *database.Snapshot) { s.Instances[0].Pod.Template = "older" },
 			action: database.Action{
-				Verb: database.SwitchOver, Name: "cities-1", UID: "uid-pod", ResourceVersion: "6", Request: "roll-cities-1-1",
-				Target: database.AnyInstance, Term: 1,
+				Do:   database.SwitchOver{Request: "roll-cities-1-1", Target: database.AnyInstance, Term: 1},
+				Name: "cities-1", UID: "uid-pod", ResourceVersion: "6",
 			},
 			want: "database.restart-only-for-the-user",
 		},
@@ -332,14 +329,14 @@ func TestInvariantsBite(t *testing.T) {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Spec.Hibernated = true },
 			design: func(d *database.Design) { d.Instances[0].Stopped = true },
 			action: database.Action{
-				Verb: database.Update, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
+				Do: database.Update{}, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
 			},
 			want: "database.stop-the-primary-last",
 		},
 		"an instance stops that nobody wants to sleep": {
 			design: func(d *database.Design) { d.Instances[0].Stopped = true },
 			action: database.Action{
-				Verb: database.Update, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
+				Do: database.Update{}, Kind: database.KindSet, Name: "cities-1", UID: "uid-set", ResourceVersion: "9",
 			},
 			want: "database.stop-the-primary-last",
 		},
@@ -353,27 +350,27 @@ func TestInvariantsBite(t *testing.T) {
 				s.Instances[0].Report.PendingRestart = []string{"shared_buffers"}
 			},
 			action: database.Action{
-				Verb: database.ResizePod, Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
-				Size: &database.Size{Memory: resource.MustParse("1Gi")},
+				Do:   database.ResizePod{Size: database.Size{Memory: resource.MustParse("1Gi")}},
+				Kind: database.KindPod, Name: "cities-1-0", UID: "uid-pod", ResourceVersion: "6",
 			},
 			want: "database.shrink-no-used-memory",
 		},
 		"a second lease is made": {
-			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"},
+			action: database.Action{Do: database.CreateLease{}, Kind: database.KindLease, Name: "cities-primary"},
 			want:   "database.create-the-lease-once",
 		},
 		"a lease succeeds another than the lost one": {
 			world: func(s *database.Snapshot) { s.Lease = database.Lease{} },
 			action: database.Action{
-				Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary", Succeeds: "another",
+				Do: database.CreateLease{Succeeds: "another"}, Kind: database.KindLease, Name: "cities-primary",
 			},
 			want: "database.create-the-lease-once",
 		},
 		"a lease is adopted that the agents have not taken over": {
 			world: func(s *database.Snapshot) { s.Settings.LeaseUID = "uid-lost" },
 			action: database.Action{
-				Verb: database.AdoptLease, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
-				ResourceVersion: "1", Lease: "uid-lease",
+				Do: database.AdoptLease{Lease: "uid-lease"}, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
+				ResourceVersion: "1",
 			},
 			want: "database.name-only-a-successor-lease",
 		},
@@ -396,7 +393,7 @@ func TestInvariantsBite(t *testing.T) {
 		"a lease goes before the claims have a note of it": {
 			world: func(s *database.Snapshot) { s.Deleting = true },
 			action: database.Action{
-				Verb: database.FreeLease, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
+				Do: database.FreeLease{}, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
 			},
 			want: "database.note-before-parting",
 		},
@@ -406,27 +403,27 @@ func TestInvariantsBite(t *testing.T) {
 				s.Spec.Storage.Adopt = "db-0"
 				s.Kept = kept
 			},
-			action: database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"},
+			action: database.Action{Do: database.CreateLease{}, Kind: database.KindLease, Name: "cities-primary"},
 			want:   "database.create-the-lease-once",
 		},
 		"instances are made without end": {
 			world: func(s *database.Snapshot) { s.Settings.Instances = []string{"cities-1", "cities-2", "cities-3"} },
 			action: database.Action{
-				Verb: database.SetInstances, Kind: database.KindSettings, Name: "cities-settings", UID: "u",
-				ResourceVersion: "1", Instances: []string{"cities-1", "cities-2", "cities-3", "cities-4"},
+				Do:   database.SetInstances{Instances: []string{"cities-1", "cities-2", "cities-3", "cities-4"}},
+				Kind: database.KindSettings, Name: "cities-settings", UID: "u", ResourceVersion: "1",
 			},
 			want: "database.change-instances-safely",
 		},
 		"a network policy is removed that is wanted": {
 			action: database.Action{
-				Verb: database.Remove, Kind: database.KindPolicy, Name: "cities-pods", UID: "u", ResourceVersion: "1",
+				Do: database.Remove{}, Kind: database.KindPolicy, Name: "cities-pods", UID: "u", ResourceVersion: "1",
 			},
 			want: "database.remove-only-optional-objects",
 		},
 		"a Service is removed": {
 			world: func(s *database.Snapshot) { s.Spec.Network.Policy = v1alpha1.NetworkNone },
 			action: database.Action{
-				Verb: database.Remove, Kind: database.KindService, Name: "cities-rw", UID: "u", ResourceVersion: "1",
+				Do: database.Remove{}, Kind: database.KindService, Name: "cities-rw", UID: "u", ResourceVersion: "1",
 			},
 			want: "database.remove-only-optional-objects",
 		},

@@ -21,7 +21,7 @@ func makeLease(d *draft) {
 		replaceLease(d)
 	case lease.UID == "":
 		d.change(database.Action{
-			Verb: database.CreateLease, Kind: database.KindLease, Name: name, Why: "the agents agree on the primary by it",
+			Do: database.CreateLease{}, Kind: database.KindLease, Name: name, Why: "the agents agree on the primary by it",
 		})
 	case lease.Problem != "":
 		d.hold(database.Stalled, 0, "RecordUnclear", fmt.Sprintf(
@@ -47,15 +47,14 @@ func replaceLease(d *draft) {
 	case lease.UID == "":
 		d.hold(database.Stalled, soon, "LeaseLost", "the Lease "+name+" is gone, and a new one is made for the agents")
 		d.do(database.Action{
-			Verb: database.CreateLease, Kind: database.KindLease, Name: name, Succeeds: lost,
-			Before: d.Settings.LostBefore,
-			Why:    "the one by which the agents agree is gone, and they need a new one",
+			Do: database.CreateLease{Succeeds: lost, Before: d.Settings.LostBefore}, Kind: database.KindLease, Name: name,
+			Why: "the one by which the agents agree is gone, and they need a new one",
 		})
 	case adopted && d.Settings.UID != "" && !d.Settings.Deleting &&
 		!d.writes(database.KindSettings, database.SettingsName(d.Name)):
 		d.do(database.Action{
-			Verb: database.AdoptLease, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
-			UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Lease: lease.UID,
+			Do: database.AdoptLease{Lease: lease.UID}, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
+			UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion,
 			Why: "the agents have taken the new lease over",
 		})
 	case lease.Succeeds == lost || adopted:
@@ -103,18 +102,18 @@ func tellPods(d *draft) {
 			d.writes(database.KindPod, database.PodName(instance.Name)) {
 			continue
 		}
-		action := database.Action{
-			Verb: database.TellPod, Kind: database.KindPod, Name: database.PodName(instance.Name),
-			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		}
+		tell, why := database.TellPod{}, ""
 		if d.hasOldSecrets(instance) {
-			action.Secrets, action.Why = d.secretsTold(), "its agent has not got the latest certificates or credentials yet"
+			tell.Secrets, why = d.secretsTold(), "its agent has not got the latest certificates or credentials yet"
 		}
 		if report.SettingsHash != settings.Hash && pod.Settings != settings.Hash {
-			action.Hash, action.Why = settings.Hash, "its agent has not got the latest settings yet"
+			tell.Hash, why = settings.Hash, "its agent has not got the latest settings yet"
 		}
-		if action.Why != "" {
-			d.do(action)
+		if tell != (database.TellPod{}) {
+			d.do(database.Action{
+				Do: tell, Kind: database.KindPod, Name: database.PodName(instance.Name),
+				UID: pod.UID, ResourceVersion: pod.ResourceVersion, Why: why,
+			})
 		}
 	}
 }

@@ -21,7 +21,7 @@ func keepRecord(d *draft) {
 	}
 	if settings := d.Settings; settings.UID != "" && !settings.Deleting && !settings.Copy.Initialised {
 		d.do(database.Action{
-			Verb: database.StoreRecord, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
+			Do: database.StoreRecord{}, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
 			UID: settings.UID, ResourceVersion: settings.ResourceVersion, Why: d.recordText(),
 		})
 	}
@@ -31,7 +31,7 @@ func keepRecord(d *draft) {
 				continue
 			}
 			d.do(database.Action{
-				Verb: database.StoreRecord, Kind: database.KindClaim, Name: claim.Name,
+				Do: database.StoreRecord{}, Kind: database.KindClaim, Name: claim.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion, Why: d.recordText(),
 			})
 		}

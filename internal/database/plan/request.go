@@ -49,7 +49,7 @@ func (d *draft) beginRequest(request database.Request) {
 		return
 	}
 	d.change(database.Action{
-		Verb: database.NoteRequest, Name: d.Name, Request: request.ID, Target: request.Target, Term: d.Lease.Term,
+		Do: database.NoteRequest{Request: request.ID, Target: request.Target, Term: d.Lease.Term}, Name: d.Name,
 		Why: "a user asks for another primary: " + request.Target,
 	})
 }
@@ -77,7 +77,7 @@ func (d *draft) refusal(target string) string {
 }
 
 func (d *draft) endRequest(event, why string) {
-	d.do(database.Action{Verb: database.EndRequest, Name: d.Name, Request: d.Request.ID, Event: event, Why: why})
+	d.do(database.Action{Do: database.EndRequest{Request: d.Request.ID, Event: event}, Name: d.Name, Why: why})
 }
 
 // askToYield has a holder that shall leave hand over.
@@ -106,7 +106,7 @@ func (d *draft) switchOver(holder database.Instance, id, target, why string) {
 		return
 	}
 	d.do(database.Action{
-		Verb: database.SwitchOver, Name: holder.Name, UID: holder.Pod.UID, ResourceVersion: holder.Pod.ResourceVersion,
-		Request: id, Target: target, Term: d.Lease.Term, Why: why,
+		Do:   database.SwitchOver{Request: id, Target: target, Term: d.Lease.Term},
+		Name: holder.Name, UID: holder.Pod.UID, ResourceVersion: holder.Pod.ResourceVersion, Why: why,
 	})
 }

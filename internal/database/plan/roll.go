@@ -298,10 +298,11 @@ func (d *draft) restart(next due) {
 	instance := next.instance
 	if next.server {
 		d.change(database.Action{
-			Verb: database.RestartServer, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
-			UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion,
-			Target: instance.Name, Token: d.token(instance), Why: instance.Name + ": " + next.why,
-			Stay: instance.Name == d.Lease.Holder && d.lowers(instance),
+			Do: database.RestartServer{
+				Target: instance.Name, Token: d.token(instance), Stay: instance.Name == d.Lease.Holder && d.lowers(instance),
+			},
+			Kind: database.KindSettings, Name: database.SettingsName(d.Name),
+			UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Why: instance.Name + ": " + next.why,
 		})
 		return
 	}
@@ -320,8 +321,8 @@ func (d *draft) replace(instance database.Instance, why string) {
 		return
 	}
 	d.change(database.Action{
-		Verb: database.ReplacePod, Kind: database.KindPod, Name: database.PodName(instance.Name),
-		UID: instance.Pod.UID, ResourceVersion: instance.Pod.ResourceVersion, Template: target, Why: why,
+		Do: database.ReplacePod{Template: target}, Kind: database.KindPod, Name: database.PodName(instance.Name),
+		UID: instance.Pod.UID, ResourceVersion: instance.Pod.ResourceVersion, Why: why,
 	})
 }
 

@@ -34,8 +34,8 @@ func changeRoster(d *draft) {
 
 func (d *draft) setInstances(names []string, why string) {
 	d.change(database.Action{
-		Verb: database.SetInstances, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
-		UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Instances: names, Why: why,
+		Do: database.SetInstances{Instances: names}, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
+		UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Why: why,
 	})
 }
 
@@ -276,7 +276,7 @@ func (d *draft) removeInstance(instance database.Instance) {
 	claims := d.unwantedClaims(instance)
 	if len(claims) == 0 {
 		d.change(database.Action{
-			Verb: database.DeleteSet, Kind: database.KindSet, Name: instance.Name,
+			Do: database.DeleteSet{}, Kind: database.KindSet, Name: instance.Name,
 			UID: instance.Set.UID, ResourceVersion: instance.Set.ResourceVersion,
 			Why: "it is no longer wanted, and nothing counts on its copy",
 		})
@@ -289,7 +289,7 @@ func (d *draft) removeInstance(instance database.Instance) {
 	}
 	for _, claim := range claims {
 		d.change(database.Action{
-			Verb: database.DeleteClaim, Kind: database.KindClaim, Name: claim.Name,
+			Do: database.DeleteClaim{}, Kind: database.KindClaim, Name: claim.Name,
 			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			Why: instance.Name + " is no longer wanted and spec.storage.reclaim is Delete",
 		})
@@ -306,7 +306,7 @@ func removeLostPods(d *draft) {
 			continue
 		}
 		d.change(database.Action{
-			Verb: database.RemovePod, Kind: database.KindPod, Name: database.PodName(instance.Name),
+			Do: database.RemovePod{}, Kind: database.KindPod, Name: database.PodName(instance.Name),
 			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Why: "it is being deleted, and its node " + pod.Node + " is gone or out of service",
 		})

@@ -28,24 +28,24 @@ func leave(s *database.Snapshot) {
 func TestInvariantsOfMembersBite(t *testing.T) {
 	roster := func(names ...string) database.Action {
 		return database.Action{
-			Verb: database.SetInstances, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
-			ResourceVersion: "5", Instances: names,
+			Do: database.SetInstances{Instances: names}, Kind: database.KindSettings, Name: "cities-settings",
+			UID: "uid-configmap", ResourceVersion: "5",
 		}
 	}
 	deleteSet := database.Action{
-		Verb: database.DeleteSet, Kind: database.KindSet, Name: "cities-3", UID: "uid-set-3", ResourceVersion: "9",
+		Do: database.DeleteSet{}, Kind: database.KindSet, Name: "cities-3", UID: "uid-set-3", ResourceVersion: "9",
 	}
 	deleteClaim := database.Action{
-		Verb: database.DeleteClaim, Kind: database.KindClaim, Name: "cities-3", UID: "uid-claim-3", ResourceVersion: "5",
+		Do: database.DeleteClaim{}, Kind: database.KindClaim, Name: "cities-3", UID: "uid-claim-3", ResourceVersion: "5",
 	}
 	removePod := database.Action{
-		Verb: database.RemovePod, Kind: database.KindPod, Name: "cities-3-0", UID: "uid-pod-3", ResourceVersion: "6",
+		Do: database.RemovePod{}, Kind: database.KindPod, Name: "cities-3-0", UID: "uid-pod-3", ResourceVersion: "6",
 	}
 	ask := database.Action{
-		Verb: database.SwitchOver, Name: "cities-1", UID: "uid-pod", ResourceVersion: "6", Request: "r1", Target: "any",
-		Term: 1,
+		Do:   database.SwitchOver{Request: "r1", Target: "any", Term: 1},
+		Name: "cities-1", UID: "uid-pod", ResourceVersion: "6",
 	}
-	createLease := database.Action{Verb: database.CreateLease, Kind: database.KindLease, Name: "cities-primary"}
+	createLease := database.Action{Do: database.CreateLease{}, Kind: database.KindLease, Name: "cities-primary"}
 	tests := map[string]struct {
 		world  func(*database.Snapshot)
 		action database.Action
@@ -66,13 +66,13 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 		},
 		"the lease of a living database is let go": {
 			action: database.Action{
-				Verb: database.FreeLease, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
+				Do: database.FreeLease{}, Kind: database.KindLease, Name: "cities-primary", UID: "uid-lease", ResourceVersion: "8",
 			},
 			want: "database.free-no-living-lease",
 		},
 		"the settings name another lease": {
 			action: database.Action{
-				Verb: database.Update, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
+				Do: database.Update{}, Kind: database.KindSettings, Name: "cities-settings", UID: "uid-configmap",
 				ResourceVersion: "5",
 			},
 			design: func(d *database.Design) { d.LeaseUID = "another" }, want: "database.keep-to-the-lease",
@@ -136,16 +136,18 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 		},
 		"the database goes while its lease is held": {
 			world:  func(s *database.Snapshot) { s.Deleting = true },
-			action: database.Action{Verb: database.Release, Name: "cities"}, want: "database.release-only-when-done",
+			action: database.Action{Do: database.Release{}, Name: "cities"}, want: "database.release-only-when-done",
 		},
 		"a replica is asked to hand over": {
 			action: ask, change: func(a *database.Action) { a.Name = "cities-2" }, want: "database.ask-only-the-holder",
 		},
 		"the holder of an earlier term is asked": {
-			action: ask, change: func(a *database.Action) { a.Term = 7 }, want: "database.ask-only-the-holder",
+			action: ask, want: "database.ask-only-the-holder",
+			change: func(a *database.Action) { a.Do = database.SwitchOver{Request: "r1", Target: "any", Term: 7} },
 		},
 		"the holder is asked to hand over to itself": {
-			action: ask, change: func(a *database.Action) { a.Target = "cities-1" }, want: "database.ask-only-the-holder",
+			action: ask, want: "database.ask-only-the-holder",
+			change: func(a *database.Action) { a.Do = database.SwitchOver{Request: "r1", Target: "cities-1", Term: 1} },
 		},
 		"a running pod is removed by force": {action: removePod, want: "database.force-delete-only-lost-pods"},
 		"a pod is removed while its node may come back": {
@@ -164,7 +166,7 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 		},
 		"an empty claim takes the place of a member's": {
 			world:  func(s *database.Snapshot) { s.Instances[2].Claim = nil },
-			action: database.Action{Verb: database.Create, Kind: database.KindClaim, Name: "cities-3"},
+			action: database.Action{Do: database.Create{}, Kind: database.KindClaim, Name: "cities-3"},
 			want:   "database.replace-no-volume",
 		},
 		"instances change while paused": {
@@ -199,7 +201,7 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 	for _, action := range []database.Action{roster("cities-1", "cities-2"), ask} {
 		decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(right)}
 		if got := plan.Check(right, decided); got != nil {
-			t.Errorf("%s breaks %v", action.Verb, got)
+			t.Errorf("%s breaks %v", action.Verb(), got)
 		}
 	}
 	leave(&right)
@@ -207,7 +209,7 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 	for _, action := range []database.Action{deleteSet, deleteClaim} {
 		decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(right)}
 		if got := plan.Check(right, decided); got != nil {
-			t.Errorf("%s breaks %v", action.Verb, got)
+			t.Errorf("%s breaks %v", action.Verb(), got)
 		}
 	}
 }

@@ -48,8 +48,8 @@ func renewCertificates(d *draft) {
 func (d *draft) renew(token string) {
 	leaf := d.Certificates.Leaf
 	d.change(database.Action{
-		Verb: database.StoreCertificates, Kind: database.KindSecret, Name: database.LeafName(d.Name),
-		UID: leaf.UID, ResourceVersion: leaf.ResourceVersion, Token: token,
+		Do: database.StoreCertificates{Token: token}, Kind: database.KindSecret, Name: database.LeafName(d.Name),
+		UID: leaf.UID, ResourceVersion: leaf.ResourceVersion,
 		Why: "a rotation is asked for: " + strings.Join(d.Certificates.Renewal, "; "),
 	})
 }
@@ -81,7 +81,7 @@ func publishBundle(d *draft) {
 		return
 	}
 	d.do(database.Action{
-		Verb: database.PublishBundle, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
+		Do: database.PublishBundle{}, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		UID: binding.UID, ResourceVersion: binding.ResourceVersion, Why: "other authorities are trusted than it tells",
 	})
 }
@@ -102,13 +102,13 @@ func rotateLogin(d *draft) {
 	case d.Spec.Hibernated:
 		d.plan.Pending = append(d.plan.Pending, "applications get another password when the database is awake")
 	case !rotation.UnderWay():
-		action.Verb, action.Token = database.BeginLogin, token
+		action.Do = database.BeginLogin{Token: token}
 		action.Why = "another password is asked for; the other login gets it"
 		d.change(action)
 	case d.lacksLogin(rotation.Number) == "":
 		// Another wish that came meanwhile is carried out after this: the password that is made ready is in the Secret, and
 		// whoever wants another one again may know why.
-		action.Verb, action.Number = database.MoveLogin, rotation.Number
+		action.Do = database.MoveLogin{Number: rotation.Number}
 		action.Why = "every instance knows the next login; the one of before stays valid until the next rotation"
 		d.change(action)
 	}

@@ -187,7 +187,7 @@ func (d *draft) look(at time.Time) {
 }
 
 func describe(action database.Action) string {
-	text := string(action.Verb)
+	text := action.Verb()
 	if action.Kind != "" {
 		text += " " + action.Kind
 	}

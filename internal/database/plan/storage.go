@@ -44,7 +44,7 @@ func (d *draft) growClaim(claim database.ClaimOf, size resource.Quantity) {
 			"the claim %s grows to %s as soon as it has a volume", claim.Name, size.String()))
 	default:
 		d.upkeep(database.Action{
-			Verb: database.Grow, Kind: database.KindClaim, Name: claim.Name,
+			Do: database.Grow{}, Kind: database.KindClaim, Name: claim.Name,
 			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			Why: fmt.Sprintf("from %s to %s", claim.Requested.String(), size.String()) + d.whyGrown(claim),
 		})
@@ -117,7 +117,7 @@ func unlabelClaims(d *draft) {
 				continue
 			}
 			d.do(database.Action{
-				Verb: database.UnlabelClaim, Kind: database.KindClaim, Name: claim.Name,
+				Do: database.UnlabelClaim{}, Kind: database.KindClaim, Name: claim.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 				Why: "with the label " + database.LabelAppOf + " and without an owner, Argo CD may prune it",
 			})
@@ -171,7 +171,7 @@ func guard(d *draft) {
 		return
 	}
 	d.change(database.Action{
-		Verb: database.Guard, Name: d.Name, Why: "finalizer added, so that lease and claims are cleaned up",
+		Do: database.Guard{}, Name: d.Name, Why: "finalizer added, so that lease and claims are cleaned up",
 	})
 }
 
@@ -190,7 +190,7 @@ func finishDeletion(d *draft) {
 	for _, claim := range d.unwantedClaims(d.Instances...) {
 		waiting = true
 		d.do(database.Action{
-			Verb: database.DeleteClaim, Kind: database.KindClaim, Name: claim.Name,
+			Do: database.DeleteClaim{}, Kind: database.KindClaim, Name: claim.Name,
 			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			Why: "the database is deleted and spec.storage.reclaim is Delete",
 		})
@@ -199,7 +199,7 @@ func finishDeletion(d *draft) {
 	leased := d.Lease.Guarded && d.Lease.Foreign == ""
 	if leased && !noting && !waiting { // A claim may be kept after all, and needs its note then.
 		d.do(database.Action{
-			Verb: database.FreeLease, Kind: database.KindLease, Name: database.LeaseName(d.Name),
+			Do: database.FreeLease{}, Kind: database.KindLease, Name: database.LeaseName(d.Name),
 			UID: d.Lease.UID, ResourceVersion: d.Lease.ResourceVersion, Why: "the database is deleted",
 		})
 	}
@@ -212,7 +212,7 @@ func finishDeletion(d *draft) {
 	case leased:
 		d.hold(database.Progressing, time.Second, "FreeingLease", "the lease of the database is let go")
 	default:
-		d.do(database.Action{Verb: database.Release, Name: d.Name, Why: "nothing is left to be undone"})
+		d.do(database.Action{Do: database.Release{}, Name: d.Name, Why: "nothing is left to be undone"})
 	}
 }
 
@@ -362,8 +362,8 @@ func (d *draft) takeOver(claims []database.Kept) {
 			continue
 		}
 		d.change(database.Action{
-			Verb: database.AdoptClaim, Kind: database.KindClaim, Name: claim.Name,
-			UID: claim.UID, ResourceVersion: claim.ResourceVersion, Owner: claim.Owner, Origin: claim.Origin,
+			Do: database.AdoptClaim{Owner: claim.Owner, Origin: claim.Origin}, Kind: database.KindClaim, Name: claim.Name,
+			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			Why: "spec.storage.adopt names the database that has left it",
 		})
 	}
@@ -416,8 +416,8 @@ func noteParting(d *draft) bool {
 			}
 			left = true
 			d.do(database.Action{
-				Verb: database.NoteParting, Kind: database.KindClaim, Name: claim.Name,
-				UID: claim.UID, ResourceVersion: claim.ResourceVersion, Parting: parting,
+				Do: database.NoteParting{Parting: parting}, Kind: database.KindClaim, Name: claim.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 				Why: "the database is deleted, and another one may take it over",
 			})
 		}

@@ -186,7 +186,7 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 	}
 	for _, action := range pass.Plan.Actions {
 		if visible(action, pass.Snapshot) {
-			return condition.True(typ, reasonChanging, string(action.Verb)+" "+action.Name+": "+action.Why)
+			return condition.True(typ, reasonChanging, action.Verb()+" "+action.Name+": "+action.Why)
 		}
 	}
 	return condition.False(typ, reasonNothingToDo, "no change is under way")
@@ -195,7 +195,7 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 // visible tells changes from upkeep: a certificate that is replaced in time does not make a database less ready, nor
 // does a template that only a new version of Meridian has changed.
 func visible(action database.Action, snapshot database.Snapshot) bool {
-	switch action.Verb {
+	switch action.Do.(type) {
 	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.NoteParting,
 		database.UnlabelClaim, database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle:
 		return false

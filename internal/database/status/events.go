@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,8 +17,9 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 		if result.Wrote {
 			told = tell(told, doneEvent(result.Action))
 		}
-		if result.Refused != "" && result.Action.Verb == database.SwitchOver && !asked(pass.Snapshot, result.Action) {
-			told = tell(told, Event{Warning: true, Reason: "SwitchoverRefused", Action: string(result.Action.Verb),
+		ask, asks := result.Action.Do.(database.SwitchOver)
+		if result.Refused != "" && asks && !asked(pass.Snapshot, ask) {
+			told = tell(told, Event{Warning: true, Reason: "SwitchoverRefused", Action: result.Action.Verb(),
 				Note: result.Action.Name + ": " + result.Refused})
 		}
 		if len(result.Unheld) > 0 {
@@ -41,8 +43,8 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 }
 
 // asked says that a switchover is that of a user's request: how that ends is told when it does.
-func asked(snapshot database.Snapshot, action database.Action) bool {
-	return snapshot.Request != nil && snapshot.Request.ID == action.Request
+func asked(snapshot database.Snapshot, ask database.SwitchOver) bool {
+	return snapshot.Request != nil && snapshot.Request.ID == ask.Request
 }
 
 // cut keeps a note within what the API server accepts; a longer one would be lost as a whole.
@@ -66,37 +68,86 @@ func tell(told []Event, event Event) []Event {
 	return append(told, event)
 }
 
-var doneReasons = map[database.Verb]string{
-	database.Create: "Created", database.Remove: "Removed", database.Update: "Updated", database.Grow: "Grown",
-	database.AdoptClaim: "VolumeAdopted", database.NoteParting: "PartingNoted",
-	database.UnlabelClaim: "ClaimUnlabelled",
-	database.StoreRecord:  "RecordStored", database.BindCaches: "AddressesWritten",
-	database.CreateBinding: "CredentialsCreated", database.StoreCertificates: "CertificatesStored",
-	database.BeginLogin: "PasswordRotating", database.MoveLogin: "PasswordRotated",
-	database.PublishBundle: "AuthoritiesPublished",
-	database.Guard:         "Guarded", database.Release: "Released",
-	database.CreateLease: "LeaseCreated", database.FreeLease: "LeaseFreed",
-	database.ResizePod: "PodResized", database.LabelPod: "PodLabelled",
-	database.RestartServer: "ServerRestarted", database.ReplacePod: "PodReplaced", database.AdoptLease: "LeaseAdopted",
-	database.SetInstances: "InstancesChanged", database.TellPod: "SettingsTold",
-	database.NoteRequest: "SwitchoverRequested", database.EndRequest: "SwitchoverDone",
-	database.SwitchOver: "SwitchoverAsked",
-	database.RemovePod:  "PodRemoved", database.DeleteSet: "InstanceRemoved",
-	database.DeleteClaim: "ClaimDeleted", database.DeletePod: "PodReplaced",
-}
-
 func doneEvent(action database.Action) Event {
 	event := Event{
-		Reason: doneReasons[action.Verb], Action: string(action.Verb),
+		Reason: doneReason(action), Action: action.Verb(),
 		Note: strings.TrimSpace(action.Kind+" "+action.Name) + ": " + action.Why,
 	}
-	if action.Event != "" {
-		event.Reason = action.Event
-	}
-	if action.Repair {
+	if update, updates := action.Do.(database.Update); updates && update.Repair {
 		event.Warning, event.Reason = true, "DriftRepaired"
 	}
 	return event
+}
+
+// doneReason is the reason of the event that tells of an action.
+//
+//nolint:gocyclo // One case for each verb, and nothing else.
+func doneReason(action database.Action) string {
+	switch do := action.Do.(type) {
+	case database.Create:
+		return "Created"
+	case database.Remove:
+		return "Removed"
+	case database.Update:
+		return "Updated"
+	case database.Grow:
+		return "Grown"
+	case database.AdoptClaim:
+		return "VolumeAdopted"
+	case database.NoteParting:
+		return "PartingNoted"
+	case database.UnlabelClaim:
+		return "ClaimUnlabelled"
+	case database.StoreRecord:
+		return "RecordStored"
+	case database.BindCaches:
+		return "AddressesWritten"
+	case database.CreateBinding:
+		return "CredentialsCreated"
+	case database.StoreCertificates:
+		return "CertificatesStored"
+	case database.BeginLogin:
+		return "PasswordRotating"
+	case database.MoveLogin:
+		return "PasswordRotated"
+	case database.PublishBundle:
+		return "AuthoritiesPublished"
+	case database.Guard:
+		return "Guarded"
+	case database.Release:
+		return "Released"
+	case database.CreateLease:
+		return "LeaseCreated"
+	case database.FreeLease:
+		return "LeaseFreed"
+	case database.ResizePod:
+		return "PodResized"
+	case database.LabelPod:
+		return "PodLabelled"
+	case database.RestartServer:
+		return "ServerRestarted"
+	case database.ReplacePod, database.DeletePod:
+		return "PodReplaced"
+	case database.AdoptLease:
+		return "LeaseAdopted"
+	case database.SetInstances:
+		return "InstancesChanged"
+	case database.TellPod:
+		return "SettingsTold"
+	case database.NoteRequest:
+		return "SwitchoverRequested"
+	case database.EndRequest:
+		return cmp.Or(do.Event, "SwitchoverDone")
+	case database.SwitchOver:
+		return "SwitchoverAsked"
+	case database.RemovePod:
+		return "PodRemoved"
+	case database.DeleteSet:
+		return "InstanceRemoved"
+	case database.DeleteClaim:
+		return "ClaimDeleted"
+	}
+	return ""
 }
 
 // calm says that a condition tells of what is not there yet. Should that become what is missing, it is told again, as a
