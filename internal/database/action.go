@@ -157,11 +157,24 @@ type (
 	}
 	// SwitchOver asks the agent of the holder to hand the lease over. It writes nothing.
 	SwitchOver struct {
+		For Purpose `json:"for"`
 		// Request and Target are the switchover that is meant, Term the one that it shall end.
 		Request string `json:"request,omitempty"`
 		Target  string `json:"target,omitempty"`
 		Term    int64  `json:"term,omitempty"`
 	}
+)
+
+// Purpose is what a holder is asked to hand over for.
+type Purpose string
+
+// The purposes.
+const (
+	// ForRequest is the wish of a user.
+	ForRequest Purpose = "request"
+	// ForLeaving has an instance go that is lost or no longer wanted, ForRestart has one restarted.
+	ForLeaving Purpose = "leave"
+	ForRestart Purpose = "roll"
 )
 
 // These cannot be undone: act reads live first.

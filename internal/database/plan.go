@@ -68,8 +68,8 @@ type Hold struct {
 	Recheck time.Duration `json:"-"`
 }
 
-// BeingMade ends the message of a hold about copies that were never there: it is no reason to warn anybody.
-const BeingMade = "; the others are being made"
+// ReasonBeingMade names the hold about copies that were never there: it is no reason to warn anybody.
+const ReasonBeingMade = "CopiesBeingMade"
 
 // Weight says what a hold means.
 type Weight string

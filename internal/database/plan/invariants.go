@@ -12,7 +12,7 @@ func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.
 	if !database.Does[database.DeleteClaim](action) {
 		return true
 	}
-	instance, log := strings.CutSuffix(action.Name, "-wal")
+	instance, log := database.ClaimOwner(action.Name)
 	ours := slices.ContainsFunc(s.Instances, func(one database.Instance) bool {
 		claim := one.Claim
 		if log {
@@ -213,7 +213,8 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 	case database.CreateLease:
 		return do.Succeeds != ""
 	case database.Grow:
-		return SizeCounts(s, strings.HasSuffix(action.Name, "-wal"))
+		_, log := database.ClaimOwner(action.Name)
+		return SizeCounts(s, log)
 	case database.StoreCertificates:
 		return s.Certificates.Leaf.Exists && do.Token == ""
 	case database.Create, database.Update:
@@ -299,7 +300,7 @@ func replacesNoVolume(s database.Snapshot, _ database.Plan, action database.Acti
 		return s.Guarded
 	}
 	// The volume of the log is made for a new copy as well, and for no other.
-	instance := strings.TrimSuffix(action.Name, "-wal")
+	instance, _ := database.ClaimOwner(action.Name)
 	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool { return member.Name == instance })
 	return s.Lease.Copy.Initialised && len(s.Lease.Members) > 0 && !counted && s.Lease.Holder != instance
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -118,7 +117,7 @@ func changesTemplate(s database.Snapshot, plan database.Plan, action database.Ac
 // that the user has named for it.
 func restartsForTheUser(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	target, found := restarted(s, action)
-	if ask, asks := action.Do.(database.SwitchOver); asks && strings.HasPrefix(ask.Request, "roll-") {
+	if ask, asks := action.Do.(database.SwitchOver); asks && ask.For == database.ForRestart {
 		target, found = s.Instance(action.Name)
 	}
 	if !found || !runs(target) {
@@ -223,7 +222,7 @@ func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.A
 	if action.Kind != database.KindClaim || !sizes {
 		return true
 	}
-	log := strings.HasSuffix(action.Name, "-wal")
+	_, log := database.ClaimOwner(action.Name)
 	allowed := s.Spec.Storage.Size
 	switch auto := s.Spec.Storage.AutoGrow; {
 	case log && s.Spec.Storage.WALSize == nil:
@@ -251,7 +250,8 @@ func growsWithinLimit(s database.Snapshot, plan database.Plan, action database.A
 // so.
 func growsOneStep(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	wanted, found := plan.Design.ClaimSize(action.Name)
-	if !database.Does[database.Grow](action) || strings.HasSuffix(action.Name, "-wal") || !found ||
+	_, log := database.ClaimOwner(action.Name)
+	if !database.Does[database.Grow](action) || log || !found ||
 		wanted.Cmp(s.Spec.Storage.Size) <= 0 {
 		return true
 	}
@@ -277,7 +277,7 @@ func claimFor(s database.Snapshot, claim string) *database.Claim {
 		switch claim {
 		case instance.Name:
 			return instance.Claim
-		case instance.Name + "-wal":
+		case database.LogClaimName(instance.Name):
 			return instance.LogClaim
 		}
 	}

@@ -320,7 +320,7 @@ func TestInvariantsBite(t *testing.T) {
 		"the primary moves for a new version of Meridian": {
 			world: func(s *database.Snapshot) { s.Instances[0].Pod.Template = "older" },
 			action: database.Action{
-				Do:   database.SwitchOver{Request: "roll-cities-1-1", Target: database.AnyInstance, Term: 1},
+				Do:   database.SwitchOver{For: database.ForRestart, Request: "r1", Target: database.AnyInstance, Term: 1},
 				Name: "cities-1", UID: "uid-pod", ResourceVersion: "6",
 			},
 			want: "database.restart-only-for-the-user",

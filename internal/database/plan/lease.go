@@ -123,17 +123,17 @@ func tellShortage(d *draft) {
 	if !d.Lease.Copy.Initialised || d.Spec.Hibernated {
 		return
 	}
-	remark := ""
+	missing, weaker, remark := "CopiesMissing", "DurabilityReduced", ""
 	if d.grows() {
-		remark = database.BeingMade
+		missing, weaker, remark = database.ReasonBeingMade, database.ReasonBeingMade, "; the others are being made"
 	}
 	wanted := int(max(d.Spec.Instances, 1))
 	if well := d.healthy(d.plan.Design.Names()); well < wanted {
-		d.hold(database.Degraded, 0, "CopiesMissing", fmt.Sprintf(
+		d.hold(database.Degraded, 0, missing, fmt.Sprintf(
 			"%d of %d instances are in the write quorum and healthy", well, wanted)+remark)
 	}
 	if weakened(d.Snapshot) {
-		d.hold(database.Degraded, 0, "DurabilityReduced",
+		d.hold(database.Degraded, 0, weaker,
 			"an acknowledged write is on one instance only until a replica is back"+remark)
 	}
 }

@@ -39,6 +39,17 @@ func refuseInvalid(d *draft) {
 // Problems says what is wrong with the spec.
 func Problems(snapshot database.Snapshot) []string {
 	var problems []string
+	for _, problem := range refused(snapshot) {
+		problems = append(problems, problem.String())
+	}
+	if snapshot.Problem != "" && len(problems) == 0 {
+		problems = append(problems, snapshot.Problem)
+	}
+	return problems
+}
+
+// refused is what the rules of admission find wrong with the spec.
+func refused(snapshot database.Snapshot) []admit.Problem {
 	object := &v1alpha1.GeoDatabase{
 		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.Namespace, Name: snapshot.Name}, Spec: snapshot.Spec,
 	}
@@ -50,13 +61,7 @@ func Problems(snapshot database.Snapshot) []string {
 	if facts.Classes == nil && snapshot.Classes != nil {
 		facts.Classes = []admit.StorageClass{}
 	}
-	for _, problem := range admit.Database(object, nil, facts) {
-		problems = append(problems, problem.String())
-	}
-	if snapshot.Problem != "" && len(problems) == 0 {
-		problems = append(problems, snapshot.Problem)
-	}
-	return problems
+	return admit.Database(object, nil, facts)
 }
 
 // SizeCounts says that the size of the volumes of the data, or of the log, can be relied upon, whatever else is wrong
@@ -66,8 +71,8 @@ func SizeCounts(snapshot database.Snapshot, log bool) bool {
 	if log {
 		field, size = "spec.storage.walSize", snapshot.Spec.Storage.WALSize
 	}
-	return size != nil && size.Sign() > 0 && !slices.ContainsFunc(Problems(snapshot), func(problem string) bool {
-		return strings.HasPrefix(problem, field+":")
+	return size != nil && size.Sign() > 0 && !slices.ContainsFunc(refused(snapshot), func(problem admit.Problem) bool {
+		return problem.Field == field
 	})
 }
 

@@ -34,7 +34,8 @@ func carryOutRequest(d *draft) {
 	default:
 		d.hold(database.Progressing, time.Second, "SwitchingOver", "another primary was asked for: "+request.Target)
 		if d.Lease.Switchover != request.ID {
-			d.switchOver(holder, request.ID, request.Target, "a user asks for another primary")
+			ask := database.SwitchOver{For: database.ForRequest, Request: request.ID, Target: request.Target}
+			d.switchOver(holder, ask, "a user asks for another primary")
 		}
 	}
 }
@@ -81,11 +82,13 @@ func (d *draft) endRequest(event, why string) {
 }
 
 // askToYield has a holder that shall leave hand over.
-func (d *draft) askToYield(holder database.Instance, why string) { d.askFor("leave", holder, why) }
+func (d *draft) askToYield(holder database.Instance, why string) {
+	d.askFor(database.ForLeaving, holder, why)
+}
 
 // askFor has a holder hand over. The id holds for one term: whoever leads after is asked anew. A holder that has
 // refused is asked again after a while.
-func (d *draft) askFor(purpose string, holder database.Instance, why string) {
+func (d *draft) askFor(purpose database.Purpose, holder database.Instance, why string) {
 	id := fmt.Sprintf("%s-%s-%d", purpose, holder.Name, d.Lease.Term)
 	if refusal := d.Refusal(id); refusal != nil {
 		d.hold(database.Progressing, soon, "SwitchoverRefused", fmt.Sprintf(
@@ -97,16 +100,17 @@ func (d *draft) askFor(purpose string, holder database.Instance, why string) {
 		d.hold(database.Progressing, soon, "PrimaryLeaving", holder.Name+" is the primary and has to hand over: "+why)
 	}
 	if !d.stopped && !d.invalid && d.Lease.Switchover != id {
-		d.switchOver(holder, id, database.AnyInstance, why)
+		ask := database.SwitchOver{For: purpose, Request: id, Target: database.AnyInstance}
+		d.switchOver(holder, ask, why)
 	}
 }
 
-func (d *draft) switchOver(holder database.Instance, id, target, why string) {
+func (d *draft) switchOver(holder database.Instance, ask database.SwitchOver, why string) {
 	if holder.Pod == nil || !holder.Report.Reachable || d.writes("", holder.Name) {
 		return
 	}
+	ask.Term = d.Lease.Term
 	d.do(database.Action{
-		Do:   database.SwitchOver{Request: id, Target: target, Term: d.Lease.Term},
-		Name: holder.Name, UID: holder.Pod.UID, ResourceVersion: holder.Pod.ResourceVersion, Why: why,
+		Do: ask, Name: holder.Name, UID: holder.Pod.UID, ResourceVersion: holder.Pod.ResourceVersion, Why: why,
 	})
 }

@@ -55,7 +55,7 @@ func rollInstances(d *draft) {
 		d.hold(database.Progressing, soon, database.ReasonRollWaiting,
 			fmt.Sprintf("%s is restarted next, but %s", name, blocked))
 	case next.pod && name == d.Lease.Holder && len(d.plan.Design.Instances) > 1:
-		d.askFor("roll", next.instance, "it is restarted next, "+next.why)
+		d.askFor(database.ForRestart, next.instance, "it is restarted next, "+next.why)
 	default:
 		d.hold(database.Progressing, soon, database.ReasonRolling, fmt.Sprintf("%s is restarted: %s", name, next.why))
 		d.turn = name

@@ -150,10 +150,6 @@ func doneReason(action database.Action) string {
 	return ""
 }
 
-// calm says that a condition tells of what is not there yet. Should that become what is missing, it is told again, as a
-// warning.
-func calm(message string) bool { return strings.HasSuffix(message, database.BeingMade) }
-
 // turns are the conditions worth an event when they change.
 func turns(before, after v1alpha1.GeoDatabaseStatus) []Event {
 	var told []Event
@@ -167,12 +163,12 @@ func turns(before, after v1alpha1.GeoDatabaseStatus) []Event {
 		now := condition.Find(after.Conditions, watched.typ)
 		was := condition.Find(before.Conditions, watched.typ)
 		if now == nil || now.Status != "True" ||
-			was != nil && was.Status == "True" && was.Reason == now.Reason && calm(was.Message) == calm(now.Message) {
+			was != nil && was.Status == "True" && was.Reason == now.Reason {
 			continue
 		}
-		told = append(told, Event{
-			Warning: watched.warning && !calm(now.Message), Reason: now.Reason, Action: watched.typ, Note: now.Message,
-		})
+		// Copies that are still being made are no reason to warn. Should they become missing ones, that is told anew.
+		warning := watched.warning && now.Reason != database.ReasonBeingMade
+		told = append(told, Event{Warning: warning, Reason: now.Reason, Action: watched.typ, Note: now.Message})
 	}
 	return told
 }

@@ -77,6 +77,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "ReplicaNotStreaming", Means: "a replica does not take the log of the primary yet"},
 	condition.Entry{Reason: "ReplicaJoining", Means: "a replica follows, and it is not in the write quorum yet"},
 	condition.Entry{Reason: "CopiesMissing", Means: "fewer instances have a copy than were asked for"},
+	condition.Entry{Reason: "CopiesBeingMade", Means: "the database is new, and its replicas are being made"},
 	condition.Entry{Reason: "DurabilityReduced", Means: "an acknowledged write is worth less than was asked for"},
 	condition.Entry{Reason: "NodeAway", Means: "the node of an instance is not ready"},
 	condition.Entry{Reason: "NoCopyToCloneFrom", Means: "an instance is lost, and no primary serves to clone from"},

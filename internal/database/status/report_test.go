@@ -76,23 +76,23 @@ func TestEventsAreToldOnce(t *testing.T) {
 
 // TestBirth tells of copies that are still being made without a warning, and warns as soon as that is not all.
 func TestBirth(t *testing.T) {
-	short := func(message string) status.Pass {
+	short := func(reason, message string) status.Pass {
 		return status.Pass{
 			Snapshot: database.Snapshot{Identity: database.Identity{Name: "cities", Generation: 1}},
-			Plan: database.Plan{Holds: []database.Hold{{
-				Name: "CopiesMissing", Message: message, Weight: database.Degraded,
-			}}},
+			Plan:     database.Plan{Holds: []database.Hold{{Name: reason, Message: message, Weight: database.Degraded}}},
 		}
 	}
-	born, first := status.Report(v1alpha1.GeoDatabaseStatus{}, short("1 of 3 instances are well"+database.BeingMade))
-	if len(first) != 1 || first[0].Reason != "CopiesMissing" || first[0].Warning {
+	begins := short(database.ReasonBeingMade, "1 of 3 instances are well")
+	born, first := status.Report(v1alpha1.GeoDatabaseStatus{}, begins)
+	if len(first) != 1 || first[0].Reason != database.ReasonBeingMade || first[0].Warning {
 		t.Errorf("at birth: %+v", first)
 	}
-	after, same := status.Report(born, short("2 of 3 instances are well"+database.BeingMade))
+	after, same := status.Report(born, short(database.ReasonBeingMade, "2 of 3 instances are well"))
 	if len(same) != 0 {
 		t.Errorf("while it goes on: %+v", same)
 	}
-	if _, worse := status.Report(after, short("2 of 3 instances are well")); len(worse) != 1 || !worse[0].Warning {
+	_, worse := status.Report(after, short("CopiesMissing", "2 of 3 instances are well"))
+	if len(worse) != 1 || !worse[0].Warning {
 		t.Errorf("when one is missing: %+v", worse)
 	}
 }
