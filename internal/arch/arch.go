@@ -37,6 +37,7 @@ var Rules = []Rule{
 	{"modules", "the operator's users must not download the sandbox's dependencies", checkModules},
 	{"purity", "a pure decision can be printed, replayed and simulated", checkPurity},
 	{"records", "a reader must find what changed, and whether a decision still holds", checkRecords},
+	{"citations", "a comment that leads nowhere costs a reader more than none", checkCitations},
 	{"docs", "a package that cannot say what it is should not be one", checkDocs},
 	{"examples", "a kit package without an example that compiles is not for others to use", checkExamples},
 	{"names", "a name that fits everything gathers everything", checkNames},

@@ -13,16 +13,35 @@ const drawing = "# Architecture\n\n## The tree\n```\napi/v1/     types\ninternal
 
 // ruleCases has, for each rule, what it accepts and what it refuses.
 var ruleCases = map[string]map[string]ruleCase{
-	"tree":     treeCases,
-	"folders":  folderCases,
-	"imports":  importCases,
-	"modules":  moduleCases,
-	"purity":   purityCases,
-	"records":  recordCases,
-	"docs":     docCases,
-	"examples": exampleCases,
-	"names":    nameCases,
-	"sizes":    sizeCases,
+	"tree":      treeCases,
+	"folders":   folderCases,
+	"imports":   importCases,
+	"modules":   moduleCases,
+	"purity":    purityCases,
+	"records":   recordCases,
+	"citations": citationCases,
+	"docs":      docCases,
+	"examples":  exampleCases,
+	"names":     nameCases,
+	"sizes":     sizeCases,
+}
+
+var citationCases = map[string]ruleCase{
+	"what exists": {files: files{
+		"kit/a/a.go":           "// Package a has ADR 7; docs/runbook/<Reason>.md says why, kit/a/a.go how.\npackage a",
+		"docs/adr/0007-why.md": "", "docs/runbook/X.md": "",
+		"kit/b/b.go": "package b\n\nconst link = \"docs/gone.md\" // see https://example.org/docs/other.md",
+	}},
+	"what does not": {
+		files: files{
+			"kit/a/a.go":           "// Package a follows docs/gone.md.\npackage a\n\nfunc f() {} // As ADR 8 says.",
+			"docs/adr/0007-why.md": "",
+		},
+		want: []string{
+			"kit/a/a.go:1: the comment cites docs/gone.md, which does not exist",
+			"kit/a/a.go:4: the comment cites ADR 8, which does not exist",
+		},
+	},
 }
 
 var treeCases = map[string]ruleCase{

@@ -3,7 +3,7 @@
 // scrape that fails harms nobody but itself.
 //
 // An agent mounts Handler with Instance and Statistics, or with Cache; the operator registers Resources and puts Writes
-// around its client. Every figure is described in docs/reference/metrics.md, which a test compares with the code. Start
+// around its client. Every figure is described in docs/guide/monitoring.md, which a test compares with the code. Start
 // reading at Handler.
 package metrics
 

@@ -3,7 +3,7 @@
 //
 // It is a courtesy, not a guard. The reconcilers ask internal/admit again before they touch anything, so an object that
 // was stored while the webhook was away does no harm; therefore the configuration says failurePolicy Ignore, and an
-// operator that is down stops nobody from changing, repairing or deleting a database. docs/adr/0009 has the reasons.
+// operator that is down stops nobody from changing, repairing or deleting a database. ADR 9 has the reasons.
 //
 // Its certificates are made and rotated by kit/pki. All replicas of the operator serve; they agree through a Secret
 // that is written only by the one whose read was current, and no replica presents a certificate before the

@@ -180,7 +180,7 @@ func auditRights(t *testing.T, installed *installation) {
 	}
 }
 
-// TestWebhookAway shows what an operator that is down means for users, as docs/adr/0009 says: the rules of the schema
+// TestWebhookAway shows what an operator that is down means for users, as ADR 9 says: the rules of the schema
 // still hold, what only the webhook knows is stored, and the reconciler will say so; nobody waits, and everything can
 // be repaired.
 func TestWebhookAway(t *testing.T) {
