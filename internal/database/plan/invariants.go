@@ -39,8 +39,8 @@ func primaryWorks(s database.Snapshot) bool {
 	if !s.Record.Initialised {
 		return true
 	}
-	holder, found := s.Instance(s.Lease.Holder)
-	return found && !s.Lease.Expired && holder.Report.Reachable && holder.Report.Serving
+	holder, _ := s.Instance(s.Lease.Holder)
+	return s.Serves(holder)
 }
 
 func releasesOnlyWhenDone(s database.Snapshot, _ database.Plan, action database.Action) bool {

@@ -25,7 +25,7 @@ func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database
 	}
 	for _, name := range plan.Design.Names() {
 		other, _ := s.Instance(name)
-		if name != target.Name && !works(s, other) {
+		if name != target.Name && !(other.Up() && s.Healthy(other)) {
 			return false
 		}
 	}
@@ -56,18 +56,6 @@ func runs(instance database.Instance) bool {
 	failing := instance.Report.Reachable && (instance.Report.State == string(wire.StateFailed) ||
 		instance.Report.Reason == string(wire.ReasonServerFailing))
 	return instance.Pod != nil && instance.Pod.Stuck == "" && !failing
-}
-
-// works says that an instance does its part: it serves, or it follows and is counted on.
-func works(s database.Snapshot, instance database.Instance) bool {
-	up := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting && instance.Report.Reachable
-	counted := slices.ContainsFunc(s.Lease.Members, func(member database.Member) bool {
-		return member.Name == instance.Name
-	})
-	if instance.Name == s.Lease.Holder {
-		return up && counted && !s.Lease.Expired && instance.Report.Serving
-	}
-	return up && counted && instance.Report.Streams
 }
 
 // restartsPrimaryLast lets the pod of a working primary be replaced only if there is nobody to hand over to.
@@ -194,14 +182,12 @@ func publishesWhatIsKnown(s database.Snapshot, _ database.Plan, action database.
 	if !moves {
 		return true
 	}
-	holder, found := s.Instance(s.Lease.Holder)
-	serves := found && !s.Lease.Expired && holder.Report.Reachable && holder.Report.Serving
-	if !serves || move.Number == 0 || move.Number != s.Credentials.Number {
+	holder, _ := s.Instance(s.Lease.Holder)
+	if !s.Serves(holder) || move.Number == 0 || move.Number != s.Credentials.Number {
 		return false
 	}
 	return !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-		open := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
-		return (open || instance.Name == holder.Name) && instance.Report.Rotation != move.Number
+		return (instance.Up() || instance.Name == holder.Name) && instance.Report.Rotation != move.Number
 	})
 }
 
@@ -211,8 +197,7 @@ func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Acti
 		return true
 	}
 	return !s.Certificates.Unpublished && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-		open := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
-		return open && instance.Report.Certificate != s.Certificates.Identity
+		return instance.Up() && instance.Report.Certificate != s.Certificates.Identity
 	})
 }
 

@@ -82,7 +82,7 @@ func waitForPrimary(d *draft) {
 			lease.Holder+" has not renewed its lease, and the agents agree on another primary")
 	case holder.Report.Reachable && holder.Report.Full && holder.Report.Role == string(wire.RolePrimary):
 		// It takes no writes because its volume is full, as it says itself: waitForReport has told it.
-	case !d.serves(holder):
+	case !d.Serves(holder):
 		d.hold(database.Progressing, atOnce, "NotOpenYet", lease.Holder+" holds the lease and does not accept writes yet")
 	case d.Route.Target != lease.Holder || d.Route.Term != lease.Term:
 		d.hold(database.Progressing, atOnce, "NotRoutedYet", "the write address does not lead to "+lease.Holder+" yet")

@@ -15,7 +15,7 @@ const readNear = 1 << 20
 // the primary is read instead for as long.
 func waitForReads(d *draft) {
 	holder, _ := d.Instance(d.Lease.Holder)
-	if d.Spec.Hibernated || d.LeaseLost() || !d.serves(holder) {
+	if d.Spec.Hibernated || d.LeaseLost() || !d.Serves(holder) {
 		return
 	}
 	readers := d.readers()

@@ -58,7 +58,7 @@ func (d *draft) beginRequest(request database.Request) {
 // refusal says why a target cannot become the primary, empty if it can.
 func (d *draft) refusal(target string) string {
 	holder, _ := d.Instance(d.Lease.Holder)
-	if !d.serves(holder) {
+	if !d.Serves(holder) {
 		return "there is no primary that serves and could hand over"
 	}
 	if target == database.AnyInstance {
@@ -71,7 +71,7 @@ func (d *draft) refusal(target string) string {
 	switch {
 	case !found || !d.plan.Design.Wants(target):
 		return "there is no instance " + target
-	case !d.Lease.HasMember(target) || !d.streams(instance):
+	case !d.Lease.HasMember(target) || !d.Streams(instance):
 		return target + " does not follow closely enough to take over"
 	}
 	return ""

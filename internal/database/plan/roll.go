@@ -279,7 +279,7 @@ func (d *draft) unwell(name string) string {
 		return "gives no report"
 	case token != "" && report.Restart != token && len(report.PendingRestart) > 0:
 		return "is about to start its server anew"
-	case name == d.Lease.Holder && !d.serves(instance):
+	case name == d.Lease.Holder && !d.Serves(instance):
 		return "does not accept writes yet"
 	case name != d.Lease.Holder && !report.Streams:
 		return "does not take the log of the primary yet"

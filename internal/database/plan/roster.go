@@ -140,7 +140,7 @@ func replaceLost(d *draft, roster, gone []string, count int) {
 		return
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
-	if !d.serves(holder) {
+	if !d.Serves(holder) {
 		d.hold(database.Progressing, later, "NoCopyToCloneFrom", "no primary serves from which a new instance could be "+
 			"cloned in place of "+why)
 		return
@@ -163,7 +163,7 @@ func shrink(d *draft, roster, gone []string, wanted int) {
 		return
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
-	if !d.serves(holder) {
+	if !d.Serves(holder) {
 		d.hold(database.Progressing, soon, "PrimaryUnclear", "no primary serves, so no instance is taken away")
 		return
 	}
@@ -205,7 +205,7 @@ func (d *draft) leaver(roster, gone []string) (string, bool) {
 		serial, _ := database.SerialOf(d.Name, name)
 		// Lags are compared in coarse steps: between two that are well, a few bytes decide nothing.
 		return [4]int{
-			weigh(slices.Contains(gone, name)), weigh(!d.Lease.HasMember(name)), weigh(!d.streams(instance)),
+			weigh(slices.Contains(gone, name)), weigh(!d.Lease.HasMember(name)), weigh(!d.Streams(instance)),
 			int(instance.Report.LagBytes>>24)*1000 + serial,
 		}
 	}
@@ -227,28 +227,15 @@ func without(roster []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(roster), func(each string) bool { return each == name })
 }
 
-// healthy counts those that have a copy which is counted on and do their work.
+// healthy counts those that are.
 func (d *draft) healthy(names []string) int {
 	count := 0
 	for _, name := range names {
-		instance, found := d.Instance(name)
-		if found && d.Lease.HasMember(name) && (d.serves(instance) || d.streams(instance)) {
+		if instance, found := d.Instance(name); found && d.Healthy(instance) {
 			count++
 		}
 	}
 	return count
-}
-
-// serves says that an instance is the primary, by the lease and by its own word.
-func (d *draft) serves(instance database.Instance) bool {
-	return d.Lease.Holder != "" && d.Lease.Holder == instance.Name && !d.Lease.Expired && instance.Report.Reachable &&
-		instance.Report.Role == string(wire.RolePrimary) && instance.Report.Serving
-}
-
-// streams says that an instance is a replica that follows.
-func (d *draft) streams(instance database.Instance) bool {
-	return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting && instance.Report.Reachable &&
-		instance.Report.Streams
 }
 
 // removeLeaving takes away what is left of instances that are no longer wanted: when nothing counts on their copy, the
@@ -283,7 +270,7 @@ func (d *draft) removeInstance(instance database.Instance) {
 		return
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
-	if d.Lease.Copy.Initialised && !d.serves(holder) {
+	if d.Lease.Copy.Initialised && !d.Serves(holder) {
 		d.hold(database.Progressing, soon, "PrimaryUnclear", "no primary serves, so no copy is deleted")
 		return
 	}

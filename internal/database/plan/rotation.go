@@ -60,16 +60,11 @@ func (d *draft) behind() string {
 		return "applications are not told of the authorities yet"
 	}
 	for _, instance := range d.Instances {
-		if takesSessions(instance) && instance.Report.Certificate != d.Certificates.Identity {
+		if instance.Up() && instance.Report.Certificate != d.Certificates.Identity {
 			return instance.Name + " does not present the stored certificate yet"
 		}
 	}
 	return ""
-}
-
-// takesSessions says that applications may reach an instance.
-func takesSessions(instance database.Instance) bool {
-	return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting
 }
 
 // publishBundle keeps what applications trust as it is stored. It goes on while changes are stopped: whoever does not
@@ -128,11 +123,11 @@ func tellLogin(d *draft) {
 // address and for the read address alike.
 func (d *draft) lacksLogin(number int64) string {
 	holder, _ := d.Instance(d.Lease.Holder)
-	if !d.serves(holder) {
+	if !d.Serves(holder) {
 		return "there is no primary that serves and could confirm the next login"
 	}
 	for _, instance := range d.Instances {
-		if (takesSessions(instance) || instance.Name == holder.Name) && instance.Report.Rotation != number {
+		if (instance.Up() || instance.Name == holder.Name) && instance.Report.Rotation != number {
 			return instance.Name + " does not confirm the next login yet"
 		}
 	}

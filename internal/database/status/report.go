@@ -166,15 +166,9 @@ func version(snapshot database.Snapshot) string {
 	return ""
 }
 
-// well says that an instance does its work: as the primary it serves, as a replica it follows and is counted on.
+// well says that an instance can be used: its pod is ready, and it is healthy.
 func well(snapshot database.Snapshot, instance database.Instance) bool {
-	report := instance.Report
-	up := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting && report.Reachable &&
-		report.State == string(wire.StateRunning)
-	if instance.Name == snapshot.Lease.Holder {
-		return up && serves(snapshot, instance)
-	}
-	return up && report.Role == string(wire.RoleReplica) && report.Streams && snapshot.Lease.HasMember(instance.Name)
+	return instance.Up() && snapshot.Healthy(instance)
 }
 
 func members(snapshot database.Snapshot) []v1alpha1.InstanceStatus {
