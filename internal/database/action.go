@@ -54,8 +54,9 @@ type Step interface {
 }
 
 type (
-	// Create and Update bring a child to what is rendered.
+	// Create makes a child as it is rendered.
 	Create struct{}
+	// Update brings a child to what is rendered.
 	Update struct {
 		// Repair says that it undoes what somebody else has changed.
 		Repair bool `json:"repair,omitempty"`
@@ -100,8 +101,9 @@ type (
 	}
 	// PublishBundle writes the authorities that are trusted into the Secret for applications, and changes nothing else.
 	PublishBundle struct{}
-	// Guard and Release put the finalizer onto the database and take it off. Guard also stamps it with the installation.
-	Guard   struct{}
+	// Guard puts the finalizer onto the database, and stamps it with the installation.
+	Guard struct{}
+	// Release takes the finalizer off.
 	Release struct{}
 	// CreateLease makes the lease, once, and again, empty, when it is lost.
 	CreateLease struct {
@@ -177,8 +179,8 @@ const (
 	ForRestart Purpose = "roll"
 )
 
-// These cannot be undone: act reads live first.
 type (
+	// DeleteClaim deletes a claim. This and what follows cannot be undone: act reads live first.
 	DeleteClaim struct{}
 	// ReplacePod deletes a pod that works, to be made again from the template.
 	ReplacePod struct {
@@ -188,6 +190,7 @@ type (
 	DeletePod struct{}
 	// RemovePod deletes a pod without waiting for its node.
 	RemovePod struct{}
+	// DeleteSet deletes the StatefulSet of an instance that has left, and with it its pod.
 	DeleteSet struct{}
 )
 
