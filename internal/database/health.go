@@ -1,6 +1,52 @@
 package database
 
-import "meridian.dev/meridian/internal/wire"
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Broken says why no PostgreSQL can run in the pod of an instance, empty if one does or may.
+func (i Instance) Broken() string {
+	report := i.Report
+	switch {
+	case i.Pod == nil:
+		return ""
+	case i.Pod.Stuck != "":
+		return i.Pod.Stuck
+	case !report.Reachable:
+		return ""
+	case report.State == string(wire.StateFailed) || report.Reason == string(wire.ReasonServerFailing):
+		return report.Reason + ": " + report.Message
+	}
+	return ""
+}
+
+// Wiped says that the agent finds its volume without the data that it has had. It makes none anew by itself, in case
+// somebody brings the data back; another instance takes its place meanwhile.
+func (i Instance) Wiped() bool {
+	says := wire.Reason(i.Report.Reason)
+	return i.Report.Reachable && (says == wire.ReasonVolumeEmpty || says == wire.ReasonDataDamaged)
+}
+
+// idleAfter is how long a replica is not ready before it counts as idle: after a failover all of them are for a moment.
+const idleAfter = time.Minute
+
+// Idle says that a replica has not been ready for a while and does not stream, by its own word, while there is a
+// primary: no write waits for it, and no election needs its answer. One that gives no report may stream.
+func (s Snapshot) Idle(name string) bool {
+	instance, _ := s.Instance(name)
+	pod, report := instance.Pod, instance.Report
+	return pod != nil && !pod.Ready && !pod.UnreadySince.IsZero() && s.Now.Sub(pod.UnreadySince) > idleAfter &&
+		report.Reachable && report.Role == string(wire.RoleReplica) && !report.Streams && s.Leads(s.Lease.Holder)
+}
+
+// Leads says that an instance holds the lease and runs as the primary, whether or not it accepts writes yet.
+func (s Snapshot) Leads(name string) bool {
+	instance, _ := s.Instance(name)
+	return name != "" && name == s.Lease.Holder && !s.Lease.Expired && instance.Pod != nil && !instance.Pod.Deleting &&
+		instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary)
+}
 
 // Up says that the pod of an instance is ready and stays: applications may reach it.
 func (i Instance) Up() bool { return i.Pod != nil && i.Pod.Ready && !i.Pod.Deleting }

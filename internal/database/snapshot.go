@@ -217,9 +217,11 @@ type Pod struct {
 	Ready    bool   `json:"ready,omitempty"`
 	// ReadySince is since when it is ready, zero if it is not or that is not known.
 	ReadySince time.Time `json:"readySince,omitzero"`
-	Deleting   bool      `json:"deleting,omitempty"`
-	Node       string    `json:"node,omitempty"`
-	Address    string    `json:"address,omitempty"`
+	// UnreadySince is since when it is not ready, zero if it is or that is not known.
+	UnreadySince time.Time `json:"unreadySince,omitzero"`
+	Deleting     bool      `json:"deleting,omitempty"`
+	Node         string    `json:"node,omitempty"`
+	Address      string    `json:"address,omitempty"`
 	// Settings is the hash of the settings that the kubelet was last told of, Secrets names certificates and credentials.
 	Settings string `json:"settings,omitempty"`
 	Secrets  string `json:"secrets,omitempty"`

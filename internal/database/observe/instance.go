@@ -251,8 +251,11 @@ func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 		case resizing(condition) != "":
 			facts.Resize, facts.ResizeMessage = resizing(condition), condition.Message
 		case condition.Type == corev1.PodReady:
+			since := condition.LastTransitionTime.UTC()
 			if facts.Ready = condition.Status == corev1.ConditionTrue; facts.Ready {
-				facts.ReadySince = condition.LastTransitionTime.UTC()
+				facts.ReadySince = since
+			} else {
+				facts.UnreadySince = since
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -9,7 +10,8 @@ import (
 )
 
 // restartsOneAtATime looks at what every instance says of itself: a server that works is stopped only while all the
-// others work, and never two in one plan. One that cannot run stops nobody.
+// others work, and never two in one plan. One that cannot run stops nobody. A replica that does not stream may be
+// stopped beside others that do not either, unless one of these has the change already.
 func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database.Action) bool {
 	target, found := restarted(s, action)
 	if !found {
@@ -25,11 +27,21 @@ func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database
 	}
 	for _, name := range plan.Design.Names() {
 		other, _ := s.Instance(name)
-		if name != target.Name && !(other.Up() && s.Healthy(other)) {
+		tried := other.Pod == nil || other.Pod.Template == render.Template(plan.Design, name) &&
+			len(other.Report.PendingRestart) == 0
+		leads := name == s.Lease.Holder && other.Report.Role == string(wire.RolePrimary)
+		excused := stoodStill(s, target) && (leads || stoodStill(s, other) && !tried)
+		if name != target.Name && !(other.Up() && s.Healthy(other)) && !excused {
 			return false
 		}
 	}
 	return true
+}
+
+// stoodStill says that an instance that answers has been a replica without a stream for a while.
+func stoodStill(s database.Snapshot, instance database.Instance) bool {
+	return instance.Pod != nil && !instance.Pod.Ready && instance.Pod.UnreadySince.Before(s.Now.Add(-time.Minute)) &&
+		instance.Report.Reachable && !instance.Report.Streams && instance.Name != s.Lease.Holder
 }
 
 // restarted is the instance that an action stops.

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -19,6 +20,13 @@ func wished(s *database.Snapshot, instances int) {
 	run(s, before)
 	label(s, before)
 	s.Spec.Image = "mine:2"
+}
+
+// idle has an instance say for ten minutes that it does not stream.
+func idle(s *database.Snapshot, serial int) {
+	instance := &s.Instances[serial-1]
+	instance.Pod.Ready, instance.Pod.UnreadySince = false, s.Now.Add(-10*time.Minute)
+	instance.Report.Streams = false
 }
 
 // rotated is a write of the credentials.
@@ -286,6 +294,19 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"a pod is replaced while the primary does not serve": {
 			world:  func(s *database.Snapshot) { wished(s, 3); s.Instances[0].Report.Serving = false },
+			action: replace(3), want: "database.restart-one-at-a-time",
+		},
+		"an idle replica is replaced beside one that has the change": {
+			world: func(s *database.Snapshot) {
+				wished(s, 3)
+				idle(s, 2)
+				idle(s, 3)
+				s.Instances[1].Pod.Template = render.Template(render.DesignOf(*s), "cities-2")
+			},
+			action: replace(3), want: "database.restart-one-at-a-time",
+		},
+		"a replica that works is replaced beside an idle one": {
+			world:  func(s *database.Snapshot) { wished(s, 3); idle(s, 2) },
 			action: replace(3), want: "database.restart-one-at-a-time",
 		},
 		"an unknown pod is replaced": {

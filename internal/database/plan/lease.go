@@ -153,7 +153,7 @@ func (d *draft) grows() bool {
 	}
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		if !d.Lease.HasMember(wanted.Name) && broken(instance) != "" {
+		if !d.Lease.HasMember(wanted.Name) && instance.Broken() != "" {
 			return false
 		}
 	}

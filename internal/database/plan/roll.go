@@ -42,7 +42,7 @@ func rollInstances(d *draft) {
 	next := d.nextOf(dues)
 	name := next.instance.Name
 	d.plan.Roll = database.RollRunning
-	switch blocked := d.blocked(next); {
+	switch blocked := d.blocked(next, dues); {
 	case d.harm() != "":
 		d.stopRoll("the other instances are left as they are: ")
 	case next.pod && d.Trial != nil && d.Trial.Refusal != "":
@@ -100,7 +100,7 @@ func (d *draft) dues() []due {
 			!d.claimStays(instance) {
 			continue
 		}
-		if one := d.dueOf(instance); (one.pod || one.server) && broken(instance) == "" {
+		if one := d.dueOf(instance); (one.pod || one.server) && instance.Broken() == "" {
 			dues = append(dues, one)
 		}
 	}
@@ -166,16 +166,17 @@ func (d *draft) tokenOf(instance string) string {
 	return ""
 }
 
-// nextOf chooses who is next: replicas before the primary; among them one that was begun with, one that is not well,
-// and the one that lacks most. Lowering what a replica must have at least as high as its primary begins with the
-// primary.
+// nextOf chooses who is next: replicas before the primary; among them one that does not stream, one that was begun
+// with, one that is not well, and the one that lacks most. Lowering what a replica must have at least as high as its
+// primary begins with the primary.
 func (d *draft) nextOf(dues []due) due {
 	rank := func(one due) []int {
 		instance := one.instance
 		begun := one.pod && instance.Set != nil && instance.Set.Template == render.Template(d.plan.Design, instance.Name)
 		return []int{
 			weigh(one.server && d.lowers(instance) == (instance.Name == d.Lease.Holder)),
-			weigh(instance.Name != d.Lease.Holder), weigh(begun), weigh(d.unwell(instance.Name) != ""),
+			weigh(instance.Name != d.Lease.Holder), weigh(d.Idle(instance.Name)), weigh(begun),
+			weigh(d.unwell(instance.Name) != ""),
 			int(instance.Report.LagBytes>>24)*1000 + instance.Serial,
 		}
 	}
@@ -203,7 +204,7 @@ func (d *draft) lowers(instance database.Instance) bool {
 func (d *draft) harm() string {
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		if cause := broken(instance); cause != "" && d.atTarget(instance) {
+		if cause := instance.Broken(); cause != "" && d.atTarget(instance) {
 			return fmt.Sprintf("%s cannot start: %s", wanted.Name, cause)
 		}
 		for _, parameter := range instance.Report.Parameters {
@@ -215,24 +216,9 @@ func (d *draft) harm() string {
 	return ""
 }
 
-// broken says why no PostgreSQL can run in a pod, empty if one does or may.
-func broken(instance database.Instance) string {
-	report := instance.Report
-	switch {
-	case instance.Pod == nil:
-		return ""
-	case instance.Pod.Stuck != "":
-		return instance.Pod.Stuck
-	case !report.Reachable:
-		return ""
-	case report.State == string(wire.StateFailed) || report.Reason == string(wire.ReasonServerFailing):
-		return report.Reason + ": " + report.Message
-	}
-	return ""
-}
-
-// blocked names the first thing that keeps the next instance from being restarted.
-func (d *draft) blocked(next due) string {
+// blocked names the first thing that keeps the next instance from being restarted. Instances that do not stream may be
+// what the change repairs: they do not wait for each other, and not for a primary that waits for them.
+func (d *draft) blocked(next due, dues []due) string {
 	switch {
 	case next.pod && d.Trial != nil && d.Trial.Unknown != "":
 		return "the API server has not said yet whether it takes such a pod: " + d.Trial.Unknown
@@ -250,7 +236,8 @@ func (d *draft) blocked(next due) string {
 			}
 			continue
 		}
-		if why := d.unwell(wanted.Name); why != "" {
+		idle := d.Idle(next.instance.Name) && (d.Leads(wanted.Name) || d.Idle(wanted.Name) && isDue(dues, wanted.Name))
+		if why := d.unwell(wanted.Name); why != "" && !idle {
 			return wanted.Name + " " + why
 		}
 	}
@@ -258,6 +245,11 @@ func (d *draft) blocked(next due) string {
 		return d.Fleet.Held
 	}
 	return ""
+}
+
+// isDue says that an instance is among those that need a restart: it has not got the change yet.
+func isDue(dues []due, name string) bool {
+	return slices.ContainsFunc(dues, func(one due) bool { return one.instance.Name == name })
 }
 
 // enough is how much log a replica may lack and still be called caught up.
@@ -331,7 +323,7 @@ func (d *draft) replace(instance database.Instance, why string) {
 func replaceBroken(d *draft) {
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		if cause := broken(instance); cause != "" && instance.Pod.Stuck == "" && !instance.Pod.Deleting {
+		if cause := instance.Broken(); cause != "" && instance.Pod.Stuck == "" && !instance.Pod.Deleting {
 			d.replace(instance, "it cannot start ("+cause+") and its template has changed since")
 		}
 	}
@@ -352,7 +344,7 @@ func (d *draft) withheld(name string) bool {
 		return false
 	case untried:
 		return true
-	case broken(instance) != "" || d.turn == name:
+	case instance.Broken() != "" || d.turn == name:
 		return false
 	case pod == nil || pod.Deleting:
 		return d.harm() != ""

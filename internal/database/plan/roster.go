@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
 )
 
@@ -90,7 +89,7 @@ func (d *draft) lost(instance database.Instance, name string) string {
 		return "its node is gone"
 	case node.OutOfService:
 		return "its node is out of service"
-	case name != d.Lease.Holder && wiped(instance):
+	case name != d.Lease.Holder && instance.Wiped():
 		return "its volume has lost its data"
 	case d.tooLong(node.AwaySince):
 		return "its node has been away for longer than " + d.LostAfter.String()
@@ -111,13 +110,6 @@ func (d *draft) claimDeleting(instance database.Instance) bool {
 	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool {
 		return claim.Claim != nil && claim.Deleting
 	})
-}
-
-// wiped says that the agent finds its volume without the data that it has had. It makes none anew by itself, in case
-// somebody brings the data back; another instance takes its place meanwhile.
-func wiped(instance database.Instance) bool {
-	says := wire.Reason(instance.Report.Reason)
-	return instance.Report.Reachable && (says == wire.ReasonVolumeEmpty || says == wire.ReasonDataDamaged)
 }
 
 func (d *draft) tooLong(since time.Time) bool {

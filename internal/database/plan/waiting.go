@@ -164,7 +164,7 @@ func (d *draft) unbound(instance database.Instance) string {
 func tellPendingRestarts(d *draft) {
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		if instance.Pod == nil || broken(instance) != "" || !d.claimStays(instance) {
+		if instance.Pod == nil || instance.Broken() != "" || !d.claimStays(instance) {
 			continue
 		}
 		one := d.dueOf(instance)
