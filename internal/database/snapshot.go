@@ -362,14 +362,6 @@ type Window struct {
 	Begins time.Time `json:"begins,omitzero"`
 }
 
-// Fleet is what the other databases of this operator allow.
-type Fleet struct {
-	// Held says why no restart may begin, empty if one may.
-	Held string `json:"held,omitempty"`
-	// Roll is what was last found of this database.
-	Roll Roll `json:"roll,omitempty"`
-}
-
 // Refusal is the word of an agent that it will not hand over.
 type Refusal struct {
 	// ID is what was refused: the id of a switchover.

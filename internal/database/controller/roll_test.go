@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -200,6 +201,35 @@ func TestValuesAreNotTold(t *testing.T) {
 	told := fmt.Sprint(seen.Children)
 	if strings.Contains(told, secret) || !strings.Contains(told, "spec.template.spec.containers") {
 		t.Errorf("the children are %s", told)
+	}
+}
+
+// TestHeldRollTriesNothing has a change wait for another database: the API server is not asked about its pods before
+// its turn has come.
+func TestHeldRollTriesNothing(t *testing.T) {
+	w := rollTown(t)
+	w.wish(func(spec *v1alpha1.GeoDatabaseSpec) { spec.Image = "mine:2" })
+	tries, other := 0, client.ObjectKey{Namespace: towns.Namespace, Name: "villages"}
+	fleet := &observe.Fleet{Most: 1}
+	if why := fleet.Begin(other); why != "" {
+		t.Fatal(why)
+	}
+	observer := observe.Observer{
+		Live: w.admin, Now: w.clock.Now, Ask: w.ask, Installation: "home/operator",
+		Author: apply.Author{
+			Scheme: w.admin.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager,
+		},
+		Images: database.Images{Agent: w.agent, Server: "postgis"}, Fleet: fleet,
+		Try: func(context.Context, *corev1.Pod) error { tries++; return nil },
+	}
+	seen, err := observer.Observe(t.Context(), w.admin, w.database())
+	if err != nil || seen.Fleet.Held == "" || tries != 0 || seen.Trial != nil {
+		t.Errorf("while it waits (%q) the API server is asked %d times: %v", seen.Fleet.Held, tries, err)
+	}
+	fleet.Forget(other)
+	seen, err = observer.Observe(t.Context(), w.admin, w.database())
+	if err != nil || seen.Fleet.Held != "" || tries != 1 || seen.Trial == nil {
+		t.Errorf("at its turn (%q) the API server is asked %d times: %v", seen.Fleet.Held, tries, err)
 	}
 }
 

@@ -100,7 +100,13 @@ func (f *Fleet) Of(key types.NamespacedName) database.Fleet {
 		roll = ""
 	default:
 	}
-	return database.Fleet{Held: f.held(key), Roll: roll}
+	waiting := 0
+	for other, one := range f.rolls {
+		if one == database.RollHeld && other != key {
+			waiting++
+		}
+	}
+	return database.Fleet{Held: f.held(key), Roll: roll, Waiting: waiting}
 }
 
 // held says why no restart may begin for a database, empty if one may.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,29 @@ func TestFleet(t *testing.T) {
 	var none *observe.Fleet
 	if why := none.Of(key("a")).Held; why != "" {
 		t.Errorf("held without a fleet: %s", why)
+	}
+}
+
+// TestWaitingRollsTakeTurns has five hundred databases wait: each looks the less often the more there are, up to a
+// bound, so that all together look a few times a second.
+func TestWaitingRollsTakeTurns(t *testing.T) {
+	fleet := &observe.Fleet{Most: 1}
+	key := func(number int) types.NamespacedName {
+		return types.NamespacedName{Namespace: "gis", Name: strconv.Itoa(number)}
+	}
+	if why := fleet.Begin(key(0)); why != "" {
+		t.Fatal(why)
+	}
+	for waiting, want := range map[int]time.Duration{1: 3 * time.Second, 60: time.Minute, 500: 2 * time.Minute} {
+		for number := range waiting {
+			fleet.Note(key(number+1), database.RollHeld)
+		}
+		if got := fleet.Of(key(1)).Recheck(); got != want {
+			t.Errorf("of %d that wait, one looks again after %s, want %s", waiting, got, want)
+		}
+		for number := range waiting {
+			fleet.Forget(key(number + 1))
+		}
 	}
 }
 

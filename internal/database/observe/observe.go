@@ -125,6 +125,7 @@ func (o Observer) Observe(
 		{"storage classes to choose from", p.listClasses},
 		{"children", p.compareChildren},
 		{"what is left over", p.readSurplus},
+		{"what other databases allow", p.readFleet},
 		{"the trial of the sizes", p.trySizes},
 		{"the trial of the template", p.tryTemplate},
 		{"caches", p.readCaches},
@@ -133,10 +134,15 @@ func (o Observer) Observe(
 			return database.Snapshot{}, fmt.Errorf("read %s: %w", step.what, err)
 		}
 	}
-	key := client.ObjectKeyFromObject(object)
-	o.Fleet.Restarts(key, p.asksForTheSame())
-	p.facts.Fleet = o.Fleet.Of(key)
 	return p.facts, nil
+}
+
+// readFleet asks what the other databases allow.
+func (p *pass) readFleet(context.Context) error {
+	key := client.ObjectKeyFromObject(p.object)
+	p.Fleet.Restarts(key, p.asksForTheSame())
+	p.facts.Fleet = p.Fleet.Of(key)
+	return nil
 }
 
 // asksForTheSame says that every pod was made for what the spec asks for now.

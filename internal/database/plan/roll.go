@@ -49,10 +49,11 @@ func rollInstances(d *draft) {
 		d.hold(database.Stalled, later, "TemplateRefused", fmt.Sprintf(
 			"the API server does not take a pod from the wanted template, so no instance is touched: %s", d.Trial.Refusal))
 	case blocked != "":
+		recheck := soon
 		if blocked == d.Fleet.Held {
-			d.plan.Roll = database.RollHeld
+			d.plan.Roll, recheck = database.RollHeld, d.Fleet.Recheck()
 		}
-		d.hold(database.Progressing, soon, database.ReasonRollWaiting,
+		d.hold(database.Progressing, recheck, database.ReasonRollWaiting,
 			fmt.Sprintf("%s is restarted next, but %s", name, blocked))
 	case next.pod && name == d.Lease.Holder && len(d.plan.Design.Instances) > 1:
 		d.askFor(database.ForRestart, next.instance, "it is restarted next, "+next.why)
