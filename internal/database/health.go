@@ -1,6 +1,7 @@
 package database
 
 import (
+	"fmt"
 	"time"
 
 	"meridian.dev/meridian/internal/wire"
@@ -73,4 +74,41 @@ func (s Snapshot) Healthy(instance Instance) bool {
 		return s.Serves(instance)
 	}
 	return s.Streams(instance)
+}
+
+// Absence is why an instance is away that may come back by itself, and for how long it is waited for.
+type Absence struct {
+	// What is a sentence for a user, Lost what is said of the instance when the wait is over.
+	What, Lost string
+	Since      time.Time
+	Wait       time.Duration
+}
+
+// Over says that the instance has been waited for long enough.
+func (a Absence) Over(now time.Time) bool { return a.What != "" && now.Sub(a.Since) > a.Wait }
+
+// Absence is why the instance is away, the zero value if it is not, or if nobody knows since when. A volume that can be
+// attached to another node is back soon after its node is gone; one that is on that node is gone with it.
+func (i Instance) Absence(wait time.Duration) Absence {
+	pod, node := i.Pod, i.Node
+	switch {
+	case pod == nil || node.OutOfService:
+	case !node.AwaySince.IsZero():
+		return Absence{
+			fmt.Sprintf("the node %s of %s is not ready", pod.Node, i.Name),
+			fmt.Sprintf("its node has been away for longer than %s", wait), node.AwaySince, wait,
+		}
+	case node.Gone && !node.HasVolume && !pod.UnreadySince.IsZero():
+		return Absence{
+			fmt.Sprintf("the node %s of %s is gone, and its volume can be attached to another one", pod.Node, i.Name),
+			fmt.Sprintf("its node is gone, and it has not come back elsewhere for longer than %s", wait),
+			pod.UnreadySince, wait,
+		}
+	case !pod.UnplacedSince.IsZero():
+		return Absence{
+			"no node can take " + i.Name,
+			fmt.Sprintf("no node that reaches its volume has taken it for longer than %s", wait), pod.UnplacedSince, wait,
+		}
+	}
+	return Absence{}
 }

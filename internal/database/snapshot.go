@@ -217,7 +217,7 @@ type Pod struct {
 	Ready    bool   `json:"ready,omitempty"`
 	// ReadySince is since when it is ready, zero if it is not or that is not known.
 	ReadySince time.Time `json:"readySince,omitzero"`
-	// UnreadySince is since when it is not ready, zero if it is or that is not known.
+	// UnreadySince is since when it is not ready or being deleted, zero if it is well or that is not known.
 	UnreadySince time.Time `json:"unreadySince,omitzero"`
 	Deleting     bool      `json:"deleting,omitempty"`
 	Node         string    `json:"node,omitempty"`
@@ -433,6 +433,9 @@ type Request struct {
 type Node struct {
 	// Gone says that there is no such node any more.
 	Gone bool `json:"gone,omitempty"`
+	// HasVolume says that a volume of the instance is on this node and can be used nowhere else. It is looked at only when
+	// the node is gone.
+	HasVolume bool `json:"hasVolume,omitempty"`
 	// AwaySince is since when it is not ready, zero if it is or nobody looked.
 	AwaySince time.Time `json:"awaySince,omitzero"`
 	// OutOfService says that an administrator has vouched that nothing runs on it.

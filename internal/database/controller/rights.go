@@ -54,6 +54,10 @@ func Rights() rbac.Table {
 			Scope: rbac.Cluster, Resource: "nodes", Verbs: []string{"get"},
 			Why: "know whether the node of an instance is lost", UsedBy: loopName,
 		},
+		{
+			Scope: rbac.Cluster, Resource: "persistentvolumes", Verbs: []string{"get"},
+			Why: "know whether a volume is lost together with its node", UsedBy: loopName,
+		},
 	}, agentRights()...)
 }
 

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/children"
@@ -259,7 +260,16 @@ func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 			}
 		}
 	}
+	if facts.Ready && facts.Deleting {
+		facts.UnreadySince = deletedAt(pod)
+	}
 	return facts
+}
+
+// deletedAt is when somebody deleted a pod: what it bears is the end of its grace.
+func deletedAt(pod *corev1.Pod) time.Time {
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return pod.DeletionTimestamp.Add(-grace).UTC()
 }
 
 // resizing says how far the kubelet has come with another size.

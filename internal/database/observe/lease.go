@@ -13,7 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -119,43 +118,6 @@ func (p *pass) instanceAt(address string) string {
 		}
 	}
 	return ""
-}
-
-// readNodes looks at the nodes of pods that are not well. A node that cannot be read is not known to be lost.
-func (p *pass) readNodes(ctx context.Context) error {
-	for i := range p.facts.Instances {
-		pod := p.facts.Instances[i].Pod
-		if pod == nil || pod.Node == "" || pod.Ready && !pod.Deleting {
-			continue
-		}
-		var node corev1.Node
-		found, err := get(ctx, p.Live, client.ObjectKey{Name: pod.Node}, &node)
-		switch {
-		case apierrors.IsForbidden(err):
-		case err != nil:
-			return err
-		case !found:
-			p.facts.Instances[i].Node = database.Node{Gone: true}
-		default:
-			p.facts.Instances[i].Node = nodeFacts(&node)
-		}
-	}
-	return nil
-}
-
-func nodeFacts(node *corev1.Node) database.Node {
-	var facts database.Node
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-			facts.AwaySince = condition.LastTransitionTime.Time
-		}
-	}
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeOutOfService {
-			facts.OutOfService = true
-		}
-	}
-	return facts
 }
 
 // readRequest finds the switchover that a user asks for, and what was written down about it.

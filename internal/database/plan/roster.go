@@ -75,7 +75,7 @@ func (d *draft) lostOf(roster []string) []string {
 
 // lost says why an instance will not come back by itself, empty if it may.
 func (d *draft) lost(instance database.Instance, name string) string {
-	node := instance.Node
+	node, absence := instance.Node, instance.Absence(d.LostAfter)
 	switch {
 	case !d.Lease.Copy.Initialised:
 		return ""
@@ -85,16 +85,14 @@ func (d *draft) lost(instance database.Instance, name string) string {
 		return "" // It is about to be made.
 	case d.claimDeleting(instance):
 		return "its claim is being deleted"
-	case node.Gone:
+	case node.Gone && absence.What == "":
 		return "its node is gone"
 	case node.OutOfService:
 		return "its node is out of service"
 	case name != d.Lease.Holder && instance.Wiped():
 		return "its volume has lost its data"
-	case d.tooLong(node.AwaySince):
-		return "its node has been away for longer than " + d.LostAfter.String()
-	case instance.Pod != nil && instance.Claim.Bound && d.Lease.HasMember(name) && d.tooLong(instance.Pod.UnplacedSince):
-		return "no node that reaches its volume has taken it for longer than " + d.LostAfter.String()
+	case absence.Over(d.Now) && (instance.Pod.UnplacedSince.IsZero() || instance.Claim.Bound && d.Lease.HasMember(name)):
+		return absence.Lost
 	default:
 		return ""
 	}
@@ -110,10 +108,6 @@ func (d *draft) claimDeleting(instance database.Instance) bool {
 	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool {
 		return claim.Claim != nil && claim.Deleting
 	})
-}
-
-func (d *draft) tooLong(since time.Time) bool {
-	return !since.IsZero() && d.Now.Sub(since) > d.LostAfter
 }
 
 // replaceLost takes new instances in. They are cloned while the lost ones are still there, and those leave when the new
@@ -295,16 +289,11 @@ func removeLostPods(d *draft) {
 // tellLostNodes says what a lost node is waited for.
 func tellLostNodes(d *draft) {
 	for _, instance := range d.Instances {
-		if instance.Pod == nil || !d.Lease.HasMember(instance.Name) || !d.plan.Design.Wants(instance.Name) {
-			continue
-		}
-		since, what := instance.Node.AwaySince, "the node "+instance.Pod.Node+" of "+instance.Name+" is not ready"
-		if since.IsZero() {
-			since, what = instance.Pod.UnplacedSince, "no node can take "+instance.Name
-		}
-		if rest := d.LostAfter - d.Now.Sub(since); !since.IsZero() && !instance.Node.OutOfService && rest > 0 {
+		absence := instance.Absence(d.LostAfter)
+		rest := absence.Since.Add(absence.Wait).Sub(d.Now)
+		if absence.What != "" && rest > 0 && d.Lease.HasMember(instance.Name) && d.plan.Design.Wants(instance.Name) {
 			d.hold(database.Degraded, max(rest, time.Second), "NodeAway", fmt.Sprintf(
-				"%s; a new instance takes its place %s after that began", what, d.LostAfter))
+				"%s; a new instance takes its place %s after that began", absence.What, absence.Wait))
 		}
 	}
 }
