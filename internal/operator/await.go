@@ -19,6 +19,8 @@ const (
 	// rightsPatience is for how long rights that are missing are looked for again: an API server that has just started
 	// answers before it knows who may do what. Nobody answers the probes meanwhile, and they bear twice as long.
 	rightsPatience = 15 * time.Second
+	// recheckNamespaces is how often namespaces that were left out are looked at.
+	recheckNamespaces = time.Minute
 )
 
 // awaitRights repeats a check of the rights until it passes, or has failed for long enough to be believed.
@@ -40,6 +42,25 @@ func awaitRights(
 		problem = check(ctx)
 	}
 	return problem
+}
+
+// awaitNamespaces ends with an error, and the process with it, when the rights are given in one of the namespaces that
+// were left out: the next process works there as well.
+func awaitNamespaces(
+	ctx context.Context, absent []string, every time.Duration, may func(context.Context, string) bool,
+) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+		for _, namespace := range absent {
+			if may(ctx, namespace) {
+				return fmt.Errorf("the rights in the namespace %s are given now: starting again to work there", namespace)
+			}
+		}
+	}
 }
 
 // awaitServer waits until the API server answers, whatever it answers. A process that ended instead would be started

@@ -61,17 +61,24 @@ func Installation(home string, namespaces []string) rbac.Installation {
 	}
 }
 
-// preflight asks for every right before anything starts. Without one the operator would fail later, in the middle of
-// something; so it stops now and names each.
-func preflight(ctx context.Context, config *rest.Config, table rbac.Table, in rbac.Installation) error {
+// preflight asks for every right before anything starts, and returns what is missing.
+func preflight(
+	ctx context.Context, config *rest.Config, table rbac.Table, in rbac.Installation,
+) ([]rbac.Missing, error) {
 	client, err := authorizationclient.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make a client for the check of rights: %w", err)
+		return nil, fmt.Errorf("make a client for the check of rights: %w", err)
 	}
 	missing, err := rbac.Preflight(ctx, rbac.SelfReviewer(client.SelfSubjectAccessReviews()), table, in)
 	if err != nil {
-		return fmt.Errorf("check rights: %w", err)
+		return nil, fmt.Errorf("check rights: %w", err)
 	}
+	return missing, nil
+}
+
+// refusal names each right that is missing. Without one the operator would fail later, in the middle of something; so
+// it stops before it starts.
+func refusal(missing []rbac.Missing) error {
 	var problems []error
 	for _, one := range missing {
 		problems = append(problems, errors.New(one.String()))
@@ -80,4 +87,35 @@ func preflight(ctx context.Context, config *rest.Config, table rbac.Table, in rb
 		problems = append(problems, errors.New("apply the output of `meridian rbac` with the same namespaces"))
 	}
 	return errors.Join(problems...)
+}
+
+// leaveOut takes the namespaces out in which no right at all is given, as in one that was deleted together with its
+// roles: it must not keep the operator from working in the others. What is missing besides is an error, and so is a
+// list of which nothing would be left.
+func leaveOut(table rbac.Table, namespaces []string, missing []rbac.Missing) (left, out []string, err error) {
+	refused, wanted := map[string]int{}, 0
+	for _, row := range table {
+		if row.Scope == rbac.Watched && !row.Implied {
+			wanted += len(row.Verbs)
+		}
+	}
+	for _, one := range missing {
+		if one.Row.Scope == rbac.Watched && !one.Row.Implied {
+			refused[one.Namespace] += len(one.Verbs)
+		}
+	}
+	for _, namespace := range namespaces {
+		if refused[namespace] == wanted {
+			out = append(out, namespace)
+			continue
+		}
+		left = append(left, namespace)
+	}
+	rest := slices.DeleteFunc(slices.Clone(missing), func(one rbac.Missing) bool {
+		return one.Row.Scope == rbac.Watched && slices.Contains(out, one.Namespace)
+	})
+	if len(left) == 0 {
+		rest = missing
+	}
+	return left, out, refusal(rest)
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	figures "meridian.dev/meridian/internal/metrics"
 	"meridian.dev/meridian/internal/webhook"
 	"meridian.dev/meridian/kit/loop"
+	"meridian.dev/meridian/kit/rbac"
 )
 
 // Run runs the operator until the context ends. It returns an error if it could not start or had to stop.
@@ -37,9 +39,8 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 		return err
 	}
 	logger.Info("Checking rights", "namespaces", options.Namespaces)
-	if err := awaitRights(ctx, logger, rightsPatience, func(ctx context.Context) error {
-		return preflight(ctx, config, Rights(options.Home, options.Webhook), options.installation())
-	}); err != nil {
+	absent, err := options.checkRights(ctx, config, logger)
+	if err != nil {
 		return err
 	}
 	options.CacheImages.Agent = options.Images.Agent
@@ -47,8 +48,47 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 	if err != nil {
 		return err
 	}
+	if len(absent) > 0 {
+		if err := assembled.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			return awaitNamespaces(ctx, absent, recheckNamespaces, options.mayWorkIn(config))
+		})); err != nil {
+			return fmt.Errorf("add the look at namespaces without rights: %w", err)
+		}
+	}
 	logger.Info("Starting", "agentImage", options.Images.Agent, "serverImage", options.Images.Server)
 	return assembled.Start(ctx)
+}
+
+// checkRights ends with an error if rights are missing, and takes the namespaces out of the options, and returns them,
+// in which none is given.
+func (o *Options) checkRights(ctx context.Context, config *rest.Config, log logr.Logger) (absent []string, err error) {
+	table := Rights(o.Home, o.Webhook)
+	var missing []rbac.Missing
+	err = awaitRights(ctx, log, rightsPatience, func(ctx context.Context) error {
+		var problem error
+		if missing, problem = preflight(ctx, config, table, o.installation()); problem != nil {
+			return problem
+		}
+		return refusal(missing)
+	})
+	if err == nil || len(missing) == 0 {
+		return nil, err
+	}
+	if o.Namespaces, absent, err = leaveOut(table, o.Namespaces, missing); err != nil {
+		return nil, err
+	}
+	log.Error(errors.New("no right is given in these namespaces, as if they were deleted"),
+		"Leaving namespaces out until their roles are there", "namespaces", absent)
+	return absent, nil
+}
+
+// mayWorkIn asks whether all rights are given in a namespace.
+func (o Options) mayWorkIn(config *rest.Config) func(context.Context, string) bool {
+	return func(ctx context.Context, namespace string) bool {
+		in := Installation(o.Home, []string{namespace})
+		missing, err := preflight(ctx, config, Rights(o.Home, o.Webhook), in)
+		return err == nil && len(missing) == 0
+	}
 }
 
 // assemble puts every loop of every scope into one manager.
