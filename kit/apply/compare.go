@@ -66,7 +66,9 @@ func Compare(want Intent, live client.Object) Difference {
 	}
 
 	written := want.writtenTo(live)
-	found := comparison{secret: want.secret(), unchanged: written.Hash == want.record.Hash}
+	found := comparison{
+		secret: want.secret(), unchanged: written.Hash == want.record.Hash, kind: want.kind.Kind,
+	}
 	found.maps(nil, want.tree, have, written.Fields)
 	switch {
 	case written.Hash != want.record.Hash:

@@ -23,6 +23,8 @@
 //     reported with its path, both values and the field managers that own it now.
 //   - A selector is ours alone: an entry that somebody else put into it would leave less selected, and goes like any
 //     other drift.
+//   - So are the lists that say who may do what: the rules of a Role, the subjects of a RoleBinding, the rules of a
+//     NetworkPolicy.
 //   - Defaulted fields never count, because only fields of the intent are looked at.
 //
 // Lists of named things (containers, volumes, environment, ports, owner references…) are compared entry by entry,

@@ -11,6 +11,8 @@ import (
 type comparison struct {
 	// secret hides values, unchanged means that the intent is the one written last.
 	secret, unchanged bool
+	// kind is that of the object.
+	kind string
 
 	operations []operation
 	changes    []located
@@ -97,6 +99,12 @@ func retyped(at path, want, have map[string]any) bool {
 
 func (c *comparison) lists(at path, want, have []any, last *fields) {
 	name := at[len(at)-1].name
+	if c.isGrant(at) {
+		if !exactly(want, have) {
+			c.set(at, want, have)
+		}
+		return
+	}
 	wantKeys, wantOK := keysOf(name, want)
 	haveKeys, haveOK := keysOf(name, have)
 	if wantOK && haveOK {
