@@ -83,6 +83,16 @@ type Obey struct {
 type Arm struct {
 	Why
 	Until Instant
+	// Jumped is how far the wall clock had jumped, all in all, when this was decided.
+	Jumped time.Duration
+}
+
+// After is the deadline when the wall clock has jumped so far, all in all. It stays one: 0 would be none.
+func (a Arm) After(jumped time.Duration) Instant {
+	if a.Until == 0 {
+		return 0
+	}
+	return max(1, a.Until.Add(a.Jumped-jumped))
 }
 
 // Kill ends every process of the server at once.

@@ -133,8 +133,16 @@ func (a *Actor) store(stored tenure.Stored, state *tenure.State) error {
 
 // arm gives the deadline to the watchdog. Where nothing may lead at all, a watchdog that cannot be told so is no reason
 // to leave the server alive: the agent ends it itself, and goes on.
+//
+// The watchdog takes a jump of the wall clock off the deadline that it has. One that it is told after it saw the jump,
+// and that was computed before, lacks that: so the clock is looked at again, before and after.
 func (a *Actor) arm(action tenure.Arm, state *tenure.State) error {
-	err := a.Ports.Watchdog.Arm(action.Until)
+	jumped := a.Ports.Clock.Jumps().Since(0)
+	err := a.Ports.Watchdog.Arm(action.After(jumped))
+	for now := a.Ports.Clock.Jumps().Since(0); err == nil && now > jumped; now = a.Ports.Clock.Jumps().Since(0) {
+		jumped = now
+		err = a.Ports.Watchdog.Arm(action.After(jumped))
+	}
 	if err != nil && action.Until > 0 {
 		return err
 	}

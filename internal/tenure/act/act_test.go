@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,6 +21,9 @@ type world struct {
 	published uint64
 	excluded  bool
 	replies   map[uint64]wire.PeerReply
+	jumps     tenure.Jumps
+	armed     []tenure.Instant
+	onArm     func()
 }
 
 var errBroken = errors.New("broken")
@@ -38,14 +42,13 @@ func (w *world) note(what string) error {
 func (w *world) Now() tenure.Instant { w.now++; return w.now }
 
 func (*world) Boot() string                             { return "boot" }
-func (*world) Jumps() tenure.Jumps                      { return nil }
+func (w *world) Jumps() tenure.Jumps                    { return w.jumps }
 func (w *world) Read(tenure.Instant)                    { _ = w.note("read lease") }
 func (w *world) Write(tenure.Write)                     { _ = w.note("write lease") }
 func (*world) Get(context.Context) (tenure.View, error) { return tenure.View{}, errBroken }
 func (*world) Load() (tenure.Stored, error)             { return tenure.Stored{}, nil }
 func (w *world) Store(tenure.Stored) error              { return w.note("store") }
 func (*world) Look() tenure.Guard                       { return tenure.Guard{Alive: true} }
-func (w *world) Arm(tenure.Instant) error               { return w.note("arm") }
 func (w *world) Usher(to string)                        { _ = w.note("usher " + to) }
 func (w *world) ReadRoute()                             { _ = w.note("read route") }
 func (w *world) WriteRoute(string, int64)               { _ = w.note("write route") }
@@ -58,6 +61,15 @@ func (w *world) Kill()                                  { _ = w.note("kill") }
 func (w *world) Reply(id uint64, reply wire.PeerReply)  { w.replies[id] = reply }
 func (w *world) Fence(context.Context) (tenure.Position, error) {
 	return tenure.Position{Timeline: 2, LSN: 99}, w.note("fence")
+}
+
+func (w *world) Arm(until tenure.Instant) error {
+	w.armed = append(w.armed, until)
+	if w.onArm != nil {
+		w.onArm()
+		w.onArm = nil
+	}
+	return w.note("arm")
 }
 
 func (w *world) Send(_ wire.PeerRequest, address string, _ tenure.Instant) {
@@ -195,5 +207,42 @@ func TestAWatchdogThatIsGone(t *testing.T) {
 	}}, state)
 	if diff := cmp.Diff([]string{"arm", "kill", "[obey]"}, w.done); diff != "" || err != nil {
 		t.Errorf("%v, done (-want +got):\n%s", err, diff)
+	}
+}
+
+// C1: a deadline that was computed before the wall clock jumped, and that reaches the watchdog after it saw the jump,
+// has the jump taken off: nobody else would do so until the next pass.
+func TestADeadlineFromBeforeAJump(t *testing.T) {
+	const second = tenure.Instant(time.Second)
+	jump := tenure.Jump{At: 90 * second, By: 5 * time.Second}
+	for name, test := range map[string]struct {
+		arm    tenure.Arm
+		before tenure.Jumps
+		within tenure.Jumps
+		want   []tenure.Instant
+	}{
+		"no jump": {tenure.Arm{Until: 107 * second}, nil, nil, []tenure.Instant{107 * second}},
+		"a jump it knew of": {
+			tenure.Arm{Until: 107 * second, Jumped: jump.By}, tenure.Jumps{jump}, nil, []tenure.Instant{107 * second},
+		},
+		"a jump since": {tenure.Arm{Until: 107 * second}, tenure.Jumps{jump}, nil, []tenure.Instant{102 * second}},
+		"a jump while the watchdog is told": {
+			tenure.Arm{Until: 107 * second}, nil, tenure.Jumps{jump}, []tenure.Instant{107 * second, 102 * second},
+		},
+		"a jump past the boot": {tenure.Arm{Until: 3 * second}, tenure.Jumps{jump}, nil, []tenure.Instant{1}},
+		"nothing may lead":     {tenure.Arm{}, tenure.Jumps{jump}, nil, []tenure.Instant{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{jumps: test.before}
+			if test.within != nil {
+				w.onArm = func() { w.jumps = test.within }
+			}
+			if err := w.actor().Do(context.Background(), tenure.Plan{Actions: []tenure.Action{test.arm}}, state()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, w.armed); diff != "" {
+				t.Errorf("deadlines of the watchdog (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

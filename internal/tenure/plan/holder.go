@@ -366,7 +366,7 @@ func (d *draft) arm() bool {
 	// A later deadline may come with the next pass, an earlier one may not.
 	if ahead := until.Since(d.Guard.Until); ahead < 0 || ahead >= d.Policy.Renew/4 {
 		why := tenure.Why("C2: the watchdog ends the server at the deadline, whatever becomes of this agent")
-		d.do(tenure.Arm{Why: why, Until: until})
+		d.do(tenure.Arm{Why: why, Until: until, Jumped: d.Jumps.Since(0)})
 		d.Guard.Until = until
 	}
 	return true
