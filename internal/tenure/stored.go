@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	kjson "sigs.k8s.io/json"
 
@@ -58,11 +59,15 @@ type Fence struct {
 }
 
 // Promise is given to the holder of a term until a moment that is counted from the boot. After another boot that moment
-// means nothing, and the promise lasts a whole duration from when this is noticed.
+// means nothing, and the promise lasts a whole duration from when this is noticed: the own, or the one that it was
+// asked for, if that is longer.
 type Promise struct {
 	Term  int64   `json:"term"`
 	Until Instant `json:"until"`
 	Boot  string  `json:"boot"`
+	// Duration is for how long it was asked for at most, 0 if an earlier version has stored it: settings reach the
+	// instances one after the other, and the holder may count on more than the own ones say.
+	Duration time.Duration `json:"duration,omitempty"`
 }
 
 // Encode returns what is written.

@@ -202,9 +202,11 @@ func (d *draft) answerPromise(request tenure.Request) {
 		d.no(request, why)
 		return
 	}
-	promise := tenure.Promise{Term: request.Term, Until: d.Now.Add(request.Duration), Boot: d.Boot}
+	promise := tenure.Promise{
+		Term: request.Term, Until: d.Now.Add(request.Duration), Boot: d.Boot, Duration: request.Duration,
+	}
 	if before := d.Stored.Promise; before != nil && before.Boot == d.Boot {
-		promise.Until = max(promise.Until, before.Until)
+		promise.Until, promise.Duration = max(promise.Until, before.Until), max(promise.Duration, before.Duration)
 	}
 	if d.Stored.Promise == nil || *d.Stored.Promise != promise || d.Stored.MaxTerm < request.Term {
 		d.store("a promise is on the volume before it is given", func(stored *tenure.Stored) {

@@ -144,7 +144,10 @@ func keepPromisesAfterBoot(d *draft) bool {
 	case promise.Boot != d.Boot:
 		d.store("the machine was booted since a promise was given, so its end cannot be told: it lasts a whole duration more",
 			func(stored *tenure.Stored) {
-				stored.Promise = &tenure.Promise{Term: promise.Term, Until: d.Now.Add(d.Policy.Duration), Boot: d.Boot}
+				longest := max(d.Policy.Duration, promise.Duration)
+				stored.Promise = &tenure.Promise{
+					Term: promise.Term, Until: d.Now.Add(longest), Boot: d.Boot, Duration: promise.Duration,
+				}
 			})
 	case d.Now < promise.Until:
 		d.again(promise.Until.Since(d.Now))
