@@ -79,6 +79,7 @@ test: ## Run everything that a change must pass, stage by stage
 	$(call stage,Unit tests of both modules,test-unit)
 	$(call stage,Rules and rights on a real API server,test-api)
 	$(call stage,The sandbox and its images,test-sandbox)
+	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=10)
 	$(call stage,A database on a real cluster,test-e2e)
 
 gen-check: ## Fail if `make gen` would change a file

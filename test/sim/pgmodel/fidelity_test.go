@@ -20,6 +20,7 @@ import (
 var (
 	sequences = flag.Int("sequences", 30, "how many sequences are run against each version")
 	from      = flag.Uint64("from", 1, "the seed of the first one")
+	again     = flag.Uint64("again", 1, "how often each sequence is run, for one that may not be steady")
 	steps     = flag.Int("steps", 14, "how many operations a sequence has")
 	workers   = flag.Int("workers", 2, "how many sequences run at once")
 )
@@ -74,10 +75,7 @@ func (b *pair) whileDown(random *rand.Rand, name string) act {
 	case pick < 8 && b.model.servers[up].Mode == pgmodel.Primary && b.spares(name) &&
 		!b.model.servers[up].NoCheckpoint:
 		return act{"clone " + name + " from " + up, func() (string, string) {
-			if model, actual := b.clone(name, up); model != actual {
-				return model, actual
-			}
-			return b.commit(up, pgmodel.LevelLocal)
+			return b.cloneAndCheckpoint(name, up)
 		}}
 	case pick < 9:
 		return b.following(random, name, up)
@@ -428,16 +426,17 @@ func fidelity(t *testing.T, p programs) {
 		group.Go(func() {
 			for !t.Failed() {
 				number := next.Add(1)
-				if number > uint64(*sequences) {
+				if number > uint64(*sequences)**again {
 					return
 				}
-				seed := *from + number - 1
-				done.Add(one(t, p, template, filepath.Join(folder, fmt.Sprint(seed)), seed))
+				seed := *from + (number-1) / *again
+				done.Add(one(t, p, template, filepath.Join(folder, fmt.Sprint(number)), seed))
 			}
 		})
 	}
 	group.Wait()
-	t.Logf("PostgreSQL %d: %d sequences, %d operations", p.major, min(next.Load(), uint64(*sequences)), done.Load())
+	t.Logf("PostgreSQL %d: %d sequences, %d operations", p.major, min(next.Load(), uint64(*sequences)**again),
+		done.Load())
 }
 
 // one runs one sequence, and returns how many operations it had.

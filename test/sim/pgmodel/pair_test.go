@@ -195,8 +195,31 @@ func (b *pair) modelSees(name string) string {
 	}
 	slices.Sort(senders)
 	slices.Sort(slots)
-	return fmt.Sprintf("%s on %s, rows %v, senders %v, slots %v, receives %t", s.Mode, timeline, ids, senders, slots,
-		s.Streams() && b.sound(name))
+	b.hideUnsteady(name, senders)
+	received := ""
+	if s.Streams() && b.sound(name) {
+		_, line := s.Received()
+		received = fmt.Sprint(line)
+	}
+	return fmt.Sprintf("%s on %s, rows %v, senders %v, slots %v, receives %q", s.Mode, timeline, ids, senders, slots,
+		received)
+}
+
+// hideUnsteady leaves out of lines of pg_stat_replication whether a standby has everything, if it cannot get or replay
+// more: a server writes WAL of its own accord, such as hints of pages that are read, and snapshots.
+func (b *pair) hideUnsteady(server string, lines []string) {
+	for index, line := range lines {
+		part := strings.Split(line, ":")
+		name := strings.TrimPrefix(part[0], "x")
+		standby := b.model.servers[name]
+		if !b.model.Connected(server, name) || !b.model.Connected(name, server) {
+			part[2], part[3] = "?", "?"
+		}
+		if standby.Paused {
+			part[3] = "?"
+		}
+		lines[index] = strings.Join(part, ":")
+	}
 }
 
 const lookQuery = `select case when pg_is_in_recovery() then 'standby' else 'primary' end,
@@ -208,7 +231,7 @@ const lookQuery = `select case when pg_is_in_recovery() then 'standby' else 'pri
    from pg_stat_replication where state = 'streaming' and not application_name = any('{%s}')),
   (select coalesce(string_agg(slot_name || ':' || (active and not slot_name = any('{%s}')) || ':' ||
      (coalesce(wal_status, '') = 'lost'), ' ' order by slot_name), '') from pg_replication_slots where not temporary),
-  coalesce((select status = 'streaming' from pg_stat_wal_receiver), false)
+  coalesce((select received_tli::text from pg_stat_wal_receiver where status = 'streaming'), '')
 from (select case when pg_is_in_recovery() then greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
              else pg_current_wal_flush_lsn() end) as present(at)`
 
@@ -232,9 +255,13 @@ func (b *pair) realSees(name string) string {
 		return "closed"
 	}
 	row := rows[0]
-	receives := row[5] == "t" && b.sound(name)
-	return fmt.Sprintf("%s on %s, rows [%s], senders [%s], slots [%s], receives %t", row[0], row[1], row[2], row[3],
-		row[4], receives)
+	senders := strings.Fields(row[3])
+	b.hideUnsteady(name, senders)
+	if !b.sound(name) {
+		row[5] = ""
+	}
+	return fmt.Sprintf("%s on %s, rows [%s], senders [%s], slots [%s], receives %q", row[0], row[1], row[2],
+		strings.Join(senders, " "), row[4], row[5])
 }
 
 func field(output, name string) string {
@@ -260,7 +287,7 @@ func (b *pair) difference() string {
 		}
 		s := b.model.servers[name]
 		lasting := s.Running() && s.Conf().Upstream != "" && slices.Contains(troubled, s.Trouble)
-		if actual := b.real[name].trouble(); lasting && actual != s.Trouble {
+		if actual, _ := b.real[name].trouble(); lasting && actual != s.Trouble {
 			return fmt.Sprintf("%s does not receive:\n  model %s\n  real  %s", name, s.Trouble, actual)
 		}
 	}
@@ -273,12 +300,40 @@ func (b *pair) difference() string {
 	return ""
 }
 
+// untried is a standby that does not receive, goes on trying, and has not tried twice since the two agreed; empty if
+// there is none. What it learns from a try that fails, such as histories, lasts: so one that began when the operation
+// was over must have ended before the next operation.
+func (b *pair) untried() string {
+	for _, name := range names {
+		s := b.model.servers[name]
+		up := s.Conf().Upstream
+		tries := s.Running() && s.Mode != pgmodel.Stopping && !s.Paused && up != "" &&
+			slices.Contains(troubled, s.Trouble) && b.model.Connected(name, up) && b.model.Connected(up, name)
+		if _, count := b.real[name].trouble(); tries && count < 2 {
+			return fmt.Sprintf("%s has tried to receive %d times since, and is to try twice", name, count)
+		}
+	}
+	return ""
+}
+
+func (b *pair) countTries() {
+	for _, name := range names {
+		b.real[name].countTries()
+	}
+}
+
 // agree waits until the two do not differ.
 func (b *pair) agree() error {
 	b.model.settle(settled)
-	end := time.Now().Add(ceiling)
+	agreed, end := false, time.Now().Add(ceiling)
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		difference := b.difference()
+		if difference != "" || !agreed {
+			b.countTries()
+		}
+		if agreed = difference == ""; agreed {
+			difference = b.untried()
+		}
 		switch {
 		case difference == "":
 			return nil
@@ -364,6 +419,29 @@ func (b *pair) rewind(name, source string) (model, actual string) {
 		actual += err.Error()
 	}
 	return model, actual
+}
+
+// cloneAndCheckpoint clones and then lets a checkpoint remove WAL, once everybody who streams has it. pg_basebackup
+// ends the file that is being written and makes a checkpoint at once, which removes that file: a sender that had yet to
+// read the end of it, a matter of milliseconds, has lost its standby. A slot of this session keeps the WAL meanwhile.
+func (b *pair) cloneAndCheckpoint(name, source string) (model, actual string) {
+	s := b.real[source]
+	if _, err := s.query("select pg_create_physical_replication_slot('harness', true, true)"); err != nil {
+		return "", err.Error()
+	}
+	if model, actual = b.clone(name, source); model != actual {
+		return model, actual
+	}
+	if model, actual = b.commit(source, pgmodel.LevelLocal); model != actual {
+		return model, actual
+	}
+	if err := b.agree(); err != nil {
+		return "", err.Error()
+	}
+	if _, err := s.query("select pg_drop_replication_slot('harness')"); err != nil {
+		return "", err.Error()
+	}
+	return b.checkpoint(source)
 }
 
 // clone runs pg_basebackup.

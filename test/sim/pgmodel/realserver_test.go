@@ -110,6 +110,7 @@ type realServer struct {
 	exit    error
 	held    int // The checkpointer that was stopped.
 	logged  int64
+	counted int64 // Where in the log the count of tries begins.
 	conf    pgmodel.Conf
 	session *pgx.Conn // For looking, kept because a new one costs a process; nil if there is none.
 }
@@ -418,21 +419,40 @@ var troubles = []struct {
 		`could not connect|connection to server|server closed the connection|terminating connection`)},
 }
 
-// trouble is the class of the last line of the log that has one.
-func (s *realServer) trouble() pgmodel.Trouble {
+// trouble is the class of the last line of the log that has one, and tries is how many such lines there were since
+// countTries.
+func (s *realServer) trouble() (last pgmodel.Trouble, tries int) {
 	text, err := os.ReadFile(filepath.Join(s.folder, "log"))
 	if err != nil || int64(len(text)) < s.logged {
-		return pgmodel.TroubleNone
+		return pgmodel.TroubleNone, 0
 	}
-	lines := strings.Split(string(text[s.logged:]), "\n")
-	for at := len(lines) - 1; at >= 0; at-- {
+	end := len(text)
+	for end > int(s.logged) {
+		start := max(bytes.LastIndexByte(text[:end-1], '\n')+1, int(s.logged))
 		for _, each := range troubles {
-			if each.text.MatchString(lines[at]) {
-				return each.class
+			if each.text.Match(text[start:end]) {
+				if last == pgmodel.TroubleNone {
+					last = each.class
+				}
+				if start >= int(s.counted) {
+					tries++
+				}
+				break
 			}
 		}
+		if last != pgmodel.TroubleNone && start < int(s.counted) {
+			break
+		}
+		end = start
 	}
-	return pgmodel.TroubleNone
+	return last, tries
+}
+
+// countTries begins to count anew.
+func (s *realServer) countTries() {
+	if info, err := os.Stat(filepath.Join(s.folder, "log")); err == nil {
+		s.counted = info.Size()
+	}
 }
 
 func (s *realServer) reload() { s.signal(syscall.SIGHUP) }
