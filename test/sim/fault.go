@@ -105,6 +105,7 @@ const (
 	FaultWish       FaultKind = "wish"
 	FaultFlush      FaultKind = "flush"
 	FaultLease      FaultKind = "lease-duration"
+	FaultSettings   FaultKind = "settings-late" // They come to the pod only after so long.
 	FaultAllCrash   FaultKind = "all-crash"
 	FaultAllOff     FaultKind = "all-power-off"
 	FaultRoute      FaultKind = "write-address-changed"
@@ -189,6 +190,8 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.frozen = max(n.frozen, w.now+fault.For)
 	case FaultFreezePod:
 		n.freeze(w.now + fault.For)
+	case FaultSettings:
+		n.settings = w.now + fault.For
 	case FaultPause:
 		n.freeze(w.now + fault.For)
 		at := n.clock()
@@ -390,7 +393,7 @@ func (w *World) publishPolicy() {
 	w.published++
 	for _, n := range w.nodes {
 		edition := w.published
-		w.after(w.between(10*time.Millisecond, 2*time.Second), func() {
+		w.after(max(w.between(10*time.Millisecond, 2*time.Second), n.settings-w.now), func() {
 			if edition > n.edition {
 				n.edition = edition
 				n.seen(policy)

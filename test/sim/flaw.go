@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/test/sim/caches"
 	"meridian.dev/meridian/test/sim/databases"
 	"meridian.dev/meridian/test/sim/law"
+	"meridian.dev/meridian/test/sim/mistakes"
 )
 
 // Bug is the name of a flaw.
@@ -169,7 +170,7 @@ func quorumFlaws() []Flaw {
 }
 
 func addToServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return edit(actions, func(action tenure.Action) []tenure.Action {
+	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		write, ok := action.(tenure.WriteLease)
 		if !ok || write.Kind != tenure.WriteRecord || s.Lease.Record == nil ||
 			len(write.Record.Members) <= len(s.Lease.Record.Members) || !l.hesitates(4*time.Second) {
@@ -184,7 +185,7 @@ func addToServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action)
 }
 
 func takeOutOfRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return edit(actions, func(action tenure.Action) []tenure.Action {
+	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		obey, ok := leadObey(action)
 		if !ok || s.Standing.Role != tenure.RoleLead || s.Lease.Record == nil || s.Write != nil ||
 			len(obey.Standing.Setting.Names) >= len(s.Standing.Setting.Names) || !s.Lease.Record.Has(s.Self()) {
@@ -202,7 +203,7 @@ func takeOutOfRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Act
 }
 
 func raiseRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return edit(actions, func(action tenure.Action) []tenure.Action {
+	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		obey, ok := leadObey(action)
 		if !ok || s.Lease.Record == nil || s.Write != nil || obey.Standing.Setting.K < s.Lease.Record.W ||
 			obey.Standing.Setting.K <= s.Standing.Setting.K {
@@ -217,7 +218,7 @@ func raiseRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action)
 }
 
 func lowerServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return edit(actions, func(action tenure.Action) []tenure.Action {
+	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		write, ok := action.(tenure.WriteLease)
 		if !ok || write.Kind != tenure.WriteRecord || s.Lease.Record == nil || write.Record.W >= s.Lease.Record.W ||
 			!l.hesitates(8*time.Second) {
@@ -230,7 +231,7 @@ func lowerServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action)
 }
 
 func dropTheSilent(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return edit(actions, func(action tenure.Action) []tenure.Action {
+	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		write, ok := action.(tenure.WriteLease)
 		if !ok || write.Kind != tenure.WriteTake || s.Ballot == nil {
 			return []tenure.Action{action}

@@ -1,16 +1,19 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/databases"
 	"meridian.dev/meridian/test/sim/law"
+	"meridian.dev/meridian/test/sim/mistakes"
 )
 
-// wholeFlaws are what a review once found in the loop that runs a server, put back. Only a world with that loop, on a
-// server that behaves as PostgreSQL does, can show them.
+// wholeFlaws are what a review once found in the loop that runs a server, put back, and rules that the world without
+// that loop could not show. Only a world with it, on a server that behaves as PostgreSQL does, can.
 func wholeFlaws() []Flaw {
 	flaws := []Flaw{
 		{Bug: "a diverged copy passes for a part of the history", Rule: "postgres.follow-only-a-judged-history",
@@ -22,12 +25,99 @@ func wholeFlaws() []Flaw {
 			Pod: databases.Flaw{NoPlaces: true}, Aim: lagAndFailOver},
 		{Bug: "a rewind that did nothing counts as done", Rule: "sim.rewind-once", Pod: databases.Flaw{Early: true},
 			Aim: rewindEarly},
+		{Bug: "a member has two senders", Rule: "postgres.enforce-the-quorum", Nodes: 5, Pod: databases.Flaw{Doubled: true},
+			Aim: countTwice},
+		{Bug: "a promise counts from its reply", Rule: "tenure.lead-only-by-right", Modes: byClock, Nodes: 2,
+			Aim: hearLate, State: func(l *sloppyLoop, event tenure.Event) {
+				mistakes.CountFromTheReply(&l.state.Memory, event, l.ports.Clock.Now())
+			}},
+		{Bug: "a promise is forgotten by a restart", Rule: "tenure.promise-only-what-is-stored", Modes: byClock, Nodes: 2,
+			Blind: []rule.Rule{law.KeepPromises}, Aim: lengthenAndForget, Snapshot: forgetPromise, Plan: promiseInMemory},
 	}
 	for index := range flaws {
-		flaws[index].Whole, flaws[index].Modes, flaws[index].Nodes = true, strictly, 3
-		flaws[index].Kinds = []FaultKind{FaultCut, FaultPowerOff}
+		flaw := &flaws[index]
+		flaw.Whole, flaw.Nodes = true, cmp.Or(flaw.Nodes, 3)
+		if flaw.Modes == nil {
+			flaw.Modes = strictly
+		}
+		if flaw.Kinds == nil {
+			flaw.Kinds = []FaultKind{FaultCut, FaultPowerOff}
+		}
 	}
 	return flaws
+}
+
+// promiseInMemory and forgetPromise keep a promise for the life of an agent.
+func promiseInMemory(l *sloppyLoop, _ tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	for _, action := range actions {
+		if store, ok := action.(tenure.Store); ok && store.Stored.Promise != nil {
+			l.promised = true
+		}
+	}
+	return actions
+}
+
+func forgetPromise(l *sloppyLoop, s *tenure.Snapshot) {
+	if !l.promised {
+		s.Stored.Promise = nil
+	}
+}
+
+// countTwice leaves the holder of five with one replica, which comes back before its first connection is seen to be
+// dead; then both lose power, and the others are there again.
+func countTwice(c Case, random *rand.Rand) Case {
+	c = three(c)
+	c.Nodes, c.Instances = 5, 5
+	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
+	cut := began + within(3*time.Second)
+	order := random.Perm(c.Nodes)
+	for _, node := range order[:3] {
+		c.Faults = append(c.Faults, Fault{Kind: FaultCutPeers, At: cut, Node: node, For: 9 * time.Second})
+	}
+	lost := cut + 8*time.Second
+	c.Faults = append(c.Faults[len(c.Faults)-3:],
+		Fault{Kind: FaultPowerOff, At: cut + time.Second + within(time.Second), Node: order[3], For: time.Second},
+		Fault{Kind: FaultPowerOff, At: lost, Node: order[3], For: 50 * time.Second},
+		Fault{Kind: FaultPowerOff, At: lost, Node: order[4], For: 50 * time.Second})
+	c.Last, c.Unsettled, c.Budget = lost+50*time.Second, true, 5*time.Second
+	return c
+}
+
+// hearLate stops the agent of a holder without its API server while a promise is on its way, for longer than that
+// lasts, and keeps it from its peers when it goes on.
+func hearLate(c Case, random *rand.Rand) Case {
+	c = three(c)
+	c.Nodes, c.Instances, c.Lease = 2, 2, 4*time.Second
+	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
+	frozen := began + 2*time.Second + within(4*time.Second)
+	holder := random.IntN(c.Nodes)
+	c.Faults = []Fault{
+		{Kind: FaultCutAPI, At: began, Node: holder, For: 40 * time.Second},
+		{Kind: FaultFreeze, At: frozen, Node: holder, For: 6*time.Second + within(3*time.Second)},
+		{Kind: FaultCutPeers, At: frozen + 550*time.Millisecond, Node: holder, For: 20 * time.Second},
+	}
+	c.Last, c.Unsettled, c.Budget = began+50*time.Second, true, 5*time.Second
+	return c
+}
+
+// lengthenAndForget makes the lease longer, which only the holder hears of; it loses its API server, is given a
+// promise, and whoever gave it begins again, out of its reach.
+func lengthenAndForget(c Case, random *rand.Rand) Case {
+	c = three(c)
+	c.Nodes, c.Instances, c.Lease = 2, 2, 4*time.Second
+	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
+	holder := random.IntN(c.Nodes)
+	lost := began + 3*time.Second + within(4*time.Second)
+	begins := lost + 2*time.Second + within(2*time.Second)
+	c.Faults = []Fault{
+		{Kind: FaultSettings, At: began - time.Second, Node: 1 - holder, For: 50 * time.Second},
+		{Kind: FaultCutAPI, At: lost, Node: holder, For: 40 * time.Second},
+		{Kind: FaultLease, At: lost - within(2*time.Second), Wish: 2},
+		{Kind: FaultCutPeers, At: begins, Node: holder, For: 40 * time.Second},
+		{Kind: FaultCrash, At: begins + 600*time.Millisecond, Node: 1 - holder},
+	}
+	c.Last, c.Unsettled, c.Budget = began+50*time.Second, true, 5*time.Second
+	return c
 }
 
 func three(c Case) Case {

@@ -31,6 +31,7 @@ type node struct {
 	bootBase tenure.Instant
 	rate     float64
 	jumps    tenure.Jumps
+	settings time.Duration // Until when no settings come to the pod.
 	lostTime time.Duration
 	stepped  time.Duration // By how much the wall clock was moved.
 

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -26,6 +25,7 @@ type sloppyLoop struct {
 	last     tenure.Snapshot
 	granted  tenure.Standing
 	since    time.Duration // For flaws that need to wait.
+	promised bool          // For one that promises in this life alone.
 }
 
 var errSloppy = errors.New("not by this standing")
@@ -109,13 +109,21 @@ func (l *sloppyLoop) Exclude(serial uint64, do func() error) error {
 	return do()
 }
 
-// edit replaces each action by what the function makes of it.
-func edit(actions []tenure.Action, change func(tenure.Action) []tenure.Action) []tenure.Action {
-	var edited []tenure.Action
-	for _, action := range actions {
-		edited = append(edited, change(action)...)
+// sees, plans and hears are mistakes that need nothing of the loop.
+func sees(mistake func(*tenure.Snapshot)) func(*sloppyLoop, *tenure.Snapshot) {
+	return func(_ *sloppyLoop, s *tenure.Snapshot) { mistake(s) }
+}
+
+func plans(
+	mistake func(tenure.Snapshot, []tenure.Action) []tenure.Action,
+) func(*sloppyLoop, tenure.Snapshot, []tenure.Action) []tenure.Action {
+	return func(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+		return mistake(s, actions)
 	}
-	return slices.Clip(edited)
+}
+
+func hears(mistake func(tenure.Event) tenure.Event) func(*sloppyLoop, tenure.Event) tenure.Event {
+	return func(_ *sloppyLoop, event tenure.Event) tenure.Event { return mistake(event) }
 }
 
 // hesitates lets the first moments of something pass: the other half of a change comes later.

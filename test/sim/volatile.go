@@ -12,6 +12,7 @@ import (
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/caches"
+	"meridian.dev/meridian/test/sim/mistakes"
 )
 
 // A cache has the same agents as a database, and servers that keep their data in memory: package caches has them, with
@@ -357,7 +358,7 @@ func surrenderTooEarly(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action
 	if !s.Stopping || s.Engine.Leading == nil {
 		return actions
 	}
-	serves := edit(actions, func(action tenure.Action) []tenure.Action {
+	serves := mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		obey, told := action.(tenure.Obey)
 		if _, yields := action.(tenure.Yield); yields || told && obey.Standing.Role == tenure.RoleYield {
 			return nil

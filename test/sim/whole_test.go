@@ -31,6 +31,17 @@ func TestWholeSingleFaults(t *testing.T) {
 	singles(t, sim.Singles, *everyFlag**wholeFlag, 1, whole())
 }
 
+// TestWholeCallFaults is TestCallFaults with that loop, of two scenarios; of all with -whole 1.
+func TestWholeCallFaults(t *testing.T) {
+	all := whole()
+	if *wholeFlag > 1 {
+		all = slices.DeleteFunc(all, func(s sim.Scenario) bool {
+			return s.Name != "holder powered off" && s.Name != "API server away, holder crashes"
+		})
+	}
+	singles(t, sim.CallSingles, *callsFlag**wholeFlag, 1, all)
+}
+
 // whole are the scenarios of databases, with the loop of production that runs the servers.
 func whole() []sim.Scenario {
 	var all []sim.Scenario

@@ -240,6 +240,9 @@ func (p *Pod) configure() {
 				conf.Sync = quorum(value)
 			case "primary_slot_name":
 				conf.Slot = value
+				if p.g.flaw.Doubled {
+					conf.Slot = ""
+				}
 			case "primary_conninfo":
 				conf.Upstream, conf.Name, more.address, more.key = whom(value)
 			case render.MarkParameter:

@@ -1,0 +1,128 @@
+package mistakes
+
+import (
+	"slices"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// BehindTheLease lets nobody stand that lacks a timeline which was given out.
+func BehindTheLease(s *tenure.Snapshot) {
+	if place := s.Engine.Flushed; place != nil && s.Lease.Record != nil && place.Timeline < s.Lease.Record.Timeline &&
+		s.Lease.Holder != s.Self() {
+		s.Engine.CannotLead = "the lease tells of a later timeline"
+	}
+}
+
+// PretendAnswer counts one member as having answered that has not.
+func PretendAnswer(s *tenure.Snapshot) {
+	if s.Ballot == nil || s.Lease.Record == nil {
+		return
+	}
+	ballot := *s.Ballot
+	for _, member := range s.Lease.Record.Members {
+		known := slices.ContainsFunc(ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+		if member != s.Self() && !known {
+			ballot.Willing = append(slices.Clone(ballot.Willing), member)
+			ballot.Answers = append(slices.Clone(ballot.Answers), tenure.Answer{Member: member})
+			break
+		}
+	}
+	s.Ballot = &ballot
+}
+
+// PretendPosition takes the answers of others for empty copies.
+func PretendPosition(s *tenure.Snapshot) {
+	if s.Ballot == nil {
+		return
+	}
+	ballot := *s.Ballot
+	ballot.Answers = slices.Clone(ballot.Answers)
+	for index := range ballot.Answers {
+		if ballot.Answers[index].Member != s.Self() {
+			ballot.Answers[index].Position = tenure.Position{}
+		}
+	}
+	s.Ballot = &ballot
+}
+
+// StayAfterDoubt lets the holder believe that its transfer was not done.
+func StayAfterDoubt(s *tenure.Snapshot) {
+	for _, doubt := range s.Doubts {
+		if doubt.Kind == tenure.WriteTransfer {
+			s.Right = tenure.Right{Term: s.Stored.HeldTerm, Renewed: s.Now}
+		}
+	}
+}
+
+// AnyTarget takes every member for one that has everything.
+func AnyTarget(s *tenure.Snapshot) {
+	if s.Engine.Final == nil {
+		return
+	}
+	s.Places = slices.Clone(s.Places)
+	for index := range s.Places {
+		s.Places[index].Position = *s.Engine.Final
+	}
+}
+
+// HearPositionsOnly lets an ordinary candidate hear nothing of an answer but how far the member has come.
+func HearPositionsOnly(s *tenure.Snapshot) {
+	if s.Ballot == nil || s.Lost() != "" {
+		return
+	}
+	ballot := *s.Ballot
+	ballot.Answers = slices.Clone(ballot.Answers)
+	for index := range ballot.Answers {
+		ballot.Answers[index].Records = nil
+	}
+	s.Ballot = &ballot
+}
+
+// PretendAll lets a candidate believe that whoever is silent has answered, without anything.
+func PretendAll(s *tenure.Snapshot) {
+	if s.Ballot == nil || !s.Vacant() || s.Stored.LastRecord == nil {
+		return
+	}
+	ballot := *s.Ballot
+	ballot.Willing, ballot.Answers = slices.Clone(ballot.Willing), slices.Clone(ballot.Answers)
+	for _, member := range s.Stored.LastRecord.Members {
+		if member != s.Self() && !slices.Contains(ballot.Willing, member) {
+			ballot.Willing = append(ballot.Willing, member)
+		}
+		known := slices.ContainsFunc(ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+		if member != s.Self() && !known && s.Now.Since(ballot.Begun) > time.Second {
+			ballot.Answers = append(ballot.Answers, tenure.Answer{Member: member})
+		}
+	}
+	s.Ballot = &ballot
+}
+
+// AnyIncarnation takes every copy of an instance for the one that is meant.
+func AnyIncarnation(event tenure.Event) tenure.Event {
+	switch event := event.(type) {
+	case tenure.PeerAsked:
+		event.Request.To.Incarnation = ""
+		return event
+	case tenure.PeerReplied:
+		event.Reply.From = event.Request.To
+		return event
+	}
+	return event
+}
+
+// CountFromTheReply counts a promise from when it was heard of.
+func CountFromTheReply(memory *tenure.Memory, event tenure.Event, now tenure.Instant) {
+	reply, ok := event.(tenure.PeerReplied)
+	if !ok || reply.Request.Kind != wire.PeerPromise {
+		return
+	}
+	memory.Promises = slices.Clone(memory.Promises)
+	for index := range memory.Promises {
+		if memory.Promises[index].Member == reply.Reply.From {
+			memory.Promises[index].Sent = now
+		}
+	}
+}
