@@ -95,6 +95,18 @@ type GeoCacheSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.matches('^(active-defrag-cycle-max|active-defrag-cycle-min|active-defrag-ignore-bytes|active-defrag-max-scan-fields|active-defrag-threshold-lower|active-defrag-threshold-upper|active-expire-effort|activedefrag|activerehashing|busy-reply-threshold|hash-max-listpack-entries|hash-max-listpack-value|hll-sparse-max-bytes|hz|latency-monitor-threshold|latency-tracking|latency-tracking-info-percentiles|lazyfree-lazy-eviction|lazyfree-lazy-expire|lazyfree-lazy-server-del|lazyfree-lazy-user-del|lazyfree-lazy-user-flush|lfu-decay-time|lfu-log-factor|list-compress-depth|list-max-listpack-size|maxmemory-eviction-tenacity|maxmemory-samples|notify-keyspace-events|set-max-intset-entries|set-max-listpack-entries|set-max-listpack-value|slowlog-log-slower-than|slowlog-max-len|stream-node-max-bytes|stream-node-max-entries|tcp-keepalive|timeout|tracking-table-max-keys|zset-max-listpack-entries|zset-max-listpack-value)$'))",message="spec.parameters: has a name that is not allowed; remove it, and see docs/reference/api.md for the list",messageExpression="'spec.parameters[' + self.filter(key, !key.matches('^(active-defrag-cycle-max|active-defrag-cycle-min|active-defrag-ignore-bytes|active-defrag-max-scan-fields|active-defrag-threshold-lower|active-defrag-threshold-upper|active-expire-effort|activedefrag|activerehashing|busy-reply-threshold|hash-max-listpack-entries|hash-max-listpack-value|hll-sparse-max-bytes|hz|latency-monitor-threshold|latency-tracking|latency-tracking-info-percentiles|lazyfree-lazy-eviction|lazyfree-lazy-expire|lazyfree-lazy-server-del|lazyfree-lazy-user-del|lazyfree-lazy-user-flush|lfu-decay-time|lfu-log-factor|list-compress-depth|list-max-listpack-size|maxmemory-eviction-tenacity|maxmemory-samples|notify-keyspace-events|set-max-intset-entries|set-max-listpack-entries|set-max-listpack-value|slowlog-log-slower-than|slowlog-max-len|stream-node-max-bytes|stream-node-max-entries|tcp-keepalive|timeout|tracking-table-max-keys|zset-max-listpack-entries|zset-max-listpack-value)$'))[0] + ']: is not allowed; remove it. Allowed are active-defrag-cycle-max, active-defrag-cycle-min, active-defrag-ignore-bytes, active-defrag-max-scan-fields, active-defrag-threshold-lower, active-defrag-threshold-upper, active-expire-effort, activedefrag, activerehashing, busy-reply-threshold, hash-max-listpack-entries, hash-max-listpack-value, hll-sparse-max-bytes, hz, latency-monitor-threshold, latency-tracking, latency-tracking-info-percentiles, lazyfree-lazy-eviction, lazyfree-lazy-expire, lazyfree-lazy-server-del, lazyfree-lazy-user-del, lazyfree-lazy-user-flush, lfu-decay-time, lfu-log-factor, list-compress-depth, list-max-listpack-size, maxmemory-eviction-tenacity, maxmemory-samples, notify-keyspace-events, set-max-intset-entries, set-max-listpack-entries, set-max-listpack-value, slowlog-log-slower-than, slowlog-max-len, stream-node-max-bytes, stream-node-max-entries, tcp-keepalive, timeout, tracking-table-max-keys, zset-max-listpack-entries, zset-max-listpack-value'"
 	Parameters map[string]Setting `json:"parameters,omitempty"`
 
+	// Whether applications may run scripts and functions (`EVAL`, `FCALL`). A script runs alone: one that takes long keeps
+	// everybody else waiting. Many libraries need them for locks and limits, so they are `Allowed` by default; the other
+	// value is `Refused`.
+	// Changing it is done live.
+	// +optional
+	// +kubebuilder:default=Allowed
+	Scripting Scripting `json:"scripting,omitempty"`
+
+	// Another password for applications, on demand. Nothing restarts, and no connection is refused.
+	// +optional
+	Rotate *CacheRotate `json:"rotate,omitempty"`
+
 	// Changes to the pods, if the defaults do not fit.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
@@ -131,6 +143,25 @@ type CacheNetwork struct {
 	// +kubebuilder:default=Open
 	Egress NetworkEgress `json:"egress,omitempty"`
 }
+
+// CacheRotate asks for other credentials.
+type CacheRotate struct {
+	// Gives applications another password when it is changed to another text, such as the time of the wish. Once every
+	// instance accepts it, the Secret of the cache changes to it. The password of before is accepted until the next
+	// rotation, so that applications may read the Secret anew in their own time.
+	// Removing it changes nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.rotate.password: must be one line without control characters"
+	Password string `json:"password,omitempty"`
+}
+
+// Scripting says whether applications may run scripts.
+// +kubebuilder:validation:Enum=Allowed;Refused
+type Scripting string
+
+// ScriptingRefused keeps applications from running scripts and functions.
+const ScriptingRefused Scripting = "Refused"
 
 // DatabaseRef names a GeoDatabase of the same namespace.
 type DatabaseRef struct {
@@ -224,9 +255,19 @@ type GeoCacheStatus struct {
 	// +listMapKey=name
 	Members []InstanceStatus `json:"members,omitempty"`
 
+	// Rotation of the password that was asked for last.
+	// +optional
+	Rotations *CacheRotations `json:"rotations,omitempty"`
+
 	// The Secret with everything that an application needs: `host`, `port`, `password`, `uri` and `ca.crt`.
 	// +optional
 	Binding *Binding `json:"binding,omitempty"`
+}
+
+// CacheRotations are those that were asked for last.
+type CacheRotations struct {
+	// +optional
+	Password *Rotation `json:"password,omitempty"`
 }
 
 // CacheUse is how much a cache is used.

@@ -297,6 +297,12 @@ func TestGeoCacheRules(t *testing.T) {
 		"little memory":     {new: cache("memory: 1Mi"), refusal: "spec.memory: must be between"},
 		"too much memory":   {new: cache("memory: 2Ti"), refusal: "spec.memory: must be between"},
 		"policy changed":    {old: plain, new: cache("evictionPolicy: noeviction")},
+		"scripts refused":   {old: plain, new: cache("scripting: Refused")},
+		"unknown scripting": {new: cache("scripting: Off"), refusal: "spec.scripting: Unsupported value"},
+		"another password":  {old: plain, new: cache("rotate: {password: a}")},
+		"a wish of two lines": {
+			new: cache(`rotate: {password: "a\nb"}`), refusal: "spec.rotate.password: must be one line",
+		},
 		"unknown policy":    {new: cache("evictionPolicy: random"), refusal: "spec.evictionPolicy: Unsupported value"},
 		"engine changed":    {old: plain, new: cache("engine: valkey"), refusal: "spec.engine: cannot be changed"},
 		"unknown engine":    {new: cache("engine: memcached"), refusal: "spec.engine: Unsupported value"},
@@ -343,7 +349,8 @@ func TestDefaults(t *testing.T) {
 		}},
 		"cache": {"geocaches", "spec: {databaseRef: {name: cities}}", map[string]any{
 			"databaseRef": map[string]any{"name": "cities"}, "replicas": int64(2), "memory": "256Mi",
-			"evictionPolicy": "allkeys-lru", "engine": "redis", "network": map[string]any{"egress": "Open"},
+			"evictionPolicy": "allkeys-lru", "engine": "redis", "scripting": "Allowed",
+			"network": map[string]any{"egress": "Open"},
 		}},
 		"a template is kept as it is": {"geodatabases", spec("podTemplate: {spec: {nodeSelector: {disk: ssd}}}"),
 			map[string]any{"podTemplate": map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}}}},

@@ -34,6 +34,10 @@ const (
 	ResizePod Verb = "ResizePod"
 	// CreateBinding makes the Secret for applications, once.
 	CreateBinding Verb = "CreateBinding"
+	// BeginPassword writes the next password of applications down for the instances, MovePassword tells it to applications
+	// when all instances accept it.
+	BeginPassword Verb = "BeginPassword"
+	MovePassword  Verb = "MovePassword"
 	// StoreCertificates carries out what kit/pki decides.
 	StoreCertificates Verb = "StoreCertificates"
 	// DeletePod, RestartPod and DeleteSet cannot be undone: act reads live first. In a pod that is restarted a server
@@ -66,7 +70,9 @@ type Action struct {
 	// is followed, or the name of the one that is gone.
 	Bytes int64  `json:"bytes,omitempty"`
 	Text  string `json:"text,omitempty"`
-	Why   string `json:"why"`
+	// Number is that of the password of a MovePassword, and Text the wish of a BeginPassword.
+	Number int64  `json:"number,omitempty"`
+	Why    string `json:"why"`
 	// Repair says that the action undoes what somebody else has changed.
 	Repair bool `json:"repair,omitempty"`
 }
@@ -124,6 +130,8 @@ type Design struct {
 	Images Images
 	// LeaseUID is the lease that the settings name. Nothing that reads them is made before.
 	LeaseUID string
+	// ReplicationAlone is what the settings say of the password of replication.
+	ReplicationAlone bool
 	// Family is that of the write address, such as IPv4, empty while it has none.
 	Family string
 	// Instances are the names of the wanted instances, by serial number, and Leaving those that exist beside them.

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -40,6 +41,8 @@ type Snapshot struct {
 	// Binding is the Secret for applications.
 	Binding      Secret       `json:"binding,omitzero"`
 	Certificates Certificates `json:"certificates,omitzero"`
+	// Rotation is that of the application's password.
+	Rotation children.Rotation `json:"rotation,omitzero"`
 }
 
 // Identity says which cache it is. A cache that was deleted and made again has another UID.
@@ -98,6 +101,8 @@ type Settings struct {
 	LeaseUID string `json:"leaseUID,omitempty"`
 	// Hash identifies them.
 	Hash string `json:"hash,omitempty"`
+	// ReplicationAlone says that they let no password of replication count that is made from the application's.
+	ReplicationAlone bool `json:"replicationAlone,omitempty"`
 }
 
 // Child is one object that the spec asks for.
@@ -227,6 +232,10 @@ type Report struct {
 	Term int64 `json:"term,omitempty"`
 	// Flushed is the last request to empty the cache that it has carried out.
 	Flushed string `json:"flushed,omitempty"`
+	// ReplicationPassword says that it has the password of replication, and Rotation is the number of the latest password
+	// with which applications can log in.
+	ReplicationPassword bool  `json:"replicationPassword,omitempty"`
+	Rotation            int64 `json:"rotation,omitempty"`
 	// Allowed is the memory for data in force, Used what is kept, Resident what the server takes from its container, all
 	// in bytes.
 	Allowed        int64    `json:"allowed,omitempty"`
@@ -309,6 +318,29 @@ func (s Snapshot) Forgotten() bool {
 		}
 	}
 	return true
+}
+
+// ReplicationAlone says that no instance is left of a version that has no password of replication. It stays so: an
+// instance that does not answer for a while is none.
+func (s Snapshot) ReplicationAlone() bool {
+	return s.Stored.ReplicationAlone || !slices.ContainsFunc(s.Instances, func(instance Instance) bool {
+		return !instance.Report.Reachable || !instance.Report.ReplicationPassword
+	})
+}
+
+// LacksPassword names an instance that applications may reach and that does not accept the next password yet.
+func (s Snapshot) LacksPassword() string {
+	holder, _ := s.Instance(s.Lease.Holder)
+	if !s.Serves(holder) {
+		return "there is no primary that serves and could confirm the next password"
+	}
+	for _, instance := range s.Instances {
+		reached := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting || instance.Name == holder.Name
+		if reached && instance.Report.Rotation != s.Rotation.Number {
+			return instance.Name + " does not accept the next password yet"
+		}
+	}
+	return ""
 }
 
 // Asleep says that there shall be no instances, because the database has none.

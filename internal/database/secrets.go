@@ -1,6 +1,10 @@
 package database
 
-import "time"
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/children"
+)
 
 // Secret is what is known of a Secret: never its values.
 type Secret struct {
@@ -34,21 +38,7 @@ type Certificates struct {
 }
 
 // Rotation is what is written down about a rotation, beside what it is about.
-type Rotation struct {
-	// Token is that of the spec, Number that of the credentials that are made ready.
-	Token  string `json:"token,omitempty"`
-	Number int64  `json:"number,omitempty"`
-	// Began, Signs and Done are when it began, when the new authority began to sign, and when it was over.
-	Began time.Time `json:"began,omitzero"`
-	Signs time.Time `json:"signs,omitzero"`
-	Done  time.Time `json:"done,omitzero"`
-}
-
-// UnderWay says that it has begun and is not over.
-func (r Rotation) UnderWay() bool { return !r.Began.IsZero() && r.Done.IsZero() }
-
-// Asked says that a token is a wish that was not begun with.
-func (r Rotation) Asked(token string) bool { return token != "" && token != r.Token }
+type Rotation = children.Rotation
 
 // AuthorityLost says that there is no authority any more, although somebody trusts one: a leaf of it was issued, or
 // applications were given its certificate.

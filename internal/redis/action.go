@@ -62,8 +62,8 @@ type Follow struct {
 	Address string
 	// Whole says that there is a copy which this may cost.
 	Whole bool
-	// Former says to log in with the password of before.
-	Former bool
+	// Turn says which of the passwords of replication to log in with, 0 for the first.
+	Turn int
 }
 
 // Detach has the server follow nobody. It stays a replica, with all that it has.
@@ -128,7 +128,7 @@ type ResetParameter struct {
 	Name string
 }
 
-// OpenDoor lets the application in, with the mounted password and no other.
+// OpenDoor lets the application in, with the mounted passwords and no others.
 type OpenDoor struct{ Why }
 
 // ReturnMemory has the server give back memory that it does not use.
@@ -171,8 +171,8 @@ func (a Follow) Verb() string {
 	if a.Address == "" {
 		text += " by its name"
 	}
-	if a.Former {
-		text += " with the password of before"
+	if a.Turn > 0 {
+		text += fmt.Sprintf(" with password %d", a.Turn+1)
 	}
 	return text
 }

@@ -16,14 +16,8 @@ type Mounts interface {
 	Certificate() Certificate
 	// InstallCertificate makes that copy, if what is mounted still has this identity.
 	InstallCertificate(identity string) error
-	// Password reads the password of the application, and remembers the one before for a while.
-	Password() (Passwords, error)
-}
-
-// Passwords are those that instances may have for each other. They come to the pods one after the other.
-type Passwords struct {
-	// Present is mounted now, and Former was until not long ago; empty if there was no other.
-	Present, Former string
+	// Passwords reads those that are mounted, and remembers those before for a while.
+	Passwords() (Passwords, error)
 }
 
 // Runner is the process of the server.
@@ -42,8 +36,8 @@ type Runner interface {
 // are for one goroutine.
 type Link interface {
 	Replicas
-	// Server reads what the server says of itself, of these parameters, and of an application with this password.
-	Server(ctx context.Context, parameters []string, passwords Passwords) Server
+	// Server reads what the server says of itself, of these parameters, and of who can log in.
+	Server(ctx context.Context, parameters []string, logins Logins) Server
 	// Fixed are the parameters that a server has refused to change while it runs, sorted.
 	Fixed() []string
 	// Presented identifies the certificate that the server shows to whoever connects.
@@ -56,7 +50,8 @@ type Link interface {
 	// SetParameter remembers a refusal by the server, which is not an error: the server is as it was.
 	SetParameter(ctx context.Context, parameter wire.Parameter) error
 	ResetParameter(ctx context.Context, name string) error
-	OpenDoor(ctx context.Context, password string) error
+	// OpenDoor lets the application in, with these passwords and no others, and with scripts or without.
+	OpenDoor(ctx context.Context, logins Logins) error
 	// CloseDoor keeps applications out, those that are connected too.
 	CloseDoor(ctx context.Context) error
 	ReturnMemory(ctx context.Context) error
@@ -68,7 +63,7 @@ type Link interface {
 	End(ctx context.Context) error
 	// Far asks the server of another copy how far it has come, and tells that later, from any goroutine. The error is
 	// ErrUnasked if that server understands and does not say.
-	Far(upstream wire.Member, host string, passwords Passwords, tell func(offset int64, err error))
+	Far(upstream wire.Member, host string, logins Logins, tell func(offset int64, err error))
 }
 
 // ErrUnasked is what a server of before this question says.
@@ -78,14 +73,14 @@ var ErrUnasked = errors.New("the server does not say how far it has come")
 type Replicas interface {
 	// Replication reads it.
 	Replication(ctx context.Context) (Replication, error)
-	// Follow has the server follow the copy at an address, as one that knows the password of the application.
+	// Follow has the server follow the copy at an address, with a password of replication.
 	Follow(ctx context.Context, upstream wire.Member, address, password string) error
 	// Detach has it follow nobody and stay a replica.
 	Detach(ctx context.Context) error
 	// Promote makes it a primary.
 	Promote(ctx context.Context) error
-	// Admit lets replicas of this copy in that know a password of the application, and no others.
-	Admit(ctx context.Context, incarnation string, passwords Passwords) error
+	// Admit lets replicas of this copy in that know a password of replication, and no others.
+	Admit(ctx context.Context, incarnation string, logins Logins) error
 }
 
 // Room is the container.

@@ -35,8 +35,12 @@ type Snapshot struct {
 	Fixed []string `json:"fixed,omitempty"`
 	// NoPassword says why the mounted password cannot be used, empty if it can.
 	NoPassword string `json:"noPassword,omitempty"`
-	// Former says that another password was mounted not long ago, which other instances may still have.
-	Former bool `json:"former,omitempty"`
+	// Turns counts the passwords of replication that other instances may have: those of before count for a while.
+	Turns int `json:"turns,omitempty"`
+	// Rotation is the number of the application's password that is mounted, and Replication says that a password of
+	// replication is.
+	Rotation    int64 `json:"rotation,omitempty"`
+	Replication bool  `json:"replication,omitempty"`
 }
 
 // Settings is what the operator wants.
@@ -111,7 +115,8 @@ type Server struct {
 	// connects, empty if that is not known.
 	Loaded    string `json:"loaded,omitempty"`
 	Presented string `json:"presented,omitempty"`
-	// Open says that the application can log in, Matches that it can with the mounted password and no other.
+	// Open says that the application can log in, Matches that it can with the mounted passwords and no
+	// others, and as the settings say with scripts or without.
 	Open    bool `json:"open,omitempty"`
 	Matches bool `json:"matches,omitempty"`
 	// Parameters are those that are wanted or were set before, sorted by name.
@@ -132,9 +137,9 @@ type Replication struct {
 	Offset int64 `json:"offset,omitempty"`
 	// Sent are those that follow it.
 	Sent []Sent `json:"sent,omitempty"`
-	// Admits says that replicas of this copy are let in, with the present password.
+	// Admits says that replicas of this copy are let in, with the passwords that count and no others.
 	Admits bool `json:"admits,omitempty"`
-	// Knows says that it would log in to whom it follows with the present password.
+	// Knows says that it would log in to whom it follows with the first of the passwords.
 	Knows bool `json:"knows,omitempty"`
 }
 

@@ -58,7 +58,7 @@ func (s Snapshot) Heard() bool {
 func (s Snapshot) Follows() bool {
 	// A link that is up needs no password any more; and while those of before count as well, one that is not up is tried
 	// with both in turn.
-	knows := s.Server.Knows || s.Server.Up || s.Former
+	knows := s.Server.Knows || s.Server.Up || s.Turns > 1
 	return s.Server.Replica && s.Server.Host != "" && knows && s.Copy.Followed.Upstream == s.Standing.Upstream &&
 		s.Copy.Followed.Timeline == s.Standing.Timeline
 }

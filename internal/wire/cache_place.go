@@ -31,9 +31,16 @@ type Flush struct {
 	ID string `json:"id"`
 }
 
-// ReplicationPassword is what instances of a cache know each other by, made from the password of the application. It
-// lets nobody do more than the application itself can.
-func ReplicationPassword(application string) string {
+// Keys beside the certificate in the Secret of the instances, which no application reads: the password of replication,
+// and the one that applications had before the last rotation. KeyNextPassword and KeyNextRotation are there too.
+const (
+	KeyReplicationPassword = "replication-password"
+	KeyPreviousPassword    = "previous-password"
+)
+
+// DerivedReplicationPassword is what instances of earlier versions know each other by, made from the password of the
+// application. It counts while there is such an instance.
+func DerivedReplicationPassword(application string) string {
 	sum := hmac.New(sha256.New, []byte(application))
 	sum.Write([]byte("meridian.dev/replication"))
 	return hex.EncodeToString(sum.Sum(nil))

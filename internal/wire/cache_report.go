@@ -41,6 +41,10 @@ type CacheReport struct {
 	Streams bool `json:"streams"`
 	// Flushed is the last request to empty the cache that this instance has carried out, by its id.
 	Flushed string `json:"flushed"`
+	// ReplicationPassword says that the instance has the password of replication, and Rotation is the number of the latest
+	// password with which applications can log in. Agents of earlier versions tell neither.
+	ReplicationPassword bool  `json:"replicationPassword,omitempty"`
+	Rotation            int64 `json:"rotation,omitempty"`
 	// Reason is why the instance is not as wished, or empty. Message is the same as a sentence.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`

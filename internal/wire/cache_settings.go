@@ -34,6 +34,11 @@ type CacheSettings struct {
 	Instances []string `json:"instances"`
 	// LeaseMilliseconds is how long the lease lasts.
 	LeaseMilliseconds int64 `json:"leaseMilliseconds"`
+	// ReplicationAlone says that every instance has the password of replication, so that none counts that is made from
+	// the application's. It is absent while an instance runs a version that would not understand it.
+	ReplicationAlone bool `json:"replicationAlone,omitempty"`
+	// NoScripts refuses scripts and functions to applications. It is absent like ReplicationAlone.
+	NoScripts bool `json:"noScripts,omitempty"`
 }
 
 // Engines are the servers that an agent can run.

@@ -83,6 +83,10 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 		return p.deletePod(ctx, action)
 	case cache.CreateBinding:
 		return p.createBinding(ctx)
+	case cache.BeginPassword:
+		return p.beginPassword(ctx, action)
+	case cache.MovePassword:
+		return p.movePassword(ctx, action)
 	case cache.StoreCertificates:
 		return p.storeCertificates(ctx, action)
 	case cache.CreateLease:

@@ -13,6 +13,7 @@ import (
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -30,11 +31,71 @@ func (p *pass) createBinding(ctx context.Context) (cache.Result, error) {
 	if len(bundle) == 0 {
 		return cache.Result{}, errors.New("the authority that goes into it is not stored yet")
 	}
+	password, err := p.newPassword()
+	if err != nil {
+		return cache.Result{}, err
+	}
+	// It is a new password whatever is asked for, so that nothing is left to do about a wish for one.
+	rotation := children.Rotation{Number: render.CredentialsOf(leaf).Rotation.Number}
+	if rotate := p.design.Spec.Rotate; rotate != nil && rotate.Password != "" {
+		rotation.Token, rotation.Done = rotate.Password, p.Now()
+	}
+	return p.write(ctx, render.Binding(p.design, password, rotation, bundle), nil)
+}
+
+func (p *pass) newPassword() (string, error) {
 	random := make([]byte, passwordBytes)
 	if _, err := io.ReadFull(p.Random, random); err != nil {
-		return cache.Result{}, fmt.Errorf("make a password: %w", err)
+		return "", fmt.Errorf("make a password: %w", err)
 	}
-	return p.write(ctx, render.Binding(p.design, base64.RawURLEncoding.EncodeToString(random), bundle), nil)
+	return base64.RawURLEncoding.EncodeToString(random), nil
+}
+
+// beginPassword writes the next password down beside the certificate, together with the present one: instances accept
+// both until the next rotation. It is one write: if it fails, no server has heard of the password.
+func (p *pass) beginPassword(ctx context.Context, action cache.Action) (cache.Result, error) {
+	var leaf corev1.Secret
+	if err := p.readAsDecided(ctx, action, &leaf); err != nil {
+		return cache.Result{}, err
+	}
+	binding, err := p.secret(ctx, cache.AppSecretName(p.design.Name))
+	if err != nil {
+		return cache.Result{}, err
+	}
+	present := string(binding.Data[wire.KeyPassword])
+	if present == "" {
+		return cache.Result{}, moved(action, "applications have no password")
+	}
+	credentials := render.CredentialsOf(&leaf)
+	if credentials.Next, err = p.newPassword(); err != nil {
+		return cache.Result{}, err
+	}
+	credentials.Previous = present
+	credentials.Rotation = children.Rotation{
+		Token: action.Text, Number: render.RotationOf(&leaf, binding).Number + 1, Began: p.Now(),
+	}
+	data := leaf.Data
+	return p.write(ctx, render.Leaf(p.design, data[wire.KeyCertificate], data[wire.KeyPrivateKey],
+		data[wire.KeyAuthority], credentials), &leaf)
+}
+
+// movePassword tells applications the next password. What they trust stays as it is.
+func (p *pass) movePassword(ctx context.Context, action cache.Action) (cache.Result, error) {
+	var binding corev1.Secret
+	if err := p.readAsDecided(ctx, action, &binding); err != nil {
+		return cache.Result{}, err
+	}
+	leaf, err := p.secret(ctx, cache.LeafName(p.design.Name))
+	if err != nil {
+		return cache.Result{}, err
+	}
+	credentials := render.CredentialsOf(leaf)
+	if credentials.Next == "" || credentials.Rotation.Number != action.Number {
+		return cache.Result{}, moved(action, "another password is made ready")
+	}
+	credentials.Rotation.Done = p.Now()
+	return p.write(ctx, render.Binding(p.design, credentials.Next, credentials.Rotation,
+		binding.Data[wire.KeyAuthority]), &binding)
 }
 
 // storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,
@@ -100,7 +161,14 @@ func (p *pass) renew(
 	if err != nil {
 		return nil, nil, err
 	}
-	return render.Authority(p.design, encoded, own, ownKey), render.Leaf(p.design, certificate, key, state.Bundle()), nil
+	credentials := render.CredentialsOf(leaf)
+	if credentials.Replication == "" {
+		if credentials.Replication, err = p.newPassword(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return render.Authority(p.design, encoded, own, ownKey),
+		render.Leaf(p.design, certificate, key, state.Bundle(), credentials), nil
 }
 
 func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err error) {

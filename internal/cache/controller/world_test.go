@@ -409,6 +409,11 @@ func (w *world) ask(_ context.Context, agent children.Agent) (wire.CacheReport, 
 		Role: wire.RoleReplica, Streams: true, Serving: true, ServerVersion: "8.0.2", Flushed: w.flushed,
 		Memory: wire.CacheMemory{Allowed: allowed, Resident: resident, Limit: limit},
 	}
+	var mounted corev1.Secret
+	if w.get("tiles-tls", &mounted) {
+		report.ReplicationPassword = len(mounted.Data[wire.KeyReplicationPassword]) > 0
+		report.Rotation, _ = strconv.ParseInt(string(mounted.Data[wire.KeyNextRotation]), 10, 64)
+	}
 	if instance == w.holder() {
 		report.Role, report.Streams = wire.RolePrimary, false
 	}

@@ -67,7 +67,9 @@ func (p *pass) readSettings(ctx context.Context) error {
 		return err
 	}
 	if settings, err := wire.DecodeCacheSettings([]byte(stored.Data[wire.KeySettings])); err == nil {
-		p.facts.Stored = cache.Settings{LeaseUID: settings.LeaseUID, Hash: settings.Hash()}
+		p.facts.Stored = cache.Settings{
+			LeaseUID: settings.LeaseUID, Hash: settings.Hash(), ReplicationAlone: settings.ReplicationAlone,
+		}
 	}
 	return nil
 }

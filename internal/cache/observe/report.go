@@ -46,7 +46,8 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 		Reachable: true, State: string(report.State), Role: string(report.Role), ServerVersion: report.ServerVersion,
 		Term: report.Term, SettingsHash: report.SettingsHash,
 		Allowed: report.Memory.Allowed, Resident: report.Memory.Resident,
-		Serving: report.Serving, Streams: report.Streams, Flushed: report.Flushed, Used: report.Memory.Used,
+		Serving: report.Serving, Streams: report.Streams, Flushed: report.Flushed,
+		ReplicationPassword: report.ReplicationPassword, Rotation: report.Rotation, Used: report.Memory.Used,
 		Clients: report.Use.Clients, Hits: report.Use.Hits, Misses: report.Use.Misses, Evicted: report.Use.Evicted,
 		PendingRestart: report.PendingRestart, Reason: string(report.Reason), Message: report.Message,
 	}

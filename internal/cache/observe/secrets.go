@@ -40,6 +40,9 @@ func (p *pass) readSecrets(ctx context.Context) error {
 			read.fact.Foreign = "the Secret " + read.name + " belongs to somebody else"
 		}
 	}
+	if facts.Leaf.Foreign == "" && p.facts.Binding.Foreign == "" {
+		p.facts.Rotation = render.RotationOf(&leaf, &binding)
+	}
 	if facts.Authority.Foreign == "" && facts.Leaf.Foreign == "" {
 		p.judgeCertificates(&authority, &leaf)
 	}
@@ -61,6 +64,9 @@ func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
 	}
 	if len(facts.Steps) == 0 && !bytes.Equal(leaf.Data[wire.KeyAuthority], state.Bundle()) {
 		facts.Steps = []string{"publish the bundle of authorities"}
+	}
+	if len(facts.Steps) == 0 && render.CredentialsOf(leaf).Replication == "" {
+		facts.Steps = []string{"make the password of replication"}
 	}
 	if material, err := state.Material(render.OperatorProfile); err == nil {
 		p.material = &material

@@ -26,7 +26,8 @@ var invariants = []rule.Invariant[judged, cache.Action]{
 	never("cache.touch-nothing-foreign", touchesNothingForeign, "an object of another owner is never touched", "GC4"),
 	never("cache.replace-no-authority", replacesNoAuthority,
 		"no new authority takes the place of one that is trusted", "GC5"),
-	never("cache.create-credentials-once", makesCredentialsOnce, "credentials that exist are never rewritten", "GC6"),
+	never("cache.create-credentials-once", makesCredentialsOnce,
+		"credentials are made once, and replaced only when every instance accepts the next ones", "GC6"),
 	never("cache.never-shrink-below-usage", neverShrinksBelowUsage,
 		"no container gets smaller than what its server takes", "GC7"),
 	never("cache.delete-only-stuck-pods", deletesOnlyStuckPods, "a pod in which a server may run is not deleted", "GC8"),
@@ -123,8 +124,10 @@ func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
 		return false
 	}
 	switch action.Verb {
-	case cache.CreateBinding:
+	case cache.CreateBinding, cache.MovePassword:
 		return s.Binding.Foreign == ""
+	case cache.BeginPassword:
+		return s.Binding.Foreign == "" && s.Certificates.Leaf.Foreign == ""
 	case cache.StoreCertificates:
 		return s.Certificates.Authority.Foreign == "" && s.Certificates.Leaf.Foreign == "" && s.Certificates.Problem == ""
 	default:
@@ -141,7 +144,14 @@ func makesCredentialsOnce(s cache.Snapshot, action cache.Action) bool {
 	if action.Kind != cache.KindSecret || action.Name != cache.AppSecretName(s.Name) {
 		return true
 	}
-	return action.Verb == cache.CreateBinding && !s.Binding.Exists
+	if action.Verb != cache.MovePassword {
+		return action.Verb == cache.CreateBinding && !s.Binding.Exists
+	}
+	return s.Binding.Exists && s.Rotation.UnderWay() && action.Number == s.Rotation.Number &&
+		!slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
+			return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting &&
+				instance.Report.Rotation != action.Number
+		})
 }
 
 // neverShrinksBelowUsage looks for the pod by its UID. A container that gets smaller must carry what its server may
@@ -174,7 +184,8 @@ func deletesOnlyStuckPods(s cache.Snapshot, action cache.Action) bool {
 
 func isConditional(_ cache.Snapshot, action cache.Action) bool {
 	switch action.Verb {
-	case cache.Update, cache.ResizePod, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.TellPod:
+	case cache.Update, cache.ResizePod, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.TellPod,
+		cache.BeginPassword, cache.MovePassword:
 		return action.UID != "" && action.ResourceVersion != ""
 	case cache.Create, cache.CreateBinding, cache.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""

@@ -3,10 +3,12 @@ package plan_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/plan"
+	"meridian.dev/meridian/internal/children"
 )
 
 // TestInvariantsBite shows for each invariant a plan that it refuses.
@@ -26,6 +28,10 @@ func TestInvariantsBite(t *testing.T) {
 	}
 	leave := func(name string) cache.Action {
 		return cache.Action{Verb: cache.DeleteSet, Kind: cache.KindSet, Name: name, UID: "uid", ResourceVersion: "5"}
+	}
+	rotation := children.Rotation{Token: "a", Number: 1, Began: time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)}
+	move := cache.Action{
+		Verb: cache.MovePassword, Kind: cache.KindSecret, Name: "tiles", UID: "uid", ResourceVersion: "5", Number: 1,
 	}
 	restart := resize(0)
 	restart.Verb = cache.RestartPod
@@ -97,6 +103,15 @@ func TestInvariantsBite(t *testing.T) {
 		"a container without memory": {action: resize(0), want: "cache.never-shrink-below-usage"},
 		"the pod of somebody else":   {action: stranger, want: "cache.never-shrink-below-usage"},
 		"a running pod is deleted":   {action: remove, want: "cache.delete-only-stuck-pods"},
+		"a password is told before every instance accepts it": {
+			world:  func(s *cache.Snapshot) { s.Rotation = rotation },
+			action: move, want: "cache.create-credentials-once",
+		},
+		"a password is told that nobody asked for": {action: move, want: "cache.create-credentials-once"},
+		"a password is made without a version": {
+			action: cache.Action{Verb: cache.BeginPassword, Kind: cache.KindSecret, Name: "tiles-tls"},
+			want:   "cache.write-conditionally",
+		},
 		"a resize without a version": {action: blind, want: "cache.write-conditionally"},
 		"a create over something": {action: cache.Action{Verb: cache.Create, Name: "x", UID: "u"},
 			want: "cache.write-conditionally"},

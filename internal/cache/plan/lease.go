@@ -77,15 +77,21 @@ func tellPods(d *draft) {
 	if !found || child.State != cache.Same || d.stopped {
 		return
 	}
+	told, why := d.Stored.Hash, "its agent has not got the latest settings yet"
+	if d.Rotation.UnderWay() {
+		why = "its agent has not got the latest settings or the next password yet"
+		told += fmt.Sprintf("-%d", d.Rotation.Number)
+	}
 	for _, instance := range d.Instances {
 		pod, report := instance.Pod, instance.Report
-		if pod == nil || pod.Deleting || !report.Reachable || report.SettingsHash == d.Stored.Hash ||
-			pod.Settings == d.Stored.Hash || d.writes(cache.KindPod, cache.PodName(instance.Name)) {
+		has := report.SettingsHash == d.Stored.Hash && (!d.Rotation.UnderWay() || report.Rotation == d.Rotation.Number)
+		if pod == nil || pod.Deleting || !report.Reachable || has || pod.Settings == told ||
+			d.writes(cache.KindPod, cache.PodName(instance.Name)) {
 			continue
 		}
 		d.do(cache.Action{
 			Verb: cache.TellPod, Kind: cache.KindPod, Name: cache.PodName(instance.Name), UID: pod.UID,
-			ResourceVersion: pod.ResourceVersion, Text: d.Stored.Hash, Why: "its agent has not got the latest settings yet",
+			ResourceVersion: pod.ResourceVersion, Text: told, Why: why,
 		})
 	}
 }

@@ -27,7 +27,9 @@ var rules = []rule.Step[*draft]{
 		"a cache is not built before its database exists; one that is built goes on without it"),
 	do("cache.keep-certificates", keepCertificates,
 		"the authority and its leaf are made once and replaced in time, also while paused", "GC5"),
-	do("cache.create-the-app-secret", createBinding, "credentials are made once and never rewritten", "GC6"),
+	do("cache.create-the-app-secret", createBinding, "credentials are made once", "GC6"),
+	do("cache.rotate-the-password", rotatePassword,
+		"another password is told to applications when every instance accepts it"),
 	do("cache.create-the-lease", makeLease, "the lease is made once, and not again while an agent knows it", "GC10"),
 	do("cache.follow-the-database", followDatabase, "the cache is deleted with its database, if the spec says so"),
 	do("cache.write-rights", writeAccess, "what the agents may do"),
@@ -51,6 +53,7 @@ var rules = []rule.Step[*draft]{
 	do("cache.wait-for-reads", waitForReads, "Ready means that the read address leads to the replicas"),
 	do("cache.carry-out-a-flush", carryOutFlush,
 		"a request to empty the cache is carried out once, by the primary", "GC12"),
+	do("cache.report-allowed-scripts", tellScripting, "a user learns that a refusal is not in force yet"),
 	do("cache.report-changed-objects", tellTolerated, "a user learns what admission has made of our objects"),
 	do("cache.report-pending-restarts", tellPendingRestarts, "a user learns what takes effect at the next restart"),
 }

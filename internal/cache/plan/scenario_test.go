@@ -95,7 +95,9 @@ func run(snapshot, before *cache.Snapshot) {
 	design := render.DesignOf(*before)
 	limit := wire.CacheLimit(design.Memory())
 	wish, hash := render.Wish(before.Spec), render.Settings(design).Hash()
-	snapshot.Binding, snapshot.Stored = secret("app"), cache.Settings{LeaseUID: "uid-lease", Hash: hash}
+	snapshot.Binding, snapshot.Stored = secret("app"), cache.Settings{
+		LeaseUID: "uid-lease", Hash: hash, ReplicationAlone: design.ReplicationAlone,
+	}
 	before.Stored = snapshot.Stored
 	snapshot.Certificates = cache.Certificates{Authority: secret("ca"), Leaf: secret("tls"), Authorities: 1}
 	snapshot.Instances = nil
@@ -113,6 +115,7 @@ func run(snapshot, before *cache.Snapshot) {
 			Report: cache.Report{
 				Reachable: true, State: "running", Role: "replica", Serving: true, Streams: true, ServerVersion: "8.0.2",
 				Allowed: design.Memory(), Used: 8 << 20, Resident: 20 << 20, SettingsHash: hash,
+				ReplicationPassword: true,
 			},
 		}
 		if name == snapshot.Lease.Holder {

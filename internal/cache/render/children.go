@@ -32,7 +32,7 @@ type Child struct {
 func DesignOf(snapshot cache.Snapshot) cache.Design {
 	design := cache.Design{
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Family: snapshot.Route.Family,
-		LeaseUID: snapshot.Stored.LeaseUID,
+		LeaseUID: snapshot.Stored.LeaseUID, ReplicationAlone: snapshot.ReplicationAlone(),
 	}
 	if design.LeaseUID == "" && snapshot.Lease.Foreign == "" || snapshot.Forgotten() && snapshot.Lease.UID != "" {
 		design.LeaseUID = snapshot.Lease.UID
@@ -136,7 +136,9 @@ func Settings(design cache.Design) wire.CacheSettings {
 	settings := wire.CacheSettings{
 		CacheUID: design.UID, Cache: design.Name, Engine: string(design.Spec.Engine), Memory: design.Memory(),
 		EvictionPolicy: string(design.Spec.EvictionPolicy), LeaseUID: design.LeaseUID, Instances: design.Instances,
-		LeaseMilliseconds: leaseDuration.Milliseconds(),
+		LeaseMilliseconds: leaseDuration.Milliseconds(), ReplicationAlone: design.ReplicationAlone,
+		// Whoever has no password of replication is of a version that does not understand this either.
+		NoScripts: design.ReplicationAlone && design.Spec.Scripting == v1alpha1.ScriptingRefused,
 	}
 	for _, name := range slices.Sorted(maps.Keys(design.Spec.Parameters)) {
 		settings.Parameters = append(settings.Parameters,

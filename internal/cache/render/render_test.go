@@ -13,6 +13,7 @@ import (
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/scenario"
 )
@@ -51,6 +52,8 @@ func TestWhatAChangeTouches(t *testing.T) {
 		"the memory":  {change: `{"spec":{"memory":"256Mi"}}`, want: []string{"ConfigMap", "StatefulSet"}},
 		"the policy":  {change: `{"spec":{"evictionPolicy":"noeviction"}}`, want: []string{"ConfigMap"}},
 		"a parameter": {change: `{"spec":{"parameters":{"hz":"33"}}}`, want: []string{"ConfigMap"}},
+		"the scripts": {change: `{"spec":{"scripting":"Refused"}}`, want: []string{"ConfigMap"}},
+		"a rotation":  {change: `{"spec":{"rotate":{"password":"a"}}}`},
 		"the image":   {change: `{"spec":{"image":"mine:1"}}`, want: []string{"StatefulSet"}, outdated: true},
 		"the number": {
 			change: `{"spec":{"replicas":3}}`, want: []string{"ConfigMap", "Role", "StatefulSet", "StatefulSet"},
@@ -127,9 +130,41 @@ func TestCertificatesAreForEveryName(t *testing.T) {
 	}
 }
 
+// TestSettingsBesideInstancesOfBefore: an agent refuses settings that it does not understand, so nothing new is in them
+// while there may be one of a version that has no password of replication. What was said once stays.
+func TestSettingsBesideInstancesOfBefore(t *testing.T) {
+	for name, test := range map[string]struct {
+		world string
+		alone bool
+	}{
+		"a new cache":            {`{}`, true},
+		"an instance of before":  {`{"instances":[{"name":"tiles-1","report":{"reachable":true}}]}`, false},
+		"one that gives no word": {`{"instances":[{"name":"tiles-1","report":{"replicationPassword":true}}]}`, false},
+		"one of two of before": {`{"instances":[{"name":"tiles-1","report":{"reachable":true}},
+			{"name":"tiles-2","report":{"reachable":true,"replicationPassword":true}}]}`, false},
+		"all have the password": {
+			`{"instances":[{"name":"tiles-1","report":{"reachable":true,"replicationPassword":true}}]}`, true,
+		},
+		"no word from one that had it": {`{"stored":{"replicationAlone":true},"instances":[{"name":"tiles-1"}]}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var snapshot cache.Snapshot
+			for _, document := range []string{start, `{"spec":{"scripting":"Refused"}}`, test.world} {
+				if err := yaml.Unmarshal([]byte(document), &snapshot); err != nil {
+					t.Fatal(err)
+				}
+			}
+			settings := render.Settings(render.DesignOf(snapshot))
+			if settings.ReplicationAlone != test.alone || settings.NoScripts != test.alone {
+				t.Errorf("alone %t, no scripts %t, want %t", settings.ReplicationAlone, settings.NoScripts, test.alone)
+			}
+		})
+	}
+}
+
 func TestBinding(t *testing.T) {
 	design := cache.Design{Identity: cache.Identity{Namespace: "gis", Name: "tiles", UID: "gc-1"}}
-	secret := render.Binding(design, "p/@ss", []byte("authority"))
+	secret := render.Binding(design, "p/@ss", children.Rotation{}, []byte("authority"))
 	for key, want := range map[string]string{
 		"host": "tiles.gis.svc", "ro-host": "tiles-ro.gis.svc", "port": "6379", "username": "app", "password": "p/@ss",
 		"ca.crt": "authority", "type": "redis", "provider": "meridian",

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -60,21 +61,54 @@ func Authority(design cache.Design, authorities, certificate, key []byte) *corev
 	}
 }
 
-// Leaf renders the Secret that is mounted into the pods.
-func Leaf(design cache.Design, certificate, key, bundle []byte) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: meta(design, cache.LeafName(design.Name), "certificates"), Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{
-			wire.KeyCertificate: certificate, wire.KeyPrivateKey: key, wire.KeyAuthority: bundle,
-		},
+// Credentials are the passwords that lie beside the certificate, where no application reads them: that of replication,
+// the next one of applications and the one before it, with what is written down about the rotation.
+type Credentials struct {
+	Replication, Next, Previous string
+	Rotation                    children.Rotation
+}
+
+// CredentialsOf reads them.
+func CredentialsOf(leaf *corev1.Secret) Credentials {
+	return Credentials{
+		Replication: string(leaf.Data[wire.KeyReplicationPassword]), Next: string(leaf.Data[wire.KeyNextPassword]),
+		Previous: string(leaf.Data[wire.KeyPreviousPassword]), Rotation: children.RotationOf(leaf),
 	}
 }
 
+// RotationOf is how far the rotation of the application's password has come: it begins beside the certificate, and is
+// over in the Secret for applications.
+func RotationOf(leaf, binding *corev1.Secret) children.Rotation {
+	begun, told := children.RotationOf(leaf), children.RotationOf(binding)
+	if told.Number >= begun.Number {
+		return told
+	}
+	return begun
+}
+
+// Leaf renders the Secret that is mounted into the pods.
+func Leaf(design cache.Design, certificate, key, bundle []byte, credentials Credentials) *corev1.Secret {
+	leaf := &corev1.Secret{
+		ObjectMeta: meta(design, cache.LeafName(design.Name), "certificates"), Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			wire.KeyCertificate: certificate, wire.KeyPrivateKey: key, wire.KeyAuthority: bundle,
+			wire.KeyReplicationPassword: []byte(credentials.Replication),
+		},
+	}
+	if credentials.Next != "" {
+		leaf.Data[wire.KeyNextPassword] = []byte(credentials.Next)
+		leaf.Data[wire.KeyPreviousPassword] = []byte(credentials.Previous)
+		leaf.Data[wire.KeyNextRotation] = []byte(strconv.FormatInt(credentials.Rotation.Number, 10))
+	}
+	credentials.Rotation.Note(leaf)
+	return leaf
+}
+
 // Binding renders the Secret for applications, with the keys of the Service Binding specification.
-func Binding(design cache.Design, password string, bundle []byte) *corev1.Secret {
+func Binding(design cache.Design, password string, rotation children.Rotation, bundle []byte) *corev1.Secret {
 	write := cache.HostOf(cache.WriteName(design.Name), design.Namespace)
 	read := cache.HostOf(cache.ReadName(design.Name), design.Namespace)
-	return &corev1.Secret{
+	binding := &corev1.Secret{
 		ObjectMeta: meta(design, cache.AppSecretName(design.Name), "binding"),
 		Type:       "servicebinding.io/redis",
 		Data: map[string][]byte{
@@ -90,6 +124,8 @@ func Binding(design cache.Design, password string, bundle []byte) *corev1.Secret
 			wire.KeyAuthority: bundle,
 		},
 	}
+	rotation.Note(binding)
+	return binding
 }
 
 // uri has the scheme that demands TLS.

@@ -61,6 +61,7 @@ func tell(told []Event, event Event) []Event {
 var doneReasons = map[cache.Verb]string{
 	cache.Create: "Created", cache.Update: "Updated", cache.ResizePod: "Resized",
 	cache.CreateBinding: "CredentialsCreated", cache.StoreCertificates: "CertificatesStored",
+	cache.BeginPassword: "RotationBegun", cache.MovePassword: "PasswordRotated",
 	cache.DeletePod: "PodReplaced", cache.RestartPod: "PodRestarted", cache.DeleteSet: "InstanceRemoved",
 	cache.CreateLease: "Created",
 	cache.TellPod:     "SettingsAnnounced", cache.AskFlush: "FlushAsked", cache.EndFlush: "Flushed",

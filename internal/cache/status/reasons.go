@@ -60,6 +60,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "NotRoutedYet", Means: "the write address does not lead to the primary yet"},
 	condition.Entry{Reason: "ReadsNotRoutedYet", Means: "the read address does not lead to the replicas yet"},
 	condition.Entry{Reason: "Rolling", Means: "the instances are restarted one after the other"},
+	condition.Entry{Reason: "RotatingPassword", Means: "applications get another password, as a user has asked"},
 	condition.Entry{Reason: "Flushing", Means: "the cache is being emptied, as a user has asked"},
 	condition.Entry{Reason: "FlushWaiting", Means: "the cache is emptied as soon as it has a primary"},
 	condition.Entry{Reason: reasonAsleep, Means: "the database hibernates, and the cache with it"},

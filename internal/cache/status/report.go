@@ -76,6 +76,9 @@ func Report(before v1alpha1.GeoCacheStatus, pass Pass) (v1alpha1.GeoCacheStatus,
 	if snapshot.Binding.Exists && snapshot.Binding.Foreign == "" {
 		after.Binding = &v1alpha1.Binding{Name: cache.AppSecretName(snapshot.Name)}
 	}
+	if told := snapshot.Rotation.Status(); told != nil {
+		after.Rotations = &v1alpha1.CacheRotations{Password: told}
+	}
 	after.Conditions = condition.Merge(before.Conditions,
 		condition.At{Generation: snapshot.Generation, Now: snapshot.Now}, claims(pass)...)
 	return after, events(before, after, pass)

@@ -1,16 +1,15 @@
 package render
 
 import (
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
@@ -66,7 +65,7 @@ func Authority(
 	design database.Design, rotation database.Rotation, authorities, certificate, key []byte,
 ) *corev1.Secret {
 	object := meta(design, database.AuthorityName(design.Name), "certificates")
-	note(&object, rotation)
+	rotation.Note(&object)
 	return &corev1.Secret{
 		ObjectMeta: object,
 		Type:       corev1.SecretTypeOpaque,
@@ -94,7 +93,7 @@ func Binding(design database.Design, login Login, rotation database.Rotation, bu
 	write := database.HostOf(database.WriteName(design.Name), design.Namespace)
 	name := design.Spec.Bootstrap.Database
 	object := meta(design, database.AppSecretName(design.Name), "binding")
-	note(&object, rotation)
+	rotation.Note(&object)
 	secret := &corev1.Secret{
 		ObjectMeta: object,
 		Type:       "servicebinding.io/postgresql",
@@ -152,30 +151,11 @@ func NextLogin(secret *corev1.Secret) (Login, bool) {
 	return login, err == nil && number > 0 && login.Name != "" && login.Password != ""
 }
 
-// note writes down how far a rotation has come, beside what it is about.
-func note(object *metav1.ObjectMeta, rotation database.Rotation) {
-	if rotation == (database.Rotation{}) {
-		return
-	}
-	if object.Annotations == nil {
-		object.Annotations = map[string]string{}
-	}
-	// A struct of words, numbers and times can always be encoded.
-	encoded, _ := json.Marshal(rotation)
-	object.Annotations[database.AnnotationRotation] = string(encoded)
-}
-
 // Note writes down, on a Secret that exists, how far a rotation has come.
-func Note(secret *corev1.Secret, rotation database.Rotation) { note(&secret.ObjectMeta, rotation) }
+func Note(secret *corev1.Secret, rotation database.Rotation) { rotation.Note(secret) }
 
 // RotationOf reads what was written down. What cannot be read was not.
-func RotationOf(secret *corev1.Secret) database.Rotation {
-	var rotation database.Rotation
-	if json.Unmarshal([]byte(secret.Annotations[database.AnnotationRotation]), &rotation) != nil {
-		return database.Rotation{}
-	}
-	return rotation
-}
+func RotationOf(secret *corev1.Secret) database.Rotation { return children.RotationOf(secret) }
 
 // Renewal is the policy of a rotation: what was made before it began is replaced.
 func Renewal(policy pki.Policy, rotation database.Rotation) pki.Policy {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -234,26 +232,10 @@ func trouble(snapshot database.Snapshot, instance database.Instance) string {
 // rotations are those that were asked for last, nil if none ever was.
 func rotations(snapshot database.Snapshot) *v1alpha1.Rotations {
 	told := v1alpha1.Rotations{
-		Password: rotation(snapshot.Credentials), Certificates: rotation(snapshot.Certificates.Rotation),
+		Password: snapshot.Credentials.Status(), Certificates: snapshot.Certificates.Rotation.Status(),
 	}
 	if told == (v1alpha1.Rotations{}) {
 		return nil
 	}
 	return &told
-}
-
-func rotation(noted database.Rotation) *v1alpha1.Rotation {
-	if noted.Token == "" {
-		return nil
-	}
-	moment := func(at time.Time) *metav1.Time {
-		if at.IsZero() {
-			return nil
-		}
-		// The API keeps whole seconds: anything finer would be a change in each pass.
-		return &metav1.Time{Time: at.UTC().Truncate(time.Second)}
-	}
-	return &v1alpha1.Rotation{
-		Token: noted.Token, Began: moment(noted.Began), Signs: moment(noted.Signs), Done: moment(noted.Done),
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Actor carries out actions on one instance.
@@ -31,14 +32,14 @@ type Memory interface {
 	Flushed(id string, offset int64)
 }
 
-// Do carries out the plan that was made under a standing.
-func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan redis.Plan) redis.Outcome {
+// Do carries out the plan that was made of a snapshot.
+func (a *Actor) Do(ctx context.Context, snapshot redis.Snapshot, plan redis.Plan) redis.Outcome {
 	var outcome redis.Outcome
 	for _, action := range plan.Actions {
 		if a.Before != nil {
 			a.Before(action)
 		}
-		if err := a.one(ctx, standing, action); err != nil {
+		if err := a.one(ctx, snapshot, action); err != nil {
 			if outcome.Failed == "" {
 				outcome.Failed, outcome.Problem = action.Verb(), err.Error()
 			}
@@ -62,7 +63,7 @@ func standsAlone(action redis.Action) bool {
 	return false
 }
 
-func (a *Actor) one(ctx context.Context, standing tenure.Standing, action redis.Action) error {
+func (a *Actor) one(ctx context.Context, snapshot redis.Snapshot, action redis.Action) error {
 	switch action := action.(type) {
 	case redis.YieldServer:
 		return a.yield(ctx)
@@ -71,20 +72,32 @@ func (a *Actor) one(ctx context.Context, standing tenure.Standing, action redis.
 	case redis.EndServer:
 		return a.end(ctx)
 	case redis.Follow:
-		return a.follow(ctx, standing, action)
+		return a.follow(ctx, snapshot, action)
 	case redis.Detach:
-		return a.detach(ctx, standing)
+		return a.detach(ctx, snapshot.Standing)
 	case redis.Lead:
-		return a.lead(ctx, standing, action)
+		return a.lead(ctx, snapshot, action)
 	case redis.AdmitReplicas:
-		return a.admit(ctx)
+		return a.admit(ctx, snapshot.Settings.Wanted)
 	case redis.CloseDoor:
 		return a.Link.CloseDoor(ctx)
 	case redis.Flush:
 		return a.flush(ctx, action)
+	case redis.OpenDoor:
+		logins, err := a.logins(snapshot.Settings.Wanted)
+		if err != nil {
+			return err
+		}
+		return a.Link.OpenDoor(ctx, logins)
 	default:
 		return a.keep(ctx, action)
 	}
+}
+
+// logins are who can log in, by what is mounted now.
+func (a *Actor) logins(settings *wire.CacheSettings) (redis.Logins, error) {
+	passwords, err := a.Mounts.Passwords()
+	return passwords.Logins(settings), err
 }
 
 // keep carries out what has nothing to do with who the instance is.
@@ -110,12 +123,6 @@ func (a *Actor) keep(ctx context.Context, action redis.Action) error {
 		return a.Link.SetParameter(ctx, action.Parameter)
 	case redis.ResetParameter:
 		return a.Link.ResetParameter(ctx, action.Name)
-	case redis.OpenDoor:
-		passwords, err := a.Mounts.Password()
-		if err != nil {
-			return err
-		}
-		return a.Link.OpenDoor(ctx, passwords.Present)
 	case redis.ReturnMemory:
 		return a.Link.ReturnMemory(ctx)
 	default:

@@ -23,7 +23,7 @@ type world struct {
 	followed        bool
 }
 
-func (w *world) Password() (redis.Passwords, error)       { return redis.Passwords{Present: "p1"}, nil }
+func (w *world) Passwords() (redis.Passwords, error)      { return redis.Passwords{Present: "p1"}, nil }
 func (w *world) Now() time.Time                           { return noon }
 func (w *world) MayLead(uint64) error                     { return nil }
 func (w *world) Confirm(context.Context, uint64) error    { return w.unheld }
@@ -60,9 +60,8 @@ func TestFollowCountsAsAnAttempt(t *testing.T) {
 			w := test.world
 			w.copied = before
 			actor := &act.Actor{Mounts: w, Link: w, Names: w, Clock: w, Authority: w, Memory: w}
-			outcome := actor.Do(t.Context(), tenure.Standing{Serial: 5, Timeline: 3}, redis.Plan{Actions: []redis.Action{
-				redis.Follow{Upstream: upstream, Whole: true},
-			}})
+			outcome := actor.Do(t.Context(), redis.Snapshot{Standing: tenure.Standing{Serial: 5, Timeline: 3}},
+				redis.Plan{Actions: []redis.Action{redis.Follow{Upstream: upstream, Whole: true}}})
 			if test.fails != (outcome.Failed != "") || test.fails == w.followed {
 				t.Errorf("%+v, followed %t", outcome, w.followed)
 			}

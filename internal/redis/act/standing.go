@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // wordPatience bounds what is said to the server while nobody else may act.
@@ -23,7 +24,8 @@ func (a *Actor) detach(ctx context.Context, standing tenure.Standing) error {
 
 // follow makes the server a replica of exactly the copy that is meant. A copy that this may cost is given up only after
 // a look at the lease.
-func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action redis.Follow) error {
+func (a *Actor) follow(ctx context.Context, snapshot redis.Snapshot, action redis.Follow) error {
+	standing, settings := snapshot.Standing, snapshot.Settings.Wanted
 	// Also what comes to nothing was an attempt: the next one comes later, and in another way.
 	a.Memory.Change(func(copied redis.Copy) redis.Copy {
 		copied.Asked = a.Clock.Now()
@@ -35,14 +37,11 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 			return err
 		}
 	}
-	passwords, err := a.Mounts.Password()
+	logins, err := a.logins(settings)
 	if err != nil {
 		return err
 	}
-	address, password := action.Address, passwords.Present
-	if action.Former && passwords.Former != "" {
-		password = passwords.Former
-	}
+	address, password := action.Address, logins.Replication[action.Turn%len(logins.Replication)]
 	if address == "" {
 		if address, err = a.Names.Find(ctx, action.Upstream.Name); err != nil {
 			return fmt.Errorf("find %s: %w", action.Upstream.Name, err)
@@ -71,8 +70,9 @@ func (a *Actor) follow(ctx context.Context, standing tenure.Standing, action red
 }
 
 // lead makes the server a primary right after it was asked whether it may.
-func (a *Actor) lead(ctx context.Context, standing tenure.Standing, action redis.Lead) error {
-	passwords, err := a.Mounts.Password()
+func (a *Actor) lead(ctx context.Context, snapshot redis.Snapshot, action redis.Lead) error {
+	standing, settings := snapshot.Standing, snapshot.Settings.Wanted
+	logins, err := a.logins(settings)
 	if err != nil {
 		return err
 	}
@@ -97,12 +97,12 @@ func (a *Actor) lead(ctx context.Context, standing tenure.Standing, action redis
 			incarnation = copied.Incarnation
 			return copied.Led(action.Term, action.Timeline, standing.SystemIdentifier, now.Offset, a.Clock.Now())
 		})
-		return a.Link.Admit(ctx, incarnation, passwords)
+		return a.Link.Admit(ctx, incarnation, logins)
 	})
 }
 
-func (a *Actor) admit(ctx context.Context) error {
-	passwords, err := a.Mounts.Password()
+func (a *Actor) admit(ctx context.Context, settings *wire.CacheSettings) error {
+	logins, err := a.logins(settings)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *Actor) admit(ctx context.Context) error {
 		incarnation = copied.Incarnation
 		return copied
 	})
-	return a.Link.Admit(ctx, incarnation, passwords)
+	return a.Link.Admit(ctx, incarnation, logins)
 }
 
 // yield keeps applications out first: what is written after that is nobody's. The offset that is read then is final for

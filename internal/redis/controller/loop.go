@@ -116,7 +116,7 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 	var outcome redis.Outcome
 	if outcome.Violations = plan.Check(snapshot, decided); len(outcome.Violations) == 0 {
 		l.show(snapshot, decided, outcome)
-		outcome = l.Actor.Do(ctx, snapshot.Standing, decided)
+		outcome = l.Actor.Do(ctx, snapshot, decided)
 	}
 	if ctx.Err() != nil && look.Err() == nil {
 		// Another standing has come: what failed did so because it was given up.

@@ -120,8 +120,8 @@ func (w *world) Promote(context.Context) error {
 	return w.effect("promote", func() { w.server.Replication = redis.Replication{Offset: w.server.Offset} })
 }
 
-func (w *world) Admit(_ context.Context, _ string, passwords redis.Passwords) error {
-	return w.effect("admit", func() { w.admitted = passwords.Present })
+func (w *world) Admit(_ context.Context, _ string, logins redis.Logins) error {
+	return w.effect("admit", func() { w.admitted = logins.Application[0] })
 }
 
 func (w *world) CloseDoor(context.Context) error {
@@ -130,7 +130,7 @@ func (w *world) CloseDoor(context.Context) error {
 
 func (w *world) Flush(context.Context) error { return w.effect("flush", func() {}) }
 
-func (w *world) Far(_ wire.Member, _ string, _ redis.Passwords, tell func(int64, error)) {
+func (w *world) Far(_ wire.Member, _ string, _ redis.Logins, tell func(int64, error)) {
 	tell(0, redis.ErrUnasked)
 }
 
@@ -179,9 +179,11 @@ func (w *world) die() {
 	w.server = redis.Server{}
 }
 
-func (w *world) Now() time.Time                        { return time.Unix(1_800_000_000, 0) }
-func (w *world) Limit() int64                          { return w.limit }
-func (w *world) Password() (redis.Passwords, error)    { return redis.Passwords{Present: w.password}, nil }
+func (w *world) Now() time.Time { return time.Unix(1_800_000_000, 0) }
+func (w *world) Limit() int64   { return w.limit }
+func (w *world) Passwords() (redis.Passwords, error) {
+	return redis.Passwords{Present: w.password}, nil
+}
 func (w *world) Settings() (wire.CacheSettings, error) { return w.settings, w.unusable }
 func (w *world) Presented(context.Context) (string, error) {
 	return "leaf of " + w.server.Loaded, nil
@@ -238,8 +240,8 @@ func (r runner) Kill() error { return r.Stop(context.Background()) }
 
 func (r runner) KillLeftover() error { return r.effect("kill", func() { r.process.Leftover = 0 }) }
 
-func (w *world) Server(_ context.Context, names []string, passwords redis.Passwords) redis.Server {
-	password := passwords.Present
+func (w *world) Server(_ context.Context, names []string, logins redis.Logins) redis.Server {
+	password := logins.Application[0]
 	facts := w.server
 	facts.Matches, facts.Admits = facts.Open && w.said["password"] == password, w.admitted == password
 	for name := range w.said {
@@ -297,12 +299,12 @@ func (w *world) ResetParameter(_ context.Context, name string) error {
 	return w.effect("reset "+name, func() { delete(w.said, name); delete(w.values, name) })
 }
 
-func (w *world) OpenDoor(_ context.Context, password string) error {
+func (w *world) OpenDoor(_ context.Context, logins redis.Logins) error {
 	return w.effect("open", func() {
 		if w.server.MaxMemory <= 0 || w.server.Policy == "" {
 			w.t.Error("let in before the memory is bounded")
 		}
-		w.server.Open, w.said["password"] = true, password
+		w.server.Open, w.said["password"] = true, logins.Application[0]
 	})
 }
 

@@ -61,13 +61,15 @@ func (o *Observer) Look(ctx context.Context, told Told) redis.Snapshot {
 	snapshot.Settings = o.settings()
 	snapshot.Certificate = o.Mounts.Certificate()
 	snapshot.Container.Limit = o.Room.Limit()
-	passwords, err := o.Mounts.Password()
+	passwords, err := o.Mounts.Passwords()
 	if err != nil {
 		snapshot.NoPassword = err.Error()
 	}
-	snapshot.Former = passwords.Former != ""
+	logins := passwords.Logins(snapshot.Settings.Wanted)
+	snapshot.Turns, snapshot.Rotation = len(logins.Replication), passwords.Rotation
+	snapshot.Replication = passwords.Own != ""
 	if snapshot.Process.Running {
-		snapshot.Server = o.Link.Server(ctx, names(snapshot), passwords)
+		snapshot.Server = o.Link.Server(ctx, names(snapshot), logins)
 	}
 	snapshot.Fixed = o.Link.Fixed()
 	if snapshot.Server.Reachable {
@@ -77,7 +79,7 @@ func (o *Observer) Look(ctx context.Context, told Told) redis.Snapshot {
 	}
 	o.Track.look(&snapshot)
 	if asked, ok := o.Track.asks(snapshot); ok {
-		o.Link.Far(asked.upstream, snapshot.Server.Host, passwords, func(offset int64, err error) {
+		o.Link.Far(asked.upstream, snapshot.Server.Host, logins, func(offset int64, err error) {
 			o.Track.answer(asked, offset, err)
 		})
 	}

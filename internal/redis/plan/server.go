@@ -200,7 +200,7 @@ func openTheDoor(s redis.Snapshot, plan *draft) bool {
 		plan.do(redis.CloseDoor{Why: "applications are not let in to an instance that has nothing to tell them"})
 	case s.Server.Open && s.Server.Matches || !wanted && !s.Server.Open:
 	case s.Server.Open:
-		plan.do(redis.OpenDoor{Why: "the mounted password is not the one in force"})
+		plan.do(redis.OpenDoor{Why: "what the application may log in with, or may do, has changed"})
 	case s.Carried():
 		plan.do(redis.OpenDoor{Why: "memory and settings are in force"})
 	}

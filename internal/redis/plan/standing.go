@@ -106,8 +106,8 @@ func followTheUpstream(s redis.Snapshot, plan *draft) bool {
 	}
 	follow := redis.Follow{
 		Why: "it holds the lease", Upstream: standing.Upstream, Address: standing.UpstreamAddress, Whole: s.Copy.Whole,
-		// The other one may not have seen the password that is mounted here, and knows the one before.
-		Former: s.Former && s.Copy.Attempts/2%2 == 1,
+		// The other one may not have seen the password that is mounted here, and knows another that still counts.
+		Turn: s.Copy.Attempts / 2 % max(s.Turns, 1),
 	}
 	if s.Follows() {
 		follow.Why = "the link does not come up"

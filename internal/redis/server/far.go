@@ -34,14 +34,14 @@ type far struct {
 // place is where a server is, and as whom one asks it.
 type place struct{ address, user, secret string }
 
-// Far implements redis.Link. The password of before is tried as well: the other one may not have seen the new one yet.
-func (l *Link) Far(upstream wire.Member, host string, passwords redis.Passwords, tell func(int64, error)) {
+// Far implements redis.Link. All passwords that count are tried: the other one may not have seen the new one yet.
+func (l *Link) Far(upstream wire.Member, host string, logins redis.Logins, tell func(int64, error)) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), farPatience)
 		defer cancel()
 		var offset int64
 		var err error
-		for _, secret := range replicaSecrets(passwords) {
+		for _, secret := range logins.Replication {
 			at := place{net.JoinHostPort(host, strconv.Itoa(l.Port)), replicaUser(upstream.Incarnation), secret}
 			if offset, err = l.askFar(ctx, at); !isUnasked(err) {
 				break

@@ -83,8 +83,8 @@ func (l *Link) Close() {
 }
 
 // Server implements redis.Link.
-func (l *Link) Server(ctx context.Context, parameters []string, passwords redis.Passwords) redis.Server {
-	facts, err := l.read(ctx, parameters, passwords)
+func (l *Link) Server(ctx context.Context, parameters []string, logins redis.Logins) redis.Server {
+	facts, err := l.read(ctx, parameters, logins)
 	if err != nil {
 		return redis.Server{Problem: brief(err)}
 	}
@@ -92,7 +92,7 @@ func (l *Link) Server(ctx context.Context, parameters []string, passwords redis.
 	return facts
 }
 
-func (l *Link) read(ctx context.Context, parameters []string, passwords redis.Passwords) (redis.Server, error) {
+func (l *Link) read(ctx context.Context, parameters []string, logins redis.Logins) (redis.Server, error) {
 	figures, err := l.figures(ctx)
 	if err != nil {
 		return redis.Server{}, err
@@ -113,14 +113,20 @@ func (l *Link) read(ctx context.Context, parameters []string, passwords redis.Pa
 		Loose: number("allocator_resident") - number("allocator_active"), Clients: number("connected_clients"),
 		Hits: number("keyspace_hits"), Misses: number("keyspace_misses"), Evicted: number("evicted_keys"),
 	}
-	if facts.Open, facts.Matches, err = l.door(ctx, wire.CacheUser, passwords.Present); err != nil {
+	application, err := l.door(ctx, wire.CacheUser)
+	if err != nil {
 		return redis.Server{}, err
 	}
-	user, secrets := replicaUser(l.Runner.Look().Incarnation), replicaSecrets(passwords)
-	if _, facts.Admits, err = l.door(ctx, user, secrets...); err != nil {
+	facts.Open = application.open
+	facts.Matches = application.matches(logins.Application) &&
+		slices.Contains(application.rules, scriptRule) == logins.NoScripts
+	replicas, err := l.door(ctx, replicaUser(l.Runner.Look().Incarnation))
+	if err != nil {
 		return redis.Server{}, err
 	}
-	facts.Knows = l.knows.Load() != nil && *l.knows.Load() == secrets[0]
+	facts.Admits = replicas.matches(logins.Replication)
+	knows := l.knows.Load()
+	facts.Knows = knows != nil && len(logins.Replication) > 0 && *knows == logins.Replication[0]
 	if facts.Waiting, err = l.waiting(ctx); err != nil {
 		return redis.Server{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,9 +26,24 @@ type Mounts struct {
 	// reads of the server; the copy is not.
 	Installed string
 
-	mutex   sync.Mutex
-	known   redis.Passwords
-	changed time.Time
+	mutex            sync.Mutex
+	application, own remembered
+}
+
+// remembered is a password that was read more than once.
+type remembered struct {
+	present, former string
+	changed         time.Time
+}
+
+// read takes the password that is mounted now, and forgets the one before in time.
+func (r *remembered) read(present string) {
+	if present != r.present {
+		r.present, r.former, r.changed = present, r.present, time.Now()
+	}
+	if time.Since(r.changed) > formerLasts {
+		r.former = ""
+	}
 }
 
 // formerLasts is how long the password of before is remembered: kubelets bring a new one to all pods within minutes.
@@ -45,24 +61,48 @@ func (m *Mounts) Settings() (wire.CacheSettings, error) {
 	return wire.DecodeCacheSettings(document)
 }
 
-// Password implements redis.Mounts. Its errors tell nothing of what was read.
-func (m *Mounts) Password() (redis.Passwords, error) {
-	content, err := os.ReadFile(filepath.Join(m.AppFolder, wire.KeyPassword))
-	if err != nil {
-		return redis.Passwords{}, fmt.Errorf("read the application's password: %w", err)
+// Passwords implements redis.Mounts. Its errors tell nothing of what was read. Those beside the certificate are absent
+// in a cache of an earlier version.
+func (m *Mounts) Passwords() (redis.Passwords, error) {
+	present, err := readPassword(m.AppFolder, wire.KeyPassword)
+	if err == nil && present == "" {
+		err = errors.New("read password: it must be one line, and not empty")
 	}
-	if len(content) == 0 || bytes.ContainsAny(content, "\x00\r\n") {
-		return redis.Passwords{}, errors.New("read the application's password: it must be one line, and not empty")
+	if err != nil {
+		return redis.Passwords{}, err
+	}
+	var own, next, previous, number string
+	for _, file := range []struct {
+		key  string
+		into *string
+	}{
+		{wire.KeyReplicationPassword, &own}, {wire.KeyNextPassword, &next}, {wire.KeyPreviousPassword, &previous},
+		{wire.KeyNextRotation, &number},
+	} {
+		if *file.into, err = readPassword(m.TLSFolder, file.key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return redis.Passwords{}, err
+		}
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	if present := string(content); present != m.known.Present {
-		m.known, m.changed = redis.Passwords{Present: present, Former: m.known.Present}, time.Now()
+	m.application.read(present)
+	m.own.read(own)
+	passwords := redis.Passwords{
+		Present: present, Former: m.application.former, Next: next, Previous: previous, Own: own, OwnFormer: m.own.former,
 	}
-	if time.Since(m.changed) > formerLasts {
-		m.known.Former = ""
+	passwords.Rotation, _ = strconv.ParseInt(number, 10, 64) // One that is no number was never begun.
+	return passwords, nil
+}
+
+func readPassword(folder, key string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(folder, key))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", key, err)
 	}
-	return m.known, nil
+	if bytes.ContainsAny(content, "\x00\r\n") {
+		return "", fmt.Errorf("read %s: it must be one line", key)
+	}
+	return string(content), nil
 }
 
 // pair is a certificate with its key and the authorities, as files.

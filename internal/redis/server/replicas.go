@@ -73,11 +73,10 @@ func (l *Link) Replication(ctx context.Context) (redis.Replication, error) {
 
 // Follow implements redis.Replicas. It detaches first: to a server that follows the same address already, the words for
 // it are no news, and it would go on as whom it logged in before.
-func (l *Link) Follow(ctx context.Context, upstream wire.Member, address, password string) error {
+func (l *Link) Follow(ctx context.Context, upstream wire.Member, address, secret string) error {
 	if err := l.Detach(ctx); err != nil {
 		return err
 	}
-	secret := wire.ReplicationPassword(password)
 	err := l.open().Do(ctx, "config", "set", "masteruser", replicaUser(upstream.Incarnation), "masterauth", secret).Err()
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", upstream.Name, err)
@@ -105,20 +104,10 @@ func (l *Link) Promote(ctx context.Context) error {
 	return nil
 }
 
-// replicaSecrets are what replicas log in with. The password of before is among them for a while: the others may not
-// have seen the new one yet.
-func replicaSecrets(passwords redis.Passwords) []string {
-	secrets := []string{wire.ReplicationPassword(passwords.Present)}
-	if passwords.Former != "" {
-		secrets = append(secrets, wire.ReplicationPassword(passwords.Former))
-	}
-	return secrets
-}
-
 // Admit implements redis.Replicas. Who is connected stays connected.
-func (l *Link) Admit(ctx context.Context, incarnation string, passwords redis.Passwords) error {
+func (l *Link) Admit(ctx context.Context, incarnation string, logins redis.Logins) error {
 	words := []any{"acl", "setuser", replicaUser(incarnation), "on", "resetpass"}
-	for _, secret := range replicaSecrets(passwords) {
+	for _, secret := range logins.Replication {
 		words = append(words, "#"+hashOf(secret))
 	}
 	words = append(words, "+psync", "+sync", "+replconf", "+ping", "+role")

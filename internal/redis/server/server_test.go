@@ -16,7 +16,6 @@ import (
 	"meridian.dev/meridian/internal/redis/server"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
-	"meridian.dev/meridian/kit/supervise"
 )
 
 func write(t *testing.T, path, content string) {
@@ -72,7 +71,7 @@ func TestPassword(t *testing.T) {
 	mounts := &server.Mounts{AppFolder: t.TempDir()}
 	for content, fine := range map[string]bool{"s3cret": true, "": false, "two\nlines": false} {
 		write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), content)
-		got, err := mounts.Password()
+		got, err := mounts.Passwords()
 		if fine != (err == nil) || fine && got.Present != content {
 			t.Errorf("%q: %v, %v", content, got, err)
 		}
@@ -89,7 +88,8 @@ func TestPasswordOfBefore(t *testing.T) {
 		{"p1", ""}, {"p1", ""}, {"p2", "p1"}, {"p2", "p1"}, {"p3", "p2"},
 	} {
 		write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), step.content)
-		if got, err := mounts.Password(); err != nil || got != (redis.Passwords{Present: step.content, Former: step.former}) {
+		got, err := mounts.Passwords()
+		if err != nil || got != (redis.Passwords{Present: step.content, Former: step.former}) {
 			t.Errorf("%s: %+v, %v", step.content, got, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestPasswordOfBeforeIsForgotten(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), step.content)
-			if got, err := mounts.Password(); err != nil || got.Present != step.content || got.Former != step.former {
+			if got, err := mounts.Passwords(); err != nil || got.Present != step.content || got.Former != step.former {
 				t.Errorf("%s: %+v, %v", step.content, got, err)
 			}
 		}
@@ -175,7 +175,7 @@ func TestLinkTriesAtOnce(t *testing.T) {
 	link := &server.Link{Runtime: folder, Secret: &server.Secret{}, Runner: &server.Runner{}}
 	defer link.Close()
 	for range 10 {
-		if facts := link.Server(t.Context(), nil, redis.Passwords{}); facts.Reachable || facts.Problem == "" {
+		if facts := link.Server(t.Context(), nil, redis.Logins{}); facts.Reachable || facts.Problem == "" {
 			t.Fatalf("without a server: %+v", facts)
 		}
 	}
@@ -191,7 +191,7 @@ func TestLinkTriesAtOnce(t *testing.T) {
 			close(reached)
 		}
 	}()
-	link.Server(t.Context(), nil, redis.Passwords{})
+	link.Server(t.Context(), nil, redis.Logins{})
 	select {
 	case <-reached:
 	case <-time.After(100 * time.Millisecond):
@@ -207,13 +207,9 @@ func TestStartsWithNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", programs+string(os.PathListSeparator)+os.Getenv("PATH"))
-	supervisor, err := supervise.New()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ended := make(chan struct{}, 1)
 	runner := &server.Runner{
-		Supervisor: supervisor, Runtime: runtime, Secret: &server.Secret{}, Env: os.Environ(), Lines: func([]byte) {},
+		Supervisor: supervisor(t), Runtime: runtime, Secret: &server.Secret{}, Env: os.Environ(), Lines: func([]byte) {},
 		Ended: func() { ended <- struct{}{} }, Fresh: func() string { return "i1" },
 	}
 	for range 2 {

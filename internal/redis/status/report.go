@@ -12,7 +12,7 @@ func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wir
 	server, wanted := snapshot.Server, snapshot.Settings.Wanted
 	report := wire.CacheReport{
 		Instance: snapshot.Instance, State: state(snapshot), Role: role(snapshot), Flushed: snapshot.Standing.Emptied,
-		Memory: wire.CacheMemory{Limit: snapshot.Container.Limit},
+		Memory: wire.CacheMemory{Limit: snapshot.Container.Limit}, ReplicationPassword: snapshot.Replication,
 	}
 	if wanted != nil {
 		report.CacheUID = wanted.CacheUID
@@ -23,6 +23,9 @@ func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wir
 		report.Memory.Allowed, report.Memory.Used, report.Memory.Resident = server.MaxMemory, server.Used, server.Resident
 		report.Use = wire.CacheUse{
 			Clients: server.Clients, Hits: server.Hits, Misses: server.Misses, Evicted: server.Evicted,
+		}
+		if server.Matches {
+			report.Rotation = snapshot.Rotation
 		}
 		if wanted != nil {
 			report.PendingRestart = snapshot.Pending()

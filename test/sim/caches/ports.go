@@ -38,7 +38,7 @@ func (m mounts) Certificate() redis.Certificate {
 }
 
 func (m mounts) InstallCertificate(string) error { return nil }
-func (m mounts) Password() (redis.Passwords, error) {
+func (m mounts) Passwords() (redis.Passwords, error) {
 	return redis.Passwords{Present: "secret"}, nil
 }
 func (m mounts) Limit() int64   { return 0 }
@@ -131,7 +131,7 @@ func (l speaker) order(words func(*server)) error {
 }
 
 // Server implements redis.Link.
-func (l speaker) Server(_ context.Context, parameters []string, _ redis.Passwords) redis.Server {
+func (l speaker) Server(_ context.Context, parameters []string, _ redis.Logins) redis.Server {
 	s := l.p.server
 	if s == nil || !s.answers() {
 		return redis.Server{Problem: errDown.Error()}
@@ -179,7 +179,7 @@ func (l speaker) Promote(context.Context) error {
 }
 
 // Admit implements redis.Replicas.
-func (l speaker) Admit(_ context.Context, incarnation string, _ redis.Passwords) error {
+func (l speaker) Admit(_ context.Context, incarnation string, _ redis.Logins) error {
 	return l.tell(func(s *server) {
 		if !slices.Contains(s.admits, incarnation) {
 			s.admits = append(s.admits, incarnation)
@@ -188,7 +188,7 @@ func (l speaker) Admit(_ context.Context, incarnation string, _ redis.Passwords)
 }
 
 // OpenDoor implements redis.Link.
-func (l speaker) OpenDoor(context.Context, string) error {
+func (l speaker) OpenDoor(context.Context, redis.Logins) error {
 	return l.tell(func(s *server) {
 		s.open = true
 		l.p.w.Note(l.p.index, "the door opens at %d entries", len(s.log))
@@ -244,7 +244,7 @@ func (l *link) flush() {
 }
 
 // Far implements redis.Link.
-func (l speaker) Far(upstream wire.Member, host string, _ redis.Passwords, tell func(int64, error)) {
+func (l speaker) Far(upstream wire.Member, host string, _ redis.Logins, tell func(int64, error)) {
 	w, p, asked := l.p.w, l.p, l.p.w.Now()
 	w.After(p.latency(), func() {
 		up := p.primaryAt(host)
