@@ -121,37 +121,8 @@ func TestLife(t *testing.T) {
 			return w.ready("64Mi")() && len(w.cache().OwnerReferences) == 0 && w.cache().Status.Replicas == 1
 		})
 	})
-	t.Run("applications get another password", func(t *testing.T) {
-		var before, after, leaf corev1.Secret
-		w.get("tiles", &before)
-		w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.Rotate = &v1alpha1.CacheRotate{Password: "monday"} })
-		w.settle("it is rotated", func() bool {
-			rotations := w.cache().Status.Rotations
-			return rotations != nil && rotations.Password.Done != nil && w.ready("64Mi")()
-		})
-		w.get("tiles", &after)
-		w.get("tiles-tls", &leaf)
-		was, is := string(before.Data["password"]), string(after.Data["password"])
-		if was == is || string(leaf.Data["next-password"]) != is || string(leaf.Data["previous-password"]) != was {
-			t.Error("the Secret does not have the next password, or the instances do not accept both")
-		}
-		if !strings.Contains(string(after.Data["uri"]), is) || !bytes.Equal(after.Data["ca.crt"], before.Data["ca.crt"]) {
-			t.Error("the address has another password, or what applications trust has changed")
-		}
-	})
-	t.Run("a cache of before gets a password of replication", func(t *testing.T) {
-		var leaf, after corev1.Secret
-		w.get("tiles-tls", &leaf)
-		delete(leaf.Data, "replication-password")
-		must(t, w.admin.Update(t.Context(), &leaf))
-		w.settle("it has one", func() bool {
-			return w.get("tiles-tls", &after) && len(after.Data["replication-password"]) > 0
-		})
-		if !bytes.Equal(after.Data["tls.crt"], leaf.Data["tls.crt"]) ||
-			!bytes.Equal(after.Data["next-password"], leaf.Data["next-password"]) {
-			t.Error("the certificate or the password of applications has changed with it")
-		}
-	})
+	t.Run("applications get another password", func(t *testing.T) { rotatesPassword(t, w) })
+	t.Run("a cache of before gets a password of replication", func(t *testing.T) { getsReplicationPassword(t, w) })
 	t.Run("the leaf is replaced in time and the authority stays", func(t *testing.T) {
 		var before, after corev1.Secret
 		w.get("tiles-tls", &before)
@@ -312,5 +283,40 @@ func TestForeignChild(t *testing.T) {
 func TestRightsAreWhole(t *testing.T) {
 	if err := controller.Rights().Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+func rotatesPassword(t *testing.T, w *world) {
+	t.Helper()
+	var before, after, leaf corev1.Secret
+	w.get("tiles", &before)
+	w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.Rotate = &v1alpha1.CacheRotate{Password: "monday"} })
+	w.settle("it is rotated", func() bool {
+		rotations := w.cache().Status.Rotations
+		return rotations != nil && rotations.Password.Done != nil && w.ready("64Mi")()
+	})
+	w.get("tiles", &after)
+	w.get("tiles-tls", &leaf)
+	was, is := string(before.Data["password"]), string(after.Data["password"])
+	if was == is || string(leaf.Data["next-password"]) != is || string(leaf.Data["previous-password"]) != was {
+		t.Error("the Secret does not have the next password, or the instances do not accept both")
+	}
+	if !strings.Contains(string(after.Data["uri"]), is) || !bytes.Equal(after.Data["ca.crt"], before.Data["ca.crt"]) {
+		t.Error("the address has another password, or what applications trust has changed")
+	}
+}
+
+func getsReplicationPassword(t *testing.T, w *world) {
+	t.Helper()
+	var leaf, after corev1.Secret
+	w.get("tiles-tls", &leaf)
+	delete(leaf.Data, "replication-password")
+	must(t, w.admin.Update(t.Context(), &leaf))
+	w.settle("it has one", func() bool {
+		return w.get("tiles-tls", &after) && len(after.Data["replication-password"]) > 0
+	})
+	if !bytes.Equal(after.Data["tls.crt"], leaf.Data["tls.crt"]) ||
+		!bytes.Equal(after.Data["next-password"], leaf.Data["next-password"]) {
+		t.Error("the certificate or the password of applications has changed with it")
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"meridian.dev/meridian/kit/supervise"
 )
 
-// real is a server of its own, at an address of this machine.
-type real struct {
+// running is a server of its own, at an address of this machine.
+type running struct {
 	t       *testing.T
 	address string
 	runner  *server.Runner
@@ -31,7 +31,7 @@ type real struct {
 }
 
 // start runs a real server. Those of one test have the same port and different addresses, as pods have.
-func start(t *testing.T, certificates, address string, port int) *real {
+func start(t *testing.T, certificates, address string, port int) *running {
 	t.Helper()
 	if _, err := exec.LookPath(wire.Engines[0] + "-server"); err != nil {
 		t.Skip("there is no redis-server")
@@ -56,13 +56,13 @@ func start(t *testing.T, certificates, address string, port int) *real {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = runner.Stop(context.Background()) })
-	r := &real{t, address, runner, &server.Link{Runtime: runtime, Port: port, Secret: secret, Runner: runner}}
+	r := &running{t, address, runner, &server.Link{Runtime: runtime, Port: port, Secret: secret, Runner: runner}}
 	t.Cleanup(r.link.Close)
 	r.await("an answer", func() bool { return r.link.Server(t.Context(), nil, redis.Logins{}).Reachable })
 	return r
 }
 
-func (r *real) await(what string, seen func() bool) {
+func (r *running) await(what string, seen func() bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !seen(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -72,11 +72,11 @@ func (r *real) await(what string, seen func() bool) {
 }
 
 // says is what the server answers to who logs in over the network and says these words.
-func (r *real) says(user, password string, words ...any) string {
+func (r *running) says(user, password string, words ...any) string {
 	r.t.Helper()
 	connection := client.NewClient(&client.Options{
 		Addr: net.JoinHostPort(r.address, strconv.Itoa(r.link.Port)), Username: user, Password: password, Protocol: 2,
-		TLSConfig:       &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // It is a test.
+		TLSConfig:       &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 		DisableIdentity: true, MaxRetries: -1, DialTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 	})
 	defer func() { _ = connection.Close() }()
@@ -86,7 +86,7 @@ func (r *real) says(user, password string, words ...any) string {
 	return "done"
 }
 
-func (r *real) refuses(why, user, password string, lines ...string) {
+func (r *running) refuses(why, user, password string, lines ...string) {
 	r.t.Helper()
 	for _, line := range lines {
 		var words []any
@@ -99,7 +99,7 @@ func (r *real) refuses(why, user, password string, lines ...string) {
 	}
 }
 
-func (r *real) admit(logins redis.Logins) {
+func (r *running) admit(logins redis.Logins) {
 	r.t.Helper()
 	if err := r.link.Admit(r.t.Context(), "i1", logins); err != nil {
 		r.t.Fatal(err)
