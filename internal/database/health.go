@@ -109,14 +109,6 @@ func (i Instance) Absence(wait time.Duration) Absence {
 			"no node can take " + i.Name,
 			fmt.Sprintf("no node that reaches its volume has taken it for longer than %s", wait), pod.UnplacedSince, wait,
 		}
-	case !pod.UncreatedSince.IsZero():
-		// A volume that is still attached to another node is detached by force after six minutes.
-		wait *= 2
-		return Absence{
-			fmt.Sprintf("the node %s has not set up the volumes and the network of %s", pod.Node, i.Name),
-			fmt.Sprintf("its node has not set up its volumes and its network for longer than %s", wait), pod.UncreatedSince,
-			wait,
-		}
 	}
 	return Absence{}
 }

@@ -242,8 +242,6 @@ type Pod struct {
 	Use int `json:"use,omitempty"`
 	// UnplacedSince is since when no node can take it, zero if one can.
 	UnplacedSince time.Time `json:"unplacedSince,omitzero"`
-	// UncreatedSince is since when its node has not set up its volumes and its network, zero if it has or does not say.
-	UncreatedSince time.Time `json:"uncreatedSince,omitzero"`
 }
 
 // PodResize is how far a change of CPU or memory has come, empty if none is under way.

@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,41 +52,17 @@ func TestVolumeOfALostNode(t *testing.T) {
 				w.create(volume)
 				defer func() { w.must(w.admin.Delete(t.Context(), volume)) }()
 			}
-			seen, err := w.observer().Observe(t.Context(), w.admin, w.database())
+			seen, err := observe.Observer{
+				Live: w.admin, Now: w.clock.Now, Ask: w.ask, Installation: "home/operator",
+				Author: apply.Author{
+					Scheme: w.admin.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager,
+				},
+				Images: database.Images{Agent: w.agent, Server: "postgis"},
+			}.Observe(t.Context(), w.admin, w.database())
 			w.must(err)
 			if instance, _ := seen.Instance("towns-2"); !instance.Node.Gone || instance.Node.HasVolume != test.want {
 				t.Errorf("the node is seen as %+v, want its volume on it: %t", instance.Node, test.want)
 			}
 		})
-	}
-}
-
-// TestPodThatIsNotSetUp has a node say that it has not set up a pod: since when is known as long as the pod is pending.
-func TestPodThatIsNotSetUp(t *testing.T) {
-	w := rollTown(t)
-	since := metav1.NewTime(w.clock.Now().Add(-time.Hour).Truncate(time.Second))
-	for phase, want := range map[corev1.PodPhase]time.Time{corev1.PodPending: since.UTC(), corev1.PodRunning: {}} {
-		var pod corev1.Pod
-		w.get("towns-2-0", &pod)
-		pod.Status.Phase, pod.Status.Conditions = phase, []corev1.PodCondition{{
-			Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: since,
-		}}
-		w.must(w.admin.Status().Update(t.Context(), &pod))
-		seen, err := w.observer().Observe(t.Context(), w.admin, w.database())
-		w.must(err)
-		if instance, _ := seen.Instance("towns-2"); !instance.Pod.UncreatedSince.Equal(want) {
-			t.Errorf("%s: not set up since %s, want %s", phase, instance.Pod.UncreatedSince, want)
-		}
-	}
-}
-
-// observer looks at the town from outside of the loop.
-func (w *town) observer() observe.Observer {
-	return observe.Observer{
-		Live: w.admin, Now: w.clock.Now, Ask: w.ask, Installation: "home/operator",
-		Author: apply.Author{
-			Scheme: w.admin.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager,
-		},
-		Images: database.Images{Agent: w.agent, Server: "postgis"},
 	}
 }

@@ -249,9 +249,6 @@ func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 	facts.Use, _ = strconv.Atoi(pod.Annotations[wire.AnnotationVolumeUse])
 	for _, condition := range pod.Status.Conditions {
 		switch {
-		case pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" &&
-			condition.Type == corev1.PodReadyToStartContainers && condition.Status == corev1.ConditionFalse:
-			facts.UncreatedSince = condition.LastTransitionTime.UTC()
 		case resizing(condition) != "":
 			facts.Resize, facts.ResizeMessage = resizing(condition), condition.Message
 		case condition.Type == corev1.PodReady:

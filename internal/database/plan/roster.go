@@ -91,7 +91,7 @@ func (d *draft) lost(instance database.Instance, name string) string {
 		return "its node is out of service"
 	case name != d.Lease.Holder && instance.Wiped():
 		return "its volume has lost its data"
-	case absence.Over(d.Now) && (d.Lease.HasMember(name) && instance.Claim.Bound || !node.AwaySince.IsZero() || node.Gone):
+	case absence.Over(d.Now) && (instance.Pod.UnplacedSince.IsZero() || instance.Claim.Bound && d.Lease.HasMember(name)):
 		return absence.Lost
 	default:
 		return ""
