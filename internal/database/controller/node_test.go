@@ -32,6 +32,9 @@ func TestVolumeOfALostNode(t *testing.T) {
 			}}}},
 		}}}
 	}
+	several := place(corev1.LabelHostname, "host2")
+	several.NodeAffinity.Required.NodeSelectorTerms = append(several.NodeAffinity.Required.NodeSelectorTerms,
+		place(corev1.LabelHostname, "host3").NodeAffinity.Required.NodeSelectorTerms...)
 	local := corev1.PersistentVolumeSpec{}
 	local.Local = &corev1.LocalVolumeSource{Path: "/disk"}
 	for name, test := range map[string]struct {
@@ -42,6 +45,7 @@ func TestVolumeOfALostNode(t *testing.T) {
 		"a disk of the node":                 {volume: &local, want: true},
 		"a driver that names the node":       {volume: ptr.To(place("topology.example/node", "node2")), want: true},
 		"a disk of a host":                   {volume: ptr.To(place(corev1.LabelHostname, "host2")), want: true},
+		"a copy on each of two hosts":        {volume: &several},
 		"a network volume of a zone":         {volume: ptr.To(place(corev1.LabelTopologyZone, "zone2"))},
 		"a network volume without any place": {volume: &corev1.PersistentVolumeSpec{}},
 	} {

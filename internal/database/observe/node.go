@@ -77,7 +77,7 @@ func (p *pass) onNode(ctx context.Context, instance database.Instance, node stri
 }
 
 // boundTo says that a volume can be used on one node alone: it is a folder or a disk of it, or it names this node, or a
-// host, as the only place. A zone is a place with other nodes.
+// host, as the only place. A zone is a place with other nodes, and each term is another place.
 func boundTo(volume *corev1.PersistentVolume, node string) bool {
 	if volume.Spec.Local != nil || volume.Spec.HostPath != nil {
 		return true
@@ -86,7 +86,8 @@ func boundTo(volume *corev1.PersistentVolume, node string) bool {
 	if affinity == nil || affinity.Required == nil {
 		return false
 	}
-	return slices.ContainsFunc(affinity.Required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+	terms := affinity.Required.NodeSelectorTerms
+	return len(terms) == 1 && slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
 		places := slices.Concat(term.MatchExpressions, term.MatchFields)
 		return slices.ContainsFunc(places, func(place corev1.NodeSelectorRequirement) bool {
 			return place.Operator == corev1.NodeSelectorOpIn && len(place.Values) == 1 &&

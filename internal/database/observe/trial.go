@@ -56,7 +56,7 @@ func (p *pass) changes(instance database.Instance, target string) bool {
 		return !render.SameWish(p.facts.Spec, wish) || p.facts.Spec.Restart != "" && p.facts.Spec.Restart != restart
 	}
 	written := set.Template == target
-	if !written && p.facts.Fleet.Held != "" && !pod.Deleting && pod.Stuck == "" {
+	if !written && p.facts.Fleet.Held != "" && !pod.Deleting && instance.Broken() == "" {
 		return false // Its turn has not come, and its StatefulSet stays as it is until then: nothing is asked.
 	}
 	return !written && (asked(set.Wish, set.Restart) || pod.Deleting || pod.Stuck != "") ||

@@ -28,7 +28,7 @@ func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database
 	for _, name := range plan.Design.Names() {
 		other, _ := s.Instance(name)
 		tried := other.Pod == nil || other.Pod.Template == render.Template(plan.Design, name) &&
-			len(other.Report.PendingRestart) == 0
+			len(other.Report.PendingRestart) == 0 && !nodeTooSmall(other.Pod)
 		leads := name == s.Lease.Holder && other.Report.Role == string(wire.RolePrimary)
 		excused := stoodStill(s, target) && (leads || stoodStill(s, other) && !tried)
 		if name != target.Name && !(other.Up() && s.Healthy(other)) && !excused {
@@ -36,6 +36,11 @@ func restartsOneAtATime(s database.Snapshot, plan database.Plan, action database
 		}
 	}
 	return true
+}
+
+// nodeTooSmall says that a pod cannot have the size that is asked for where it is: its template does not tell.
+func nodeTooSmall(pod *database.Pod) bool {
+	return pod.Resize == database.PodResizeInfeasible || pod.SizeTrial != nil && pod.SizeTrial.NodeTooSmall
 }
 
 // stoodStill says that an instance that answers has been a replica without a stream for a while.
@@ -126,8 +131,7 @@ func restartsForTheUser(s database.Snapshot, plan database.Plan, action database
 	if database.Does[database.RestartServer](action) {
 		return len(target.Report.PendingRestart) > 0
 	}
-	if trial := target.Pod.SizeTrial; target.Pod.Resize == database.PodResizeInfeasible ||
-		trial != nil && trial.NodeTooSmall {
+	if nodeTooSmall(target.Pod) {
 		return true
 	}
 	another := target.Pod.Template != render.Template(plan.Design, target.Name)

@@ -474,6 +474,21 @@ func TestInvariantsBite(t *testing.T) {
 			}
 		})
 	}
+	smaller := base()
+	run(&smaller, smaller)
+	label(&smaller, smaller)
+	wished(&smaller, 3)
+	idle(&smaller, 2)
+	idle(&smaller, 3)
+	smaller.Instances[1].Pod.Template = render.Template(render.DesignOf(smaller), "cities-2")
+	smaller.Instances[1].Pod.Resize = database.PodResizeInfeasible
+	for _, violation := range plan.Check(smaller, database.Plan{
+		Actions: []database.Action{replace(3)}, Design: render.DesignOf(smaller),
+	}) {
+		if violation.Rule == "database.restart-one-at-a-time" {
+			t.Errorf("an idle replica beside one that waits for a larger node: %v", violation)
+		}
+	}
 	twice := base()
 	if got := plan.Check(twice, database.Plan{
 		Actions: []database.Action{create, create}, Design: render.DesignOf(twice),
