@@ -76,8 +76,9 @@ func (m *Mounts) Passwords() (redis.Passwords, error) {
 		key  string
 		into *string
 	}{
-		{wire.KeyReplicationPassword, &own}, {wire.KeyNextPassword, &next}, {wire.KeyPreviousPassword, &previous},
+		// The number first: a mount that changes between two reads then shows passwords too new, never too old for it.
 		{wire.KeyNextRotation, &number},
+		{wire.KeyReplicationPassword, &own}, {wire.KeyNextPassword, &next}, {wire.KeyPreviousPassword, &previous},
 	} {
 		if *file.into, err = readPassword(m.TLSFolder, file.key); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return redis.Passwords{}, err
@@ -86,10 +87,16 @@ func (m *Mounts) Passwords() (redis.Passwords, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.application.read(present)
-	m.own.read(own)
+	if own != "" || m.own.present == "" {
+		m.own.read(own)
+	} // Else it was taken out, and another comes: until then the one that was there counts.
 	passwords := redis.Passwords{
-		Present: present, Former: m.application.former, Next: next, Previous: previous, Own: own, OwnFormer: m.own.former,
+		Present: present, Former: m.application.former, Own: m.own.present, OwnFormer: m.own.former,
 	}
+	if present != next && present != previous {
+		return passwords, nil // Somebody wrote another password by hand: it alone counts, until the next rotation.
+	}
+	passwords.Next, passwords.Previous = next, previous
 	passwords.Rotation, _ = strconv.ParseInt(number, 10, 64) // One that is no number was never begun.
 	return passwords, nil
 }

@@ -95,6 +95,40 @@ func TestPasswordOfBefore(t *testing.T) {
 	}
 }
 
+// A password of replication that is taken out counts until there is another one: without it, the one that is made from
+// the application's would count again.
+func TestPasswordOfReplicationIsTakenOut(t *testing.T) {
+	mounts := &server.Mounts{AppFolder: t.TempDir(), TLSFolder: t.TempDir()}
+	write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), "p")
+	for _, step := range []struct{ content, own, former string }{
+		{"", "", ""}, {"r1", "r1", ""}, {"", "r1", ""}, {"r2", "r2", "r1"},
+	} {
+		write(t, filepath.Join(mounts.TLSFolder, wire.KeyReplicationPassword), step.content)
+		if got, err := mounts.Passwords(); err != nil || got.Own != step.own || got.OwnFormer != step.former {
+			t.Errorf("%q: %+v, %v", step.content, got, err)
+		}
+	}
+}
+
+// A password that somebody writes by hand, because another has leaked, ends both of the rotation before.
+func TestPasswordByHand(t *testing.T) {
+	mounts := &server.Mounts{AppFolder: t.TempDir(), TLSFolder: t.TempDir()}
+	for key, content := range map[string]string{
+		wire.KeyNextPassword: "p2", wire.KeyPreviousPassword: "p1", wire.KeyNextRotation: "3",
+	} {
+		write(t, filepath.Join(mounts.TLSFolder, key), content)
+	}
+	for content, want := range map[string]redis.Passwords{
+		"p1": {Next: "p2", Previous: "p1", Rotation: 3}, "p2": {Next: "p2", Previous: "p1", Rotation: 3}, "hand": {},
+	} {
+		write(t, filepath.Join(mounts.AppFolder, wire.KeyPassword), content)
+		got, err := mounts.Passwords()
+		if err != nil || got.Next != want.Next || got.Previous != want.Previous || got.Rotation != want.Rotation {
+			t.Errorf("%s: %+v, %v", content, got, err)
+		}
+	}
+}
+
 // It is not remembered for ever, and not for less than it takes until all pods have the new one.
 func TestPasswordOfBeforeIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
