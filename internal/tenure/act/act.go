@@ -139,7 +139,8 @@ func (a *Actor) store(stored tenure.Stored, state *tenure.State) error {
 func (a *Actor) arm(action tenure.Arm, state *tenure.State) error {
 	jumped := a.Ports.Clock.Jumps().Since(0)
 	err := a.Ports.Watchdog.Arm(action.After(jumped))
-	for now := a.Ports.Clock.Jumps().Since(0); err == nil && now > jumped; now = a.Ports.Clock.Jumps().Since(0) {
+	// Also after an error: the watchdog may take the deadline all the same, only later.
+	for now := a.Ports.Clock.Jumps().Since(0); now > jumped; now = a.Ports.Clock.Jumps().Since(0) {
 		jumped = now
 		err = a.Ports.Watchdog.Arm(action.After(jumped))
 	}
