@@ -72,7 +72,8 @@ func TestDefaults(t *testing.T) {
 	}
 	wantCache := map[string]any{
 		"databaseRef": map[string]any{"name": "maps"}, "replicas": int64(2), "memory": "256Mi",
-		"evictionPolicy": "allkeys-lru", "engine": "redis", "network": map[string]any{"egress": "Open"},
+		"evictionPolicy": "allkeys-lru", "engine": "redis", "scripting": "Allowed",
+		"network": map[string]any{"egress": "Open"},
 	}
 	if diff := cmp.Diff(wantCache, cache.Object["spec"]); diff != "" {
 		t.Errorf("spec of the cache differs (-want +got):\n%s", diff)

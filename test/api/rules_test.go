@@ -185,6 +185,9 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.parameters: a value must be one line": {
 			good: cacheSpec(`parameters: {hz: "10"}`), bad: cacheSpec(`parameters: {hz: "10\n"}`),
 		},
+		"spec.rotate.password: must be one line": {
+			good: cacheSpec(`rotate: {password: "2026-01-01"}`), bad: cacheSpec(`rotate: {password: "a\nb"}`),
+		},
 		"spec.parameters: maxmemory and": {
 			good: cacheSpec(`parameters: {hz: "10"}`), bad: cacheSpec(`parameters: {maxmemory: "1"}`),
 		},
