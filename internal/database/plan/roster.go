@@ -156,7 +156,7 @@ func shrink(d *draft, roster, gone []string, wanted int) {
 	leaver, found := d.leaver(roster, gone)
 	switch rest := without(roster, leaver); {
 	case !found:
-	case len(gone) > 0 && d.healthy(rest) < wanted:
+	case (len(gone) > 0 || !d.Lease.HasMember(leaver) && d.memberIsUnhealthy(rest)) && d.healthy(rest) < wanted:
 		d.hold(database.Progressing, soon, "ReplacementJoining", fmt.Sprintf(
 			"%s stays until %d other instances have a copy and are well", leaver, wanted))
 	case leaver == d.Lease.Holder:
@@ -222,6 +222,15 @@ func (d *draft) healthy(names []string) int {
 		}
 	}
 	return count
+}
+
+// memberIsUnhealthy says that a member among them does not do its part: one that is being cloned may have to take its
+// place, also where nobody can tell any more that the member is lost, because its pod is gone with its node.
+func (d *draft) memberIsUnhealthy(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		instance, _ := d.Instance(name)
+		return d.Lease.HasMember(name) && !d.Healthy(instance)
+	})
 }
 
 // removeLeaving takes away what is left of instances that are no longer wanted: when nothing counts on their copy, the
