@@ -79,6 +79,7 @@ func TestLife(t *testing.T) {
 	checkDrift(w)
 	checkScale(w)
 	checkGrowth(w)
+	checkLostNode(w)
 	checkRotation(w)
 	checkPolicy(w)
 	checkResize(w)
@@ -157,6 +158,38 @@ func checkResize(w *world) {
 	if after.UID != before.UID {
 		w.t.Error("the pod is another one")
 	}
+}
+
+// checkLostNode has a replica that is not ready, and whose node is not there. Its volume can be attached to another one, so it is waited for.
+func checkLostNode(w *world) {
+	w.t.Helper()
+	var claim corev1.PersistentVolumeClaim
+	w.get("cities-1", &claim)
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk-of-cities-1"}}
+	volume.Spec = corev1.PersistentVolumeSpec{
+		Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "disks.example", VolumeHandle: "1"},
+		},
+	}
+	w.create(volume)
+	change(w, "cities-1", &claim, func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = volume.Name })
+	ready := func(is corev1.ConditionStatus) {
+		changeStatus(w, "cities-1-0", &corev1.Pod{}, func(pod *corev1.Pod) {
+			pod.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.Now()},
+			}
+		})
+	}
+	ready(corev1.ConditionFalse)
+	w.passUntil("the node is missed", func() bool {
+		degraded := condition.Find(w.database().Status.Conditions, v1alpha1.ConditionDegraded)
+		return degraded != nil && degraded.Reason == "NodeAway"
+	})
+	if instances := w.settings().Instances; len(instances) != 2 {
+		w.t.Errorf("the instances are %v: it is replaced at once, although its volume can be attached elsewhere", instances)
+	}
+	ready(corev1.ConditionTrue)
 }
 
 func checkDrift(w *world) {
