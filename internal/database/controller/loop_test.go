@@ -160,7 +160,8 @@ func checkResize(w *world) {
 	}
 }
 
-// checkLostNode has a replica that is not ready, and whose node is not there. Its volume can be attached to another one, so it is waited for.
+// checkLostNode has a replica that is not ready, and whose node is not there. Its volume can be attached to another
+// one, so it is waited for.
 func checkLostNode(w *world) {
 	w.t.Helper()
 	var claim corev1.PersistentVolumeClaim
