@@ -87,11 +87,12 @@ func boundTo(volume *corev1.PersistentVolume, node string) bool {
 		return false
 	}
 	terms := affinity.Required.NodeSelectorTerms
-	return len(terms) == 1 && slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
-		places := slices.Concat(term.MatchExpressions, term.MatchFields)
-		return slices.ContainsFunc(places, func(place corev1.NodeSelectorRequirement) bool {
-			return place.Operator == corev1.NodeSelectorOpIn && len(place.Values) == 1 &&
-				(place.Values[0] == node || place.Key == corev1.LabelHostname)
-		})
+	if len(terms) != 1 {
+		return false
+	}
+	places := slices.Concat(terms[0].MatchExpressions, terms[0].MatchFields)
+	return slices.ContainsFunc(places, func(place corev1.NodeSelectorRequirement) bool {
+		return place.Operator == corev1.NodeSelectorOpIn && len(place.Values) == 1 &&
+			(place.Values[0] == node || place.Key == corev1.LabelHostname)
 	})
 }
