@@ -102,6 +102,12 @@ type Report struct {
 	Rotation int64 `json:"rotation,omitempty"`
 	// CancelledWaits counts commits whose wait for replicas was cancelled here, since the agent began.
 	CancelledWaits int64 `json:"cancelledWaits,omitempty"`
+	// Backup is about backups, nil if this database has none.
+	Backup *BackupReport `json:"backup,omitempty"`
+	// RestoreProblem is why the restore that the database begins with cannot go on, with RestoreOutside if its target
+	// lies outside of what can be reached: only another target helps then.
+	RestoreProblem string `json:"restoreProblem,omitempty"`
+	RestoreOutside bool   `json:"restoreOutside,omitempty"`
 }
 
 // Extension is one that exists in the application's database.
@@ -201,6 +207,11 @@ func (r Report) Public() Report {
 		clone := *r.Clone
 		clone.Problem, r.Clone = "", &clone
 	}
+	if r.Backup != nil {
+		told := r.Backup.public()
+		r.Backup = &told
+	}
+	r.RestoreProblem = ""
 	return r
 }
 

@@ -46,6 +46,8 @@ type Settings struct {
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
 	// Restarts are instances whose server is to be started anew, sorted by name, each once.
 	Restarts []Restart `json:"restarts,omitempty"`
+	// Restore is where the first data comes from, nil for an empty database. It is of no account once there is data.
+	Restore *Restore `json:"restore,omitempty"`
 }
 
 // Restart asks for a new start of the server of an instance. A server that was started after its agent has seen the
@@ -172,6 +174,9 @@ func (s Settings) Check() error {
 		if index > 0 && s.Restarts[index-1].Instance >= restart.Instance {
 			problem("restarts[%d]: %s is there twice or out of order", index, restart.Instance)
 		}
+	}
+	if s.Restore != nil {
+		s.Restore.check(problem)
 	}
 	return errors.Join(problems...)
 }
