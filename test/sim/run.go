@@ -11,6 +11,7 @@ package sim
 
 import (
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -50,6 +51,8 @@ type Case struct {
 	Budget time.Duration
 	Loud   bool
 	Bug    Bug
+	// Plans asks for a digest of every plan.
+	Plans bool
 }
 
 // Outcome is what a run has shown.
@@ -79,6 +82,8 @@ type Outcome struct {
 	Refusals int
 	// Discards counts copies that were given up to be made anew.
 	Discards int
+	// Plans is a digest of every plan of every pass, to the last field, if the case asks for it.
+	Plans uint64
 }
 
 // Run runs a case. With tell it writes down the story.
@@ -95,6 +100,7 @@ func Run(c Case, tell bool) Outcome {
 		Takes: w.truth.takes, Transfers: w.truth.transfers, Contested: w.truth.contested, Fired: w.fired,
 		Gap: w.truth.longest, Took: w.now, Points: w.points, Early: w.early,
 		Refusals: w.truth.refusals, Astray: w.astray, PutBack: w.putBack,
+		Plans: w.plans.Sum64(),
 	}
 	if w.database != nil {
 		out.Discards = w.database.Discards()
@@ -117,7 +123,7 @@ func newWorld(c Case, tell bool) *World {
 	}
 	w := &World{
 		Case: c, bug: c.Bug, telling: tell, hash: 14695981039346656037, points: map[pointKey]int{},
-		random: chosen(c.Seed, 0x5eed),
+		random: chosen(c.Seed, 0x5eed), plans: fnv.New64a(),
 	}
 	w.blind = flawOf(c.Bug).Blind
 	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -409,7 +410,13 @@ func (t *truth) passed(a *agent) {
 	if !ok {
 		return
 	}
-	if shown, ok := loop.Shown(); ok && len(shown.Violations) > 0 {
+	shown, ok := loop.Shown()
+	if ok && t.w.Case.Plans {
+		if err := json.NewEncoder(t.w.plans).Encode(shown.Plan); err != nil {
+			panic(err) // A plan is data.
+		}
+	}
+	if ok && len(shown.Violations) > 0 {
 		violation := shown.Violations[0]
 		t.w.wrong(rule.Rule{ID: violation.Rule}, "the check refuses a plan of %s: %s\n%s", a.n.name, violation.Detail,
 			shown.Plan.String())

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"hash"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -50,6 +51,7 @@ type World struct {
 	toldUser time.Duration
 
 	hash     uint64
+	plans    hash.Hash64
 	telling  bool
 	story    []string
 	problems []string
