@@ -151,6 +151,11 @@ func keepPromisesAfterBoot(d *draft) bool {
 			})
 	case d.Now < promise.Until:
 		d.again(promise.Until.Since(d.Now))
+	case !d.Lease.Exists || d.Lease.Problem != "":
+		// Elsewhere it goes with what the lease shows. An agent of an earlier version cannot read it.
+		d.store("a promise that has ended keeps this instance from nothing", func(stored *tenure.Stored) {
+			stored.Promise = nil
+		})
 	}
 	return false
 }
