@@ -325,7 +325,7 @@ func (m *Memory) Heard(request wire.PeerRequest, now Instant) {
 // SentTo notes a request.
 func (m *Memory) SentTo(request wire.PeerRequest, now Instant) {
 	next := Sent{To: request.To.Name, Kind: request.Kind, At: now, Since: now}
-	m.Sent = slices.DeleteFunc(m.Sent, func(sent Sent) bool {
+	m.Sent = slices.DeleteFunc(slices.Clone(m.Sent), func(sent Sent) bool {
 		same := sent.To == next.To && sent.Kind == next.Kind
 		if same && sent.Lasts(now) > 0 {
 			next.Since = sent.Since

@@ -3,7 +3,6 @@
 package act
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,6 @@ func (a *Actor) Do(ctx context.Context, decided tenure.Plan, state *tenure.State
 }
 
 func (a *Actor) do(ctx context.Context, action tenure.Action, state *tenure.State) error {
-	memory := &state.Memory
 	now := a.Ports.Clock.Now()
 	switch action := action.(type) {
 	case tenure.Store:
@@ -57,65 +55,42 @@ func (a *Actor) do(ctx context.Context, action tenure.Action, state *tenure.Stat
 		return a.answer(ctx, action, state)
 	case tenure.Reply:
 		a.reply(action.ID, action.Reply, state)
-	case tenure.Send:
-		memory.SentTo(action.Request, now)
-		a.Ports.Peers.Send(action.Request, addressOf(action.Request.To.Name, memory.Peers), now)
-	case tenure.ReadLease:
-		memory.ReadBegun(now)
-		a.Ports.Leases.Read(now)
 	case tenure.WriteLease:
-		return a.write(action, state)
-	case tenure.Conduct:
-		memory.Ballot = action.Ballot
-	case tenure.Prepare:
-		memory.Preparing = action.Since
-	case tenure.Yield:
-		memory.Yielding, memory.Yielded = nil, now
-		if !action.Stop {
-			memory.Yielding, memory.Yielded = &now, 0
+		if state.Memory.Write != nil {
+			return errors.New("another write of the lease is under way")
 		}
-	case tenure.Rest:
-		memory.Rest = action.Until
-		if action.Retreat {
-			memory.Retreats, memory.Retreated = memory.Retreats+1, now
-		}
-	case tenure.NoteQuorumLost:
-		memory.Lacking, memory.LackVersion, memory.Cuts = action.Since, memory.Lease.Version, nil
-	case tenure.NoteStreamLost:
-		memory.Missed = action.Since
-	case tenure.Forget:
-		memory.Asked = nil
+		a.begin(action, state, now)
 	case tenure.Decide:
-		a.decide(action, state)
+		a.decide(action, state, now)
 	default:
-		return a.show(action, state)
+		a.begin(action, state, now)
 	}
 	return nil
 }
 
-// show tells others where this instance is.
-func (a *Actor) show(action tenure.Action, state *tenure.State) error {
-	now := a.Ports.Clock.Now()
+// begin notes what is under way from now on, and begins it. The deadline that a write of the lease may bring counts
+// from this moment, which is before anything is sent.
+func (a *Actor) begin(action tenure.Action, state *tenure.State, now tenure.Instant) {
+	memory := &state.Memory
+	memory.Note(action, now)
 	switch action := action.(type) {
+	case tenure.Send:
+		a.Ports.Peers.Send(action.Request, addressOf(action.Request.To.Name, memory.Peers), now)
+	case tenure.ReadLease:
+		a.Ports.Leases.Read(now)
+	case tenure.WriteLease:
+		a.Ports.Leases.Write(*memory.Write)
 	case tenure.ReadRoute:
-		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.ReadRoute()
 	case tenure.ProxyTo:
-		state.Memory.Ushered = tenure.Ushered{To: action.To, Since: cmp.Or(state.Memory.Ushered.Since, now)}
 		a.Ports.Door.Usher(action.To)
 	case tenure.WriteRoute:
-		state.Memory.Route.Begin(now)
 		a.Ports.Surroundings.WriteRoute(action.Address, action.Term)
 	case tenure.WriteLabels:
-		state.Memory.Labels.Writing, state.Memory.Labels.Tried = true, now
 		a.Ports.Surroundings.WriteLabels(action.Role, action.Read, action.Cut, action.Use)
 	case tenure.ReadCuts:
-		state.Memory.CutsTried = now
 		a.Ports.Surroundings.ReadCuts(action.Instances)
-	default:
-		return fmt.Errorf("the action %T is unknown", action)
 	}
-	return nil
 }
 
 // store forgets what it knows of the volume when it fails: the write may have been done or not.
@@ -199,29 +174,12 @@ func (a *Actor) reply(id uint64, reply wire.PeerReply, state *tenure.State) {
 	a.Ports.Peers.Reply(id, reply)
 }
 
-func (a *Actor) decide(action tenure.Decide, state *tenure.State) {
+func (a *Actor) decide(action tenure.Decide, state *tenure.State, now tenure.Instant) {
 	state.Callers = slices.DeleteFunc(slices.Clone(state.Callers), func(c tenure.Caller) bool {
 		return c.ID == action.Caller.ID
 	})
-	if action.Reply.Accepted {
-		wish := action.Caller.Switchover
-		state.Memory.Asked = &wish
-	}
+	state.Memory.Note(action, now)
 	a.Ports.Peers.Decide(action.Caller.ID, action.Reply)
-}
-
-// write begins a write of the lease. The deadline that it may bring counts from now, which is before anything is sent.
-func (a *Actor) write(action tenure.WriteLease, state *tenure.State) error {
-	if state.Memory.Write != nil {
-		return errors.New("another write of the lease is under way")
-	}
-	write := tenure.Write{
-		Kind: action.Kind, Version: action.Version, Holder: action.Holder, Record: action.Record,
-		Duration: action.Duration, Started: a.Ports.Clock.Now(),
-	}
-	state.Memory.WriteBegun(write)
-	a.Ports.Leases.Write(write)
-	return nil
 }
 
 func addressOf(name string, peers []tenure.Peer) string {

@@ -53,7 +53,6 @@ func ignoreRestoredCopy(d *draft) bool {
 	refuseAll(d, "I1: the copy here was put back, and counts for nothing")
 	if d.Ballot != nil {
 		d.do(tenure.Conduct{Why: "I1: the copy here was put back"})
-		d.Ballot = nil
 	}
 	if d.Lost() != "" {
 		d.readTheLostLease()

@@ -69,13 +69,9 @@ func (d *draft) write(kind tenure.WriteKind, why tenure.Why, holder wire.Member,
 			}
 		})
 	}
-	action := tenure.WriteLease{
+	d.do(tenure.WriteLease{
 		Why: why, Kind: kind, Version: d.Lease.Version, Holder: holder, Record: record, Duration: d.offered(),
-	}
-	d.do(action)
-	d.Write = &tenure.Write{
-		Kind: kind, Version: action.Version, Holder: holder, Record: record, Duration: action.Duration, Started: d.Now,
-	}
+	})
 }
 
 // offered is how long the lease shall last. A shorter one comes in steps (C1): the others go by it as soon as they see
@@ -367,7 +363,6 @@ func (d *draft) arm() bool {
 	if ahead := until.Since(d.Guard.Until); ahead < 0 || ahead >= d.Policy.Renew/4 {
 		why := tenure.Why("C2: the watchdog ends the server at the deadline, whatever becomes of this agent")
 		d.do(tenure.Arm{Why: why, Until: until, Jumped: d.Jumps.Since(0)})
-		d.Guard.Until = until
 	}
 	return true
 }
@@ -379,8 +374,7 @@ const killPatience = 2 * time.Second
 // no process is left. What is not released ends by itself, and is not renewed for as long.
 func (d *draft) giveBack(why tenure.Why) {
 	if d.Now >= d.Rest {
-		d.Rest = d.Now.Add(d.Policy.Duration)
-		d.do(tenure.Rest{Why: why, Until: d.Rest})
+		d.do(tenure.Rest{Why: why, Until: d.Now.Add(d.Policy.Duration)})
 	}
 	standing := d.idle()
 	standing.OpenReads, standing.Down = false, true

@@ -14,7 +14,6 @@ func refuseAll(d *draft, why string) {
 	for _, request := range d.Inbox {
 		d.no(request, why)
 	}
-	d.Inbox = nil
 	d.refuseCallers(why)
 }
 
@@ -22,7 +21,6 @@ func (d *draft) refuseCallers(why string) {
 	for _, caller := range d.Callers {
 		d.do(tenure.Decide{Why: tenure.Why(why), Caller: caller, Reply: wire.SwitchoverReply{Why: why, Later: true}})
 	}
-	d.Callers = nil
 }
 
 func (d *draft) no(request tenure.Request, why string) {
@@ -53,7 +51,6 @@ func answerPeers(d *draft) bool {
 			})
 		}
 	}
-	d.Inbox = nil
 	return false
 }
 
@@ -219,7 +216,6 @@ func (d *draft) answerPromise(request tenure.Request) {
 	})
 	if d.Ballot != nil {
 		d.do(tenure.Conduct{Why: "a promise was given"})
-		d.Ballot = nil
 	}
 }
 

@@ -27,10 +27,8 @@ func reportALostStream(d *draft) bool {
 	case missed && d.Missed == nil:
 		now := d.Now
 		d.do(tenure.NoteStreamLost{Why: "no log comes from the holder", Since: &now})
-		d.Missed = &now
 	case !missed && d.Missed != nil:
 		d.do(tenure.NoteStreamLost{Why: "the log comes from the holder, or there is none to take it from"})
-		d.Missed = nil
 	}
 	if missed && !d.recently(*d.Missed, d.Policy.Renew) {
 		d.send("does the holder hear, if its log does not come?", d.Policy.Renew/2, wire.PeerRequest{
@@ -111,8 +109,7 @@ func (d *draft) retreat() {
 	why := tenure.Why("enough members say that they do not reach this holder, and it has no quorum without them")
 	d.wait(wire.ReasonCutOff, "this instance is cut off from the others, and gives the lease back")
 	if d.Now >= d.Rest {
-		d.Rest = d.Now.Add(d.Policy.Duration)
-		d.do(tenure.Rest{Why: why, Until: d.Rest, Retreat: true})
+		d.do(tenure.Rest{Why: why, Until: d.Now.Add(d.Policy.Duration), Retreat: true})
 	}
 	d.giveBack(why)
 }

@@ -32,7 +32,6 @@ func stopLeadingInTime(d *draft) bool {
 		if d.Guard.Until > 0 {
 			// A deadline that is left would end whatever runs here as a replica later.
 			d.do(tenure.Arm{Why: "C2: there is nothing to end any more"})
-			d.Guard.Until = 0
 		}
 		return false
 	}
@@ -45,7 +44,6 @@ func stopLeadingInTime(d *draft) bool {
 	ends := d.Engine.Processes || d.Engine.Leading != nil || d.Guard.Until > 0
 	if ends {
 		d.do(tenure.Arm{Why: why})
-		d.Guard.Until = 0
 	}
 	// The server is told to be idle before it is killed: whatever was about to start it as a primary is refused then.
 	standing := d.idle()
@@ -54,10 +52,8 @@ func stopLeadingInTime(d *draft) bool {
 	if ends {
 		d.do(tenure.Kill{Why: why})
 	}
-	d.Engine.Leading, d.Engine.Flushed = nil, nil // How far it has come is known when it was looked at again (I3).
 	if d.Yielding != nil {
 		d.do(tenure.Yield{Why: why, Stop: true})
-		d.Yielding, d.Yielded = nil, d.Now
 	}
 	return false
 }
@@ -282,8 +278,6 @@ func readTheLease(d *draft) bool {
 // read begins a consistent read, and lets the later rules wait for it.
 func (d *draft) read(why tenure.Why) {
 	d.do(tenure.ReadLease{Why: why})
-	now := d.Now
-	d.Reading = &now
 }
 
 // recently keeps attempts that fail from following each other at once.

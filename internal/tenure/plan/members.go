@@ -53,11 +53,9 @@ func (d *draft) noteQuorum() {
 	switch enough := near >= needed; {
 	case enough && d.Lacking != nil:
 		d.do(tenure.NoteQuorumLost{Why: "enough replicas take the log again"})
-		d.Lacking = nil
 	case !enough && d.Lacking == nil:
 		now := d.Now
 		d.do(tenure.NoteQuorumLost{Why: "too few replicas take the log for the quorum", Since: &now})
-		d.Lacking = &now
 	}
 }
 

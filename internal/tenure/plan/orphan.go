@@ -45,7 +45,6 @@ func mendALostLease(d *draft) bool {
 	d.answerWithoutALease()
 	if d.Ballot != nil && (!d.Vacant() || d.Ballot.LeaseUID != d.Lease.UID || d.Ballot.Version != d.Lease.Version) {
 		d.do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
-		d.Ballot = nil
 	}
 	switch term, may := d.MayLead(); {
 	case d.Stopping:
@@ -115,7 +114,6 @@ func (d *draft) answerWithoutALease() {
 			d.no(request, "the lease is lost")
 		}
 	}
-	d.Inbox = nil
 	d.refuseCallers("the lease is lost")
 }
 
@@ -253,7 +251,6 @@ func (d *draft) standWithoutALease() {
 			LeaseUID: d.Lease.UID, Version: d.Lease.Version, Begun: d.Now, Willing: []wire.Member{d.Self()},
 		}
 		d.do(tenure.Conduct{Why: "O2: the lease is lost, and nobody has written it anew", Ballot: &ballot})
-		d.Ballot = &ballot
 	}
 	if d.Ballot.Fencing == nil {
 		d.askEverybody(all)
@@ -336,7 +333,6 @@ func (d *draft) askEverybody(all []wire.Member) {
 	fence := tenure.Fence{LeaseUID: ballot.LeaseUID, Version: ballot.Version}
 	d.fence("F1: the own fence is on the volume before any answer", fence)
 	d.do(tenure.Conduct{Why: "O2: all members would answer", Ballot: &ballot})
-	d.Ballot = &ballot
 	d.testify(fence)
 }
 
@@ -403,7 +399,6 @@ func (d *draft) learnThatItWasPutBack() bool {
 		stored.LastRecord, stored.MaxTerm = &last, max(stored.MaxTerm, last.Term)
 	})
 	d.do(tenure.Conduct{Why: why})
-	d.Ballot = nil
 	return true
 }
 

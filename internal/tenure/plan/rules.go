@@ -7,7 +7,6 @@ package plan
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -94,8 +93,9 @@ func Decide(snapshot tenure.Snapshot) tenure.Plan {
 	return plan.plan
 }
 
-// draft is a plan in the making. Rules change the snapshot in it where a later rule must see what an earlier one has
-// put before it, such as what will be on the volume by then.
+// draft is a plan in the making. The snapshot in it is as it is when the actions so far were carried out: a later rule
+// sees what an earlier one has put before it, such as what will be on the volume by then. No rule changes it but by an
+// action.
 type draft struct {
 	tenure.Snapshot
 	plan tenure.Plan
@@ -103,7 +103,10 @@ type draft struct {
 	obeyed bool
 }
 
-func (d *draft) do(action tenure.Action) { d.plan.Actions = append(d.plan.Actions, action) }
+func (d *draft) do(action tenure.Action) {
+	d.plan.Actions = append(d.plan.Actions, action)
+	d.Snapshot = d.After(action)
+}
 
 func (d *draft) wait(reason wire.Reason, detail string) {
 	d.plan.Holds = append(d.plan.Holds, tenure.Hold{Reason: reason, Detail: detail})
@@ -118,7 +121,6 @@ func (d *draft) store(why tenure.Why, change func(*tenure.Stored)) {
 	stored := d.Stored
 	stored.DatabaseUID = d.DatabaseUID
 	change(&stored)
-	d.Stored = stored
 	d.do(tenure.Store{Why: why, Stored: stored})
 }
 
@@ -128,7 +130,7 @@ func (d *draft) obey(why tenure.Why, standing tenure.Standing) {
 	if same(standing, d.Standing) {
 		return
 	}
-	d.Standing, d.obeyed = standing, true
+	d.obeyed = true
 	d.do(tenure.Obey{Why: why, Standing: standing})
 }
 
@@ -188,8 +190,5 @@ func (d *draft) send(why tenure.Why, every time.Duration, request wire.PeerReque
 	request.PeerHeader = d.header()
 	request.Term, request.LeaseUID = max(term, request.Term), cmp.Or(lease, request.LeaseUID)
 	d.do(tenure.Send{Why: why, Request: request})
-	d.Sent = append(slices.Clone(d.Sent), tenure.Sent{
-		To: request.To.Name, Kind: request.Kind, At: d.Now, Since: d.Now,
-	})
 	d.again(every)
 }

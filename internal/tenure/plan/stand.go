@@ -27,7 +27,6 @@ const (
 func standForTheLease(d *draft) bool {
 	if d.Ballot != nil && (d.Ballot.Version != d.Lease.Version || d.Ballot.LeaseUID != d.Lease.UID) {
 		d.do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
-		d.Ballot = nil
 	}
 	if !d.mayStand() {
 		return false
@@ -41,7 +40,6 @@ func standForTheLease(d *draft) bool {
 			LeaseUID: d.Lease.UID, Version: d.Lease.Version, Begun: d.Now, Willing: []wire.Member{d.Self()},
 		}
 		d.do(tenure.Conduct{Why: "nobody has renewed the lease for its whole duration", Ballot: &ballot})
-		d.Ballot = &ballot
 	}
 	if d.Ballot.Fencing == nil {
 		return d.ask()
@@ -134,7 +132,6 @@ func (d *draft) ask() bool {
 	fence := tenure.Fence{LeaseUID: ballot.LeaseUID, Version: ballot.Version}
 	d.fence("F1: the own fence is on the volume before any answer", fence)
 	d.do(tenure.Conduct{Why: "E3: enough members would answer", Ballot: &ballot})
-	d.Ballot = &ballot
 	d.answerOwn(fence)
 	return d.collect()
 }
@@ -243,7 +240,6 @@ func (d *draft) catchUp(own, highest tenure.Answer, fence tenure.Fence) {
 	if d.Now.Since(*d.Ballot.Fencing) >= catchUpPatience {
 		why := "the log of " + highest.Member.Name + " does not come: answers are asked for anew"
 		d.do(tenure.Conduct{Why: tenure.Why(why)})
-		d.Ballot = nil
 		d.obey("an election begins anew", d.idle())
 		return
 	}

@@ -31,11 +31,7 @@ func decideOnSwitchovers(d *draft) bool {
 			reply = wire.SwitchoverReply{Why: "another switchover is under way", Later: true}
 		}
 		d.do(tenure.Decide{Why: "whoever asks is told", Caller: caller, Reply: reply})
-		if wish := caller.Switchover; reply.Accepted {
-			d.Asked = &wish
-		}
 	}
-	d.Callers = nil
 	return false
 }
 
@@ -46,7 +42,6 @@ func yieldThePlace(d *draft) bool {
 		d.prepareNoMore("this instance is not the holder")
 		if d.Asked != nil {
 			d.do(tenure.Forget{Why: "this instance is not the holder"})
-			d.Asked = nil
 		}
 		return false
 	}
@@ -89,7 +84,6 @@ func (d *draft) beginToYield() bool {
 	if !d.Stopping {
 		if reply := d.judge(*d.Asked); !reply.Accepted {
 			d.do(tenure.Forget{Why: tenure.Why(reply.Why)})
-			d.Asked = nil
 			return false
 		}
 		if recorded := d.Lease.Record.Switchover; recorded == nil || *recorded != *d.Asked {
@@ -105,8 +99,6 @@ func (d *draft) beginToYield() bool {
 		return false
 	}
 	d.do(tenure.Yield{Why: "applications are kept out, and the server stops with all that it has acknowledged"})
-	now := d.Now
-	d.Yielding = &now
 	d.obey("the place is being given away", d.yielding())
 	d.wait(wire.ReasonSwitchover, "the server stops")
 	return true
@@ -122,7 +114,6 @@ func (d *draft) prepared() bool {
 	if d.Preparing == nil {
 		now := d.Now
 		d.do(tenure.Prepare{Why: "the server writes what it has in memory while it still serves", Since: &now})
-		d.Preparing = &now
 	}
 	patience := askedPatience
 	if d.Stopping {
@@ -137,7 +128,6 @@ func (d *draft) prepared() bool {
 		const why = "the checkpoint before the switchover did not end in time: this instance stays the primary"
 		d.prepareNoMore(why)
 		d.do(tenure.Forget{Why: why})
-		d.Asked = nil
 		return false
 	}
 	d.wait(wire.ReasonSwitchover, "the server serves, and writes what it has in memory, so that its stop is short")
@@ -148,7 +138,6 @@ func (d *draft) prepared() bool {
 func (d *draft) prepareNoMore(why tenure.Why) {
 	if d.Preparing != nil {
 		d.do(tenure.Prepare{Why: why})
-		d.Preparing = nil
 	}
 }
 
@@ -284,7 +273,6 @@ func (d *draft) takeBack(why tenure.Why) {
 	}
 	d.do(tenure.Yield{Why: why, Stop: true})
 	d.do(tenure.Forget{Why: why})
-	d.Yielding, d.Asked = nil, nil
 }
 
 // finishWhenTold says that an instance which ends has nothing to give away.
