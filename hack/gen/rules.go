@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	cacheplan "meridian.dev/meridian/internal/cache/plan"
+	databaseinvariant "meridian.dev/meridian/internal/database/invariant"
 	databaseplan "meridian.dev/meridian/internal/database/plan"
 	"meridian.dev/meridian/internal/postgres/invariant"
 	postgresplan "meridian.dev/meridian/internal/postgres/plan"
@@ -36,8 +37,8 @@ func ruleSections() []ruleSection {
 		{"redis: what no plan may break", checked + "`internal/redis/plan/invariants.go`.", redisplan.Invariants()},
 		{"database: what the operator does about a GeoDatabase", ordered + "`internal/database/plan`.", databaseplan.Rules()},
 		{
-			"database: what no plan may break", checked + "`internal/database/plan/check.go`.",
-			databaseplan.Invariants(),
+			"database: what no plan may break", checked + "`internal/database/invariant`.",
+			databaseinvariant.Rules(),
 		},
 		{"cache: what the operator does about a GeoCache", ordered + "`internal/cache/plan`.", cacheplan.Rules()},
 		{"cache: what no plan may break", checked + "`internal/cache/plan/invariants.go`.", cacheplan.Invariants()},

@@ -17,6 +17,7 @@ import (
 	"meridian.dev/meridian/internal/cache"
 	cacherender "meridian.dev/meridian/internal/cache/render"
 	nouns "meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 )
 
@@ -24,7 +25,7 @@ import (
 func rendered(t *testing.T, object *v1alpha1.GeoDatabase) corev1.PodSpec {
 	t.Helper()
 	object.Spec.Bootstrap.Database, object.Spec.Bootstrap.Owner = "app", "app" // As the schema defaults it.
-	children, err := render.Children(render.DesignOf(nouns.Snapshot{
+	children, err := render.Children(design.Of(nouns.Snapshot{
 		Identity: nouns.Identity{Namespace: "gis", Name: object.Name, UID: "u"},
 		Images:   nouns.Images{Agent: "agent", Server: "server"}, Spec: object.Spec,
 	}))

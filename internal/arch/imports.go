@@ -65,11 +65,13 @@ func readsNoFlags(loop string) importRule {
 
 // stageBans says, for each stage of a loop, which other stages of the same loop it may not import.
 var stageBans = map[string][]string{
-	"observe": {"plan", "act", "status", "controller"},
-	"plan":    {"observe", "act", "status", "controller"},
-	"render":  {"observe", "plan", "act", "status", "controller"},
-	"act":     {"observe", "plan", "status", "controller"},
-	"status":  {"observe", "plan", "act", "controller"},
+	"observe":   {"plan", "invariant", "act", "status", "controller"},
+	"design":    {"observe", "plan", "invariant", "act", "status", "controller"},
+	"plan":      {"observe", "invariant", "act", "status", "controller"},
+	"invariant": {"observe", "plan", "act", "status", "controller"},
+	"render":    {"observe", "design", "plan", "invariant", "act", "status", "controller"},
+	"act":       {"observe", "plan", "invariant", "status", "controller"},
+	"status":    {"observe", "plan", "invariant", "act", "controller"},
 }
 
 func checkImports(repo *Repo) []Finding {

@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/plan"
 	"meridian.dev/meridian/internal/database/status"
 	"meridian.dev/meridian/kit/rule"
@@ -23,7 +24,7 @@ type Decision struct {
 func Play(story Story) Decision {
 	decided := plan.Decide(story.Seen)
 	after, _ := status.Report(v1alpha1.GeoDatabaseStatus{}, status.Pass{Snapshot: story.Seen, Plan: decided})
-	return Decision{Plan: decided, Violations: plan.Check(story.Seen, decided), Status: after}
+	return Decision{Plan: decided, Violations: invariant.Check(story.Seen, decided), Status: after}
 }
 
 // Print writes a story and what is decided on it for a person.

@@ -15,6 +15,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/recall"
 )
@@ -91,7 +92,7 @@ func snapshot() database.Snapshot {
 			{Name: "app.key", State: "refused", Wanted: secret}, {Name: "work_mem", State: "refused", Wanted: "4MB"},
 		}},
 	}}
-	design := render.DesignOf(seen)
+	design := design.Of(seen)
 	pod, set := seen.Instances[0].Pod, seen.Instances[0].Set
 	seen.Settings.Hash = render.Settings(design).Hash()
 	seen.Instances[0].Report.SettingsHash, pod.Settings = seen.Settings.Hash, seen.Settings.Hash
@@ -127,7 +128,7 @@ func TestRedacted(t *testing.T) {
 			if strings.Contains(string(document), secret) || !strings.Contains(string(document), "4MB") {
 				t.Errorf("the snapshot is %s", document)
 			}
-			design, pod := render.DesignOf(after), after.Instances[0].Pod
+			design, pod := design.Of(after), after.Instances[0].Pod
 			got := map[string]bool{
 				"template": pod.Template == render.Template(design, "cities-1"),
 				"wish":     render.SameWish(after.Spec, pod.Wish),

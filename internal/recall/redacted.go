@@ -6,6 +6,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/redact"
 )
@@ -68,7 +69,7 @@ func redactedSpec(spec v1alpha1.GeoDatabaseSpec) (v1alpha1.GeoDatabaseSpec, erro
 // translate gives the snapshot the names that follow from its own spec.
 func translate(after *database.Snapshot, seen database.Snapshot) {
 	names := map[string]string{}
-	was, is := render.DesignOf(seen), render.DesignOf(*after)
+	was, is := design.Of(seen), design.Of(*after)
 	for index, hash := range settingsHashes(was) {
 		names[hash] = settingsHashes(is)[index]
 	}

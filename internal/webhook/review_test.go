@@ -21,6 +21,7 @@ import (
 
 	"meridian.dev/meridian/internal/admit"
 	nouns "meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/webhook"
 )
@@ -194,7 +195,7 @@ func claimsOf(t *testing.T, spec string) []corev1.PersistentVolumeClaim {
 		t.Fatal(err)
 	}
 	object.Spec.Bootstrap.Database, object.Spec.Bootstrap.Owner = "app", "app" // As the schema defaults it.
-	children, err := render.Children(render.DesignOf(object))
+	children, err := render.Children(design.Of(object))
 	if err != nil {
 		t.Fatal(err)
 	}

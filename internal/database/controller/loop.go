@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
+	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/observe"
 	"meridian.dev/meridian/internal/database/plan"
 	"meridian.dev/meridian/kit/loop"
@@ -28,7 +29,7 @@ func New(
 	return loop.New(config, loop.Stages[*v1alpha1.GeoDatabase, database.Snapshot, database.Plan, database.Outcome]{
 		Observe: observer.Observe,
 		Decide:  plan.Decide,
-		Check:   plan.Check,
+		Check:   invariant.Check,
 		Writes:  func(decided database.Plan) bool { return len(decided.Actions) > 0 },
 		Act:     actor.Act,
 		Report: func(object *v1alpha1.GeoDatabase, done pass) []loop.Event {

@@ -21,7 +21,7 @@ import (
 
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -341,7 +341,7 @@ const defaultClass = "storageclass.kubernetes.io/is-default-class"
 // readClasses asks about a storage class only when a claim has to grow. A class that cannot be read stays unknown: the
 // API server has the last word anyway.
 func (p *pass) readClasses(ctx context.Context) error {
-	design := render.Outline(p.facts)
+	design := design.Outline(p.facts)
 	for _, instance := range p.facts.Instances {
 		for _, claim := range p.facts.Claims(instance) {
 			wanted, found := design.ClaimSize(claim.Name)

@@ -26,6 +26,7 @@ import (
 	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
@@ -251,7 +252,7 @@ func recordOf(facts database.Snapshot) database.Record {
 
 // compareChildren holds what the spec asks for against what is there.
 func (p *pass) compareChildren(ctx context.Context) error {
-	wanted, err := render.Children(render.DesignOf(p.facts))
+	wanted, err := render.Children(design.Of(p.facts))
 	if err != nil {
 		// That is a mistake in the spec, not in the world: the plan refuses it.
 		p.facts.Problem = err.Error()

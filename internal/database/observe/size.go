@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/redact"
 )
@@ -34,7 +35,7 @@ func (p *pass) trySizes(ctx context.Context) error {
 	if p.TryResize == nil || p.facts.Deleting || p.facts.Spec.Paused || p.facts.Problem != "" {
 		return nil
 	}
-	design := render.Outline(p.facts)
+	design := design.Outline(p.facts)
 	for i := range p.facts.Instances {
 		instance := &p.facts.Instances[i]
 		if !design.Wants(instance.Name) || instance.Pod == nil || instance.Pod.Deleting || instance.Pod.Stuck != "" ||

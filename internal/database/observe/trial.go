@@ -12,6 +12,7 @@ import (
 
 	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/redact"
 )
@@ -22,7 +23,7 @@ func (p *pass) tryTemplate(ctx context.Context) error {
 	if p.Try == nil || p.facts.Deleting || p.facts.Spec.Paused || p.facts.Problem != "" {
 		return nil
 	}
-	design := render.DesignOf(p.facts)
+	design := design.Of(p.facts)
 	for _, wanted := range design.Instances {
 		instance, _ := p.facts.Instance(wanted.Name)
 		target := render.Template(design, wanted.Name)

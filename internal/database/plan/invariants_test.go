@@ -9,7 +9,8 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/plan"
+	"meridian.dev/meridian/internal/database/design"
+	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/render"
 )
 
@@ -301,7 +302,7 @@ func TestInvariantsBite(t *testing.T) {
 				wished(s, 3)
 				idle(s, 2)
 				idle(s, 3)
-				s.Instances[1].Pod.Template = render.Template(render.DesignOf(*s), "cities-2")
+				s.Instances[1].Pod.Template = render.Template(design.Of(*s), "cities-2")
 			},
 			action: replace(3), want: "database.restart-one-at-a-time",
 		},
@@ -323,7 +324,7 @@ func TestInvariantsBite(t *testing.T) {
 		"a template spreads after it did harm": {
 			world: func(s *database.Snapshot) {
 				wished(s, 3)
-				s.Instances[2].Pod.Template = render.Template(render.DesignOf(*s), "cities-3")
+				s.Instances[2].Pod.Template = render.Template(design.Of(*s), "cities-3")
 				s.Instances[2].Pod.Stuck, s.Instances[2].Pod.Ready = "ErrImagePull", false
 			},
 			action: database.Action{
@@ -461,12 +462,12 @@ func TestInvariantsBite(t *testing.T) {
 			if test.world != nil {
 				test.world(&snapshot)
 			}
-			decided := database.Plan{Actions: []database.Action{test.action}, Design: render.DesignOf(snapshot)}
+			decided := database.Plan{Actions: []database.Action{test.action}, Design: design.Of(snapshot)}
 			if test.design != nil {
 				test.design(&decided.Design)
 			}
 			var broken []string
-			for _, violation := range plan.Check(snapshot, decided) {
+			for _, violation := range invariant.Check(snapshot, decided) {
 				broken = append(broken, violation.Rule)
 			}
 			if !slices.Contains(broken, test.want) {
@@ -480,18 +481,18 @@ func TestInvariantsBite(t *testing.T) {
 	wished(&smaller, 3)
 	idle(&smaller, 2)
 	idle(&smaller, 3)
-	smaller.Instances[1].Pod.Template = render.Template(render.DesignOf(smaller), "cities-2")
+	smaller.Instances[1].Pod.Template = render.Template(design.Of(smaller), "cities-2")
 	smaller.Instances[1].Pod.Resize = database.PodResizeInfeasible
-	for _, violation := range plan.Check(smaller, database.Plan{
-		Actions: []database.Action{replace(3)}, Design: render.DesignOf(smaller),
+	for _, violation := range invariant.Check(smaller, database.Plan{
+		Actions: []database.Action{replace(3)}, Design: design.Of(smaller),
 	}) {
 		if violation.Rule == "database.restart-one-at-a-time" {
 			t.Errorf("an idle replica beside one that waits for a larger node: %v", violation)
 		}
 	}
 	twice := base()
-	if got := plan.Check(twice, database.Plan{
-		Actions: []database.Action{create, create}, Design: render.DesignOf(twice),
+	if got := invariant.Check(twice, database.Plan{
+		Actions: []database.Action{create, create}, Design: design.Of(twice),
 	}); len(got) != 1 || got[0].Rule != "database.write-once" {
 		t.Errorf("an object that is written twice: %v, want database.write-once", got)
 	}

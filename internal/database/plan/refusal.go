@@ -2,15 +2,11 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 )
 
 // leaveToOthers does nothing at all for a database that another installation of Meridian works for: two that write the
@@ -24,7 +20,7 @@ func leaveToOthers(d *draft) {
 // refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
 // What comes from the spec stays as it is; what keeps a running database alive goes on.
 func refuseInvalid(d *draft) {
-	problems := Problems(d.Snapshot)
+	problems := design.Problems(d.Snapshot)
 	if len(problems) == 0 {
 		return
 	}
@@ -34,46 +30,6 @@ func refuseInvalid(d *draft) {
 	}
 	d.hold(database.Stalled, recheck, "InvalidSpec", strings.Join(problems, "; "))
 	d.invalid = true
-}
-
-// Problems says what is wrong with the spec.
-func Problems(snapshot database.Snapshot) []string {
-	var problems []string
-	for _, problem := range refused(snapshot) {
-		problems = append(problems, problem.String())
-	}
-	if snapshot.Problem != "" && len(problems) == 0 {
-		problems = append(problems, snapshot.Problem)
-	}
-	return problems
-}
-
-// refused is what the rules of admission find wrong with the spec.
-func refused(snapshot database.Snapshot) []admit.Problem {
-	object := &v1alpha1.GeoDatabase{
-		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.Namespace, Name: snapshot.Name}, Spec: snapshot.Spec,
-	}
-	// Claims are not told of: one that cannot grow or shrink holds back one change, and not the database.
-	var facts admit.Facts
-	for _, class := range snapshot.Classes {
-		facts.Classes = append(facts.Classes, admit.StorageClass(class))
-	}
-	if facts.Classes == nil && snapshot.Classes != nil {
-		facts.Classes = []admit.StorageClass{}
-	}
-	return admit.Database(object, nil, facts)
-}
-
-// SizeCounts says that the size of the volumes of the data, or of the log, can be relied upon, whatever else is wrong
-// with the spec.
-func SizeCounts(snapshot database.Snapshot, log bool) bool {
-	field, size := "spec.storage.size", &snapshot.Spec.Storage.Size
-	if log {
-		field, size = "spec.storage.walSize", snapshot.Spec.Storage.WALSize
-	}
-	return size != nil && size.Sign() > 0 && !slices.ContainsFunc(refused(snapshot), func(problem admit.Problem) bool {
-		return problem.Field == field
-	})
 }
 
 func stopWhilePaused(d *draft) {

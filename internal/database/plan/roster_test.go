@@ -7,8 +7,8 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/plan"
-	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/database/design"
+	"meridian.dev/meridian/internal/database/invariant"
 )
 
 // three is a database of three instances, all well.
@@ -183,12 +183,12 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 			if test.change != nil {
 				test.change(&action)
 			}
-			decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(snapshot)}
+			decided := database.Plan{Actions: []database.Action{action}, Design: design.Of(snapshot)}
 			if test.design != nil {
 				test.design(&decided.Design)
 			}
 			var broken []string
-			for _, violation := range plan.Check(snapshot, decided) {
+			for _, violation := range invariant.Check(snapshot, decided) {
 				broken = append(broken, violation.Rule)
 			}
 			if !slices.Contains(broken, test.want) {
@@ -199,16 +199,16 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 	// The same actions at the right moment break nothing, or the table would show nothing.
 	right := three()
 	for _, action := range []database.Action{roster("cities-1", "cities-2"), ask} {
-		decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(right)}
-		if got := plan.Check(right, decided); got != nil {
+		decided := database.Plan{Actions: []database.Action{action}, Design: design.Of(right)}
+		if got := invariant.Check(right, decided); got != nil {
 			t.Errorf("%s breaks %v", action.Verb(), got)
 		}
 	}
 	leave(&right)
 	right.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
 	for _, action := range []database.Action{deleteSet, deleteClaim} {
-		decided := database.Plan{Actions: []database.Action{action}, Design: render.DesignOf(right)}
-		if got := plan.Check(right, decided); got != nil {
+		decided := database.Plan{Actions: []database.Action{action}, Design: design.Of(right)}
+		if got := invariant.Check(right, decided); got != nil {
 			t.Errorf("%s breaks %v", action.Verb(), got)
 		}
 	}

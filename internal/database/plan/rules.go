@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/kit/rule"
 )
 
@@ -97,12 +97,9 @@ const steady = 10 * time.Minute
 // Rules are what the planner does, in order.
 func Rules() []rule.Rule { return rule.Steps(rules) }
 
-// Invariants are what no plan may break.
-func Invariants() []rule.Rule { return rule.Invariants(invariants) }
-
 // Decide says what is to be done now.
 func Decide(snapshot database.Snapshot) database.Plan {
-	draft := &draft{Snapshot: snapshot, plan: database.Plan{Again: steady, Design: render.DesignOf(snapshot)}}
+	draft := &draft{Snapshot: snapshot, plan: database.Plan{Again: steady, Design: design.Of(snapshot)}}
 	draft.inForce = settingsInForce(draft.plan.Design)
 	rule.Run(rules, draft)
 	draft.sortHolds()

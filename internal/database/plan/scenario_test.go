@@ -20,6 +20,8 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
+	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/plan"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/database/status"
@@ -43,7 +45,7 @@ func TestStories(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
 		snapshot := told(in)
 		decided := plan.Decide(snapshot)
-		for _, violation := range plan.Check(snapshot, decided) {
+		for _, violation := range invariant.Check(snapshot, decided) {
 			in.Fail(fmt.Errorf("the plan breaks %s: %s", violation.Rule, violation.Detail))
 		}
 		out.SetYAML("plan.yaml", decided)
@@ -170,7 +172,7 @@ func settle(snapshot *database.Snapshot, before database.Snapshot) {
 		settings.LeaseUID = "uid-lease"
 	}
 	keep(&before, *snapshot)
-	hash := render.Settings(render.DesignOf(before)).Hash()
+	hash := render.Settings(design.Of(before)).Hash()
 	if settings.Hash == "" && settings.Problem == "" {
 		settings.Hash = hash
 	}
@@ -187,7 +189,7 @@ func label(snapshot *database.Snapshot, before database.Snapshot) {
 		snapshot.Lease = database.Lease{}
 	}
 	keep(&before, *snapshot)
-	was, is := render.DesignOf(before), render.DesignOf(*snapshot)
+	was, is := design.Of(before), design.Of(*snapshot)
 	for _, instance := range snapshot.Instances {
 		if pod := instance.Pod; pod != nil && pod.Memory.IsZero() {
 			size := render.SizeOf(was, instance.Name)
@@ -345,7 +347,7 @@ func keep(before *database.Snapshot, snapshot database.Snapshot) {
 func compare(snapshot, before *database.Snapshot) error {
 	told := snapshot.Children
 	snapshot.Children = nil
-	wanted, err := render.Children(render.DesignOf(*snapshot))
+	wanted, err := render.Children(design.Of(*snapshot))
 	if err != nil {
 		snapshot.Problem = err.Error()
 	}
@@ -372,18 +374,18 @@ func compare(snapshot, before *database.Snapshot) error {
 // correct has the facts of a StatefulSet agree with the template that a story gives it.
 func correct(fact *database.Child, snapshot, before database.Snapshot) {
 	keep(&before, snapshot)
-	design := render.DesignOf(snapshot)
+	now := design.Of(snapshot)
 	instance, _ := snapshot.Instance(fact.Name)
-	at := slices.IndexFunc(design.Instances, func(one database.InstanceDesign) bool { return one.Name == fact.Name })
+	at := slices.IndexFunc(now.Instances, func(one database.InstanceDesign) bool { return one.Name == fact.Name })
 	if fact.Kind != database.KindSet || instance.Set == nil || at < 0 {
 		return
 	}
-	has, is := instance.Set.Template, render.Template(design, fact.Name)
-	was := render.Template(render.DesignOf(before), fact.Name)
+	has, is := instance.Set.Template, render.Template(now, fact.Name)
+	was := render.Template(design.Of(before), fact.Name)
 	switch {
 	case has != is && has != was:
 		fact.State, fact.Changes = database.Changed, []string{"spec.template.spec.containers[name=database].image"}
-	case instance.Set.Stopped != design.Instances[at].Stopped:
+	case instance.Set.Stopped != now.Instances[at].Stopped:
 		fact.State, fact.Changes = database.Changed, []string{"spec.replicas"}
 	case has == is && (has != was || instance.Set.Stopped):
 		fact.State, fact.Changes = database.Same, nil
@@ -396,7 +398,7 @@ func difference(child render.Child, snapshot, before database.Snapshot) (databas
 		UID: "uid-" + strings.ToLower(child.Kind), ResourceVersion: "5",
 	}
 	keep(&before, snapshot)
-	written, err := render.Find(render.DesignOf(before), child.Kind, child.Name)
+	written, err := render.Find(design.Of(before), child.Kind, child.Name)
 	if err != nil {
 		return fact, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -17,7 +17,7 @@ import (
 // broken.
 func growClaims(d *draft) {
 	for _, log := range []bool{false, true} {
-		if !SizeCounts(d.Snapshot, log) {
+		if !design.SizeCounts(d.Snapshot, log) {
 			continue
 		}
 		for _, wanted := range d.plan.Design.Instances {
@@ -245,7 +245,7 @@ func warnOfFilling(d *draft) {
 	growth := d.plan.Design.Growth
 	for _, wanted := range d.plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
-		use, log := render.Use(instance), render.LogUse(instance)
+		use, log := design.Use(instance), design.LogUse(instance)
 		if log >= warnFrom {
 			d.plan.Warnings = append(d.plan.Warnings, database.Warning{Name: "VolumeFilling", Message: fmt.Sprintf(
 				"the volume of the log of %s is %d%% full; raise spec.storage.walSize", wanted.Name, log)})

@@ -9,6 +9,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 )
 
@@ -32,7 +33,7 @@ func taken() database.Snapshot {
 func TestVolumesKeepTheirClass(t *testing.T) {
 	snapshot := taken()
 	classOf := func(name string) string {
-		design := render.Outline(snapshot)
+		design := design.Outline(snapshot)
 		return ptr.Deref(render.Claim(design, name, snapshot.Spec.Storage.Size).Spec.StorageClassName, "")
 	}
 	if first, second := classOf("cities-1"), classOf("cities-2"); first != "old" || second != "new" {
@@ -58,7 +59,7 @@ func TestNoteStays(t *testing.T) {
 		{}: true, {UID: "lease-0", Foreign: "belongs to somebody else"}: true, {UID: "lease-1"}: false,
 	} {
 		snapshot.Lease = *lease
-		if render.Outline(snapshot).Parting != nil != stays {
+		if design.Outline(snapshot).Parting != nil != stays {
 			t.Errorf("with the lease %+v the note is to stay: %v", *lease, stays)
 		}
 	}
@@ -77,12 +78,12 @@ func TestClaimKeepsItsClass(t *testing.T) {
 			Requested: resource.MustParse("1Gi"),
 		}}},
 	}
-	claim := render.Claim(render.Outline(snapshot), "cities-1", resource.MustParse("2Gi"))
+	claim := render.Claim(design.Outline(snapshot), "cities-1", resource.MustParse("2Gi"))
 	if *claim.Spec.StorageClassName != "slow" || claim.Spec.AccessModes[0] != corev1.ReadWriteOnce {
 		t.Errorf("the claim is rendered with class %s and access modes %v, want those that it has",
 			*claim.Spec.StorageClassName, claim.Spec.AccessModes)
 	}
-	fresh := render.Claim(render.Outline(snapshot), "cities-2", resource.MustParse("2Gi"))
+	fresh := render.Claim(design.Outline(snapshot), "cities-2", resource.MustParse("2Gi"))
 	if *fresh.Spec.StorageClassName != "fast" || fresh.Spec.AccessModes[0] != corev1.ReadWriteOncePod {
 		t.Errorf("a new claim is rendered with class %s and access modes %v, want those of the spec",
 			*fresh.Spec.StorageClassName, fresh.Spec.AccessModes)

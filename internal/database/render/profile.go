@@ -16,7 +16,7 @@ const (
 // profile returns the parameters of a tuning preset. They follow from the memory of an instance and the size of its
 // volume alone, so that all instances of a database have the same.
 func profile(spec v1alpha1.GeoDatabaseSpec) map[string]string {
-	memory, log := memoryOf(spec), logRoom(spec.Storage)
+	memory, log := Memory(spec), logRoom(spec.Storage)
 	set := map[string]string{
 		"effective_cache_size":         megabytes(memory*6/10, 64, 1<<30),
 		"jit":                          "off",
@@ -79,7 +79,8 @@ func presets(name v1alpha1.Profile, memory, log int64) map[string]string {
 	}
 }
 
-func memoryOf(spec v1alpha1.GeoDatabaseSpec) int64 {
+// Memory is what the container of an instance is to have by the spec, in bytes.
+func Memory(spec v1alpha1.GeoDatabaseSpec) int64 {
 	if spec.Resources.Memory == nil {
 		return defaultMemory
 	}

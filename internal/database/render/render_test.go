@@ -13,6 +13,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/scenario"
@@ -25,7 +26,7 @@ func TestGolden(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
 		var snapshot database.Snapshot
 		in.YAML("snapshot.yaml", &snapshot)
-		children, err := render.Children(render.DesignOf(snapshot))
+		children, err := render.Children(design.Of(snapshot))
 		if err != nil {
 			in.Fail(err)
 		}
@@ -102,7 +103,7 @@ func TestTemplates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return render.Template(render.DesignOf(snapshot), "cities-1")
+		return render.Template(design.Of(snapshot), "cities-1")
 	}
 	for change, want := range map[string]bool{
 		`{"images":{"agent":"m:2"}}`:                                       true,
@@ -173,7 +174,7 @@ func hashes(t *testing.T, documents ...string) []string {
 			t.Fatal(err)
 		}
 	}
-	children, err := render.Children(render.DesignOf(snapshot))
+	children, err := render.Children(design.Of(snapshot))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func TestNobodyPrunesWhatHasNoOwner(t *testing.T) {
 			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), WALSize: new(resource.MustParse("1Gi"))},
 		},
 	}
-	children, err := render.Children(render.DesignOf(snapshot))
+	children, err := render.Children(design.Of(snapshot))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,8 @@ func Template(design database.Design, instance string) string {
 	return ""
 }
 
-// templateOf names a template. It is done once for each instance of a design, because it takes the whole template.
-func templateOf(design database.Design, instance database.InstanceDesign) string {
+// TemplateOf names a template. It is done once for each instance of a design, because it takes the whole template.
+func TemplateOf(design database.Design, instance database.InstanceDesign) string {
 	template, err := podTemplate(design, instance)
 	if err != nil {
 		return ""

@@ -1,4 +1,4 @@
-package plan
+package invariant
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 )
 
 func deletesOnlyWhatMayGo(s database.Snapshot, _ database.Plan, action database.Action) bool {
@@ -203,7 +204,7 @@ func leavesOthersAlone(s database.Snapshot, _ database.Plan, _ database.Action) 
 
 // touchesNothingInvalid lists what does not come from the spec, and growth, which comes from one field of it.
 func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	if s.Deleting || len(Problems(s)) == 0 {
+	if s.Deleting || len(design.Problems(s)) == 0 {
 		return true
 	}
 	switch do := action.Do.(type) {
@@ -214,7 +215,7 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 		return do.Succeeds != ""
 	case database.Grow:
 		_, log := database.ClaimOwner(action.Name)
-		return SizeCounts(s, log)
+		return design.SizeCounts(s, log)
 	case database.StoreCertificates:
 		return s.Certificates.Leaf.Exists && do.Token == ""
 	case database.Create, database.Update:

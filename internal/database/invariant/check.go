@@ -1,4 +1,4 @@
-package plan
+package invariant
 
 import (
 	"fmt"
@@ -95,6 +95,9 @@ var invariants = []rule.Invariant[judged, database.Action]{
 		"the second write of an object was decided on a state that the first one ends",
 		"DB8"),
 }
+
+// Rules are what no plan may break.
+func Rules() []rule.Rule { return rule.Invariants(invariants) }
 
 func never(
 	id string, holds func(database.Snapshot, database.Plan, database.Action) bool, why string, was ...string,

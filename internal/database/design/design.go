@@ -1,4 +1,4 @@
-package render
+package design
 
 import (
 	"slices"
@@ -8,15 +8,16 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 )
 
-// DesignOf says what the children should be rendered from, given what the world has already fixed. Which instances
+// Of says what the children should be rendered from, given what the world has already fixed. Which instances
 // there are is written down in the settings: only the plan changes that list, one step at a time.
-func DesignOf(snapshot database.Snapshot) database.Design {
+func Of(snapshot database.Snapshot) database.Design {
 	design := Outline(snapshot)
 	for i := range design.Instances {
-		design.Instances[i].Template = templateOf(design, design.Instances[i])
+		design.Instances[i].Template = render.TemplateOf(design, design.Instances[i])
 	}
 	return design
 }
@@ -54,14 +55,14 @@ func Outline(snapshot database.Snapshot) database.Design {
 // may have no room for more, or a quota may not allow it. nil means what the spec says.
 func memoryInForce(snapshot database.Snapshot, design database.Design) *resource.Quantity {
 	var least *resource.Quantity
-	wanted := resource.NewQuantity(memoryOf(snapshot.Spec), resource.BinarySI)
+	wanted := resource.NewQuantity(render.Memory(snapshot.Spec), resource.BinarySI)
 	for _, name := range design.Names() {
 		instance, _ := snapshot.Instance(name)
 		has := memoryHeld(instance)
 		if has.IsZero() {
 			continue
 		}
-		if has.Cmp(*wanted) < 0 && has.Cmp(SizeOf(design, name).Memory) < 0 {
+		if has.Cmp(*wanted) < 0 && has.Cmp(render.SizeOf(design, name).Memory) < 0 {
 			wanted, least = &has, &has
 		}
 	}
