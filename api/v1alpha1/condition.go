@@ -14,6 +14,9 @@ const (
 	// ConditionFilling is there, and True, while a volume of a database fills. It warns: nothing is missing yet, and Ready
 	// does not depend on it.
 	ConditionFilling = "Filling"
+	// ConditionRecoverable is there with spec.backup, and True while the database can be restored to a moment that is
+	// seconds ago. Serving never depends on it.
+	ConditionRecoverable = "Recoverable"
 	// ConditionStalled is True when only a human can help. Its reason has a page of its own in the runbook.
 	ConditionStalled = "Stalled"
 )

@@ -21,6 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.replicas`,description="Replicas that are ready, of those wanted"
 // +kubebuilder:printcolumn:name="Lag",type=string,JSONPath=`.status.lag`,description="How far the slowest replica is behind, in coarse steps"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="Version of the running PostgreSQL"
+// +kubebuilder:printcolumn:name="Recoverable",type=string,JSONPath=`.status.backup.age`,description="How old the newest point is that a backup can be restored to, in coarse steps"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Durability",type=string,priority=1,JSONPath=`.status.durability`,description="What an acknowledged write is worth now"
 // +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.waitingFor`,description="What is awaited before the next step"
@@ -187,6 +188,12 @@ type GeoDatabaseSpec struct {
 	// New credentials and certificates, on demand. Nothing restarts, and no connection is refused.
 	// +optional
 	Rotate *Rotate `json:"rotate,omitempty"`
+
+	// Keeps the database in a repository, so that it can be restored to any moment of a window. Turning it on restarts
+	// nothing, but for a repository on a claim. Removing it ends shipping; what the repository has stays there, and
+	// outlives the database too.
+	// +optional
+	Backup *Backup `json:"backup,omitempty"`
 }
 
 // Rotate asks for new credentials and certificates.
@@ -336,6 +343,9 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.database == oldSelf.database",message="spec.bootstrap.database: cannot be changed; make further databases with SQL, or create a new GeoDatabase"
 // +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner",message="spec.bootstrap.owner: cannot be changed; make further roles with SQL, or create a new GeoDatabase"
+// +kubebuilder:validation:XValidation:rule="has(self.restore) == has(oldSelf.restore) && (!has(self.restore) || self.restore == oldSelf.restore)",message="spec.bootstrap.restore: cannot be added, changed or removed, because it is how a database begins; create a new GeoDatabase with it"
+// +kubebuilder:validation:XValidation:rule="has(self.clone) == has(oldSelf.clone) && (!has(self.clone) || self.clone == oldSelf.clone)",message="spec.bootstrap.clone: cannot be added, changed or removed, because it is how a database begins; create a new GeoDatabase with it"
+// +kubebuilder:validation:XValidation:rule="!has(self.restore) || !has(self.clone)",message="spec.bootstrap: must have restore or clone, and not both; restore names a repository, clone a living database"
 type Bootstrap struct {
 	// Name of the application's database.
 	// +optional
@@ -352,6 +362,16 @@ type Bootstrap struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z_][a-z0-9_]*$') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none', 'current_user', 'session_user', 'current_role', 'user']) && !self.startsWith('meridian')",message="spec.bootstrap.owner: must be lower-case letters, digits and underscores, must not start with a digit, pg_ or meridian, and must not be a word that PostgreSQL reserves, such as postgres, public or user"
 	Owner string `json:"owner,omitempty"`
+
+	// Begins with what is in a repository, instead of an empty database. `database` and `owner` must be those of the
+	// source; its passwords are not taken over. It cannot be changed afterwards.
+	// +optional
+	Restore *Restore `json:"restore,omitempty"`
+
+	// Begins with the latest of another GeoDatabase in the namespace, out of its repository. It cannot be changed
+	// afterwards.
+	// +optional
+	Clone *Clone `json:"clone,omitempty"`
 }
 
 // GeoDatabaseStatus is what was observed. It changes seldom: figures that change by the second are served as metrics.
@@ -360,8 +380,8 @@ type GeoDatabaseStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Serving, Progressing, Degraded and Stalled, each with a reason that has a page in the runbook; and Filling
-	// while a volume fills.
+	// Ready, Serving, Progressing, Degraded and Stalled, each with a reason that has a page in the runbook; Filling while
+	// a volume fills, and Recoverable with `spec.backup`.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -435,6 +455,10 @@ type GeoDatabaseStatus struct {
 	// Rotations of credentials and certificates that were asked for.
 	// +optional
 	Rotations *Rotations `json:"rotations,omitempty"`
+
+	// What the repository of backups has.
+	// +optional
+	Backup *BackupStatus `json:"backup,omitempty"`
 }
 
 // CacheSummary is one line about a cache.

@@ -22,7 +22,7 @@ import (
 
 // maxCRDBytes keeps a definition small enough for plain `kubectl apply`, which stores it once more in an annotation of
 // at most 256 KiB, with much room to grow.
-const maxCRDBytes = 60 << 10
+const maxCRDBytes = 96 << 10
 
 // judge answers as the API server would: it defaults, prunes and validates with the API server's own code, without
 // starting one. The generated files are what it judges by, so a stale one shows here too.

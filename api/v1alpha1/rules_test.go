@@ -390,3 +390,75 @@ func runAdmissions(t *testing.T, plural string, cases map[string]admission) {
 		})
 	}
 }
+
+func TestBackupRules(t *testing.T) {
+	const key = "encryption: {key: {name: k}}"
+	const s3 = "s3: {bucket: geo, credentials: {name: c}}"
+	at := func(place string) string { return spec("backup: {repository: {" + place + "}}") }
+	with := func(fields string) string {
+		return spec("backup: {repository: {" + s3 + ", " + key + "}, " + fields + "}")
+	}
+	s3With := func(fields string) string {
+		return at("s3: {bucket: geo, credentials: {name: c}, " + fields + "}, " + key)
+	}
+	const one = "repository: must have exactly one of"
+	const sealed = "encryption: needs a key"
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"a bucket":             {new: at(s3 + ", " + key)},
+		"a bucket of Google":   {new: at("gcs: {bucket: geo, credentials: {name: c}}, " + key)},
+		"a container of Azure": {new: at("azure: {account: geo1, container: geo, credentials: {name: c}}, " + key)},
+		"a claim":              {new: at("claim: {name: backups}, " + key)},
+		"no place":             {new: at(key), refusal: one},
+		"two places":           {new: at(s3 + ", claim: {name: backups}, " + key), refusal: one},
+		"no word of keys":      {new: at(s3), refusal: "spec.backup.repository.encryption: Required"},
+		"no key":               {new: at(s3 + ", encryption: {}"), refusal: sealed},
+		"open, said aloud":     {new: at(s3 + ", encryption: {mode: None}")},
+		"open with a key":      {new: at(s3 + ", encryption: {mode: None, key: {name: k}}"), refusal: sealed},
+		"another mode":         {new: at(s3 + ", encryption: {mode: Maybe}"), refusal: "Unsupported value"},
+		"no credentials":       {new: at("s3: {bucket: geo}, " + key), refusal: "s3.credentials: Required"},
+		"a bucket of capitals": {new: at("s3: {bucket: GEO, credentials: {name: c}}, " + key), refusal: "s3.bucket: must be"},
+		"an endpoint":          {new: s3With(`endpoint: "http://s3.geo.svc:7070", region: eu, prefix: a/b`)},
+		"an endpoint of ftp":   {new: s3With(`endpoint: "ftp://s3"`), refusal: "s3.endpoint: must be"},
+		"an endpoint's path":   {new: s3With(`endpoint: "https://s3/x"`), refusal: "s3.endpoint: must be"},
+		"a way out":            {new: s3With(`prefix: a/../b`), refusal: "prefix: must be folders"},
+		"an absolute prefix":   {new: s3With(`prefix: /a`), refusal: "prefix: must be folders"},
+		"another bucket":       {old: at(s3 + ", " + key), new: at("s3: {bucket: geo2, credentials: {name: c}}, " + key)},
+		"no backups any more":  {old: at(s3 + ", " + key), new: small},
+		"every night":          {new: with("schedule: daily 02:00")},
+		"weekly":               {new: with("schedule: weekly sun 02:00, verify: weekly, now: a")},
+		"some days":            {new: with(`schedule: "Wed,Sun 03:30", verify: Mon-Fri 22:00`)},
+		"hourly, unverified":   {new: with(`schedule: hourly, verify: Never`)},
+		"a cron":               {new: with(`schedule: "0 2 * * *"`), refusal: "spec.backup.schedule: must be"},
+		"some time":            {new: with(`schedule: nightly`), refusal: "spec.backup.schedule: must be"},
+		"verified some time":   {new: with(`verify: often`), refusal: "spec.backup.verify: must be"},
+		"kept":                 {new: with("retention: {window: 8w, atLeast: 1}")},
+		"kept for no time":     {new: with("retention: {window: 0d}"), refusal: "spec.backup.retention.window: must be"},
+		"kept for months":      {new: with("retention: {window: 2m}"), refusal: "spec.backup.retention.window: must be"},
+		"none kept":            {new: with("retention: {atLeast: 0}"), refusal: "spec.backup.retention.atLeast"},
+		"now, in two lines":    {new: with(`now: "a\nb"`), refusal: "spec.backup.now: must be one line"},
+	})
+}
+
+func TestRestoreRules(t *testing.T) {
+	const from = "repository: {claim: {name: r}, encryption: {mode: None}}, source: {name: cities}"
+	restore := func(fields string) string { return spec("bootstrap: {restore: {" + from + fields + "}}") }
+	runAdmissions(t, "geodatabases", map[string]admission{
+		"the latest":     {new: restore("")},
+		"a time":         {new: restore(`, target: {time: "2026-11-18T10:15:00Z"}`)},
+		"a place":        {new: restore(`, target: {lsn: 0/3000148}`)},
+		"both":           {new: restore(`, target: {time: "2026-11-18T10:15:00Z", lsn: 0/1}`), refusal: "must have time or lsn"},
+		"yesterday":      {new: restore(`, target: {time: yesterday}`), refusal: "target.time"},
+		"a word":         {new: restore(`, target: {lsn: latest}`), refusal: "target.lsn: must be a place in the log"},
+		"kept":           {old: restore(""), new: restore("")},
+		"added later":    {old: small, new: restore(""), refusal: "spec.bootstrap.restore: cannot be added"},
+		"taken away":     {old: restore(""), new: small, refusal: "spec.bootstrap.restore: cannot be added"},
+		"changed":        {old: restore(""), new: restore(", target: {lsn: 0/1}"), refusal: "spec.bootstrap.restore: cannot be"},
+		"a clone":        {new: spec("bootstrap: {clone: {name: cities}}")},
+		"a late clone":   {old: small, new: spec("bootstrap: {clone: {name: cities}}"), refusal: "spec.bootstrap.clone: cannot be"},
+		"restore, clone": {new: spec("bootstrap: {clone: {name: cities}, restore: {" + from + "}}"), refusal: "restore or clone, and not"},
+		"a clone renamed": {
+			old: spec("bootstrap: {clone: {name: cities}}"), new: spec("bootstrap: {clone: {name: towns}}"),
+			refusal: "spec.bootstrap.clone: cannot be",
+		},
+	})
+}

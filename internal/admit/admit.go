@@ -73,6 +73,8 @@ var databaseRules = []func(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 	refuseImpossibleSizes,       // claims that would have to shrink, or that cannot grow
 	refuseImpossibleWindow,      // a maintenance window that never opens, or times of no zone
 	refuseAutoGrowOfFixedClass,  // growth by itself where volumes cannot grow
+	refuseImpossibleBackup,      // a schedule that is none, times of no zone, a window beyond all measure
+	refuseOwnRepositoryAsSource, // a database that is to begin as a clone of itself
 }
 
 var cacheRules = []func(cache *v1alpha1.GeoCache) []Problem{

@@ -408,3 +408,30 @@ func TestCache(t *testing.T) {
 		})
 	}
 }
+
+func TestBackups(t *testing.T) {
+	const place = "repository: {claim: {name: r}, encryption: {mode: None}}"
+	runDatabases(t, map[string]verdict{
+		"as it should be":  {spec: "backup: {" + place + ", schedule: Mon-Fri 22:00, timeZone: Europe/Berlin, verify: daily}"},
+		"without a word":   {spec: "backup: {" + place + "}"},
+		"verified never":   {spec: "backup: {" + place + ", verify: Never}"},
+		"kept for years":   {spec: "backup: {" + place + ", retention: {window: 520w, atLeast: 1}}"},
+		"an unknown day":   {spec: "backup: {" + place + ", schedule: Son 02:00}", refusals: []string{`spec.backup.schedule: "Son 02:00"`}},
+		"an unknown hour":  {spec: "backup: {" + place + ", schedule: daily 25:00}", refusals: []string{"spec.backup.schedule"}},
+		"verified at noon": {spec: "backup: {" + place + ", verify: daily 29:00}", refusals: []string{"spec.backup.verify"}},
+		"of no zone": {
+			spec:     "backup: {" + place + ", timeZone: Europe/Atlantis}",
+			refusals: []string{`spec.backup.timeZone: there is no time zone "Europe/Atlantis"`},
+		},
+		"kept for ever": {
+			spec:     "backup: {" + place + ", retention: {window: 9999w}}",
+			refusals: []string{"spec.backup.retention.window: 9999w is more than ten years"},
+		},
+		"kept for a word": {
+			spec:     "backup: {" + place + ", retention: {window: long}}",
+			refusals: []string{`spec.backup.retention.window: "long" is no number`},
+		},
+		"a clone of itself":  {spec: "bootstrap: {clone: {name: cities}}", refusals: []string{"spec.bootstrap.clone.name: is the"}},
+		"a clone of another": {spec: "bootstrap: {clone: {name: towns}}"},
+	})
+}

@@ -31,7 +31,22 @@ const (
 
 func databaseSpec(fields string) string { return "spec: {storage: {size: 1Gi}, " + fields + "}" }
 func storageSpec(fields string) string  { return "spec: {storage: {" + fields + "}}" }
-func cacheSpec(fields string) string    { return "spec: {databaseRef: {name: maps}, " + fields + "}" }
+func backupSpec(fields string) string {
+	return databaseSpec(`backup: {repository: {claim: {name: r}, encryption: {mode: None}}, ` + fields + `}`)
+}
+
+func repositorySpec(place string) string {
+	return databaseSpec(`backup: {repository: {` + place + `, encryption: {mode: None}}}`)
+}
+
+func restoreSpec(target string) string {
+	return databaseSpec(`bootstrap: {restore: {repository: {claim: {name: r}, encryption: {mode: None}}, ` +
+		`source: {name: a}` + target + `}}`)
+}
+
+const bucket = `s3: {bucket: geo, credentials: {name: c}}`
+
+func cacheSpec(fields string) string { return "spec: {databaseRef: {name: maps}, " + fields + "}" }
 
 // ruleCases are by kind and by the beginning of the message of the rule.
 var ruleCases = map[string]map[string]ruleCase{
@@ -122,6 +137,64 @@ var ruleCases = map[string]map[string]ruleCase{
 		},
 		"spec.rotate.overlap: must be between": {
 			good: databaseSpec(`rotate: {overlap: 10s}`), bad: databaseSpec(`rotate: {overlap: 9s}`),
+		},
+		"spec.backup.schedule: must be": {
+			good: backupSpec(`schedule: "Mon-Fri 22:00"`), bad: backupSpec(`schedule: nightly`),
+		},
+		"spec.backup.verify: must be": {good: backupSpec(`verify: Never`), bad: backupSpec(`verify: sometimes`)},
+		"spec.backup.now: must be one line": {
+			good: backupSpec(`now: "2026-11-18T12:00:00Z"`), bad: backupSpec(`now: "a\nb"`),
+		},
+		"spec.backup.retention.window: must be": {
+			good: backupSpec(`retention: {window: 8w}`), bad: backupSpec(`retention: {window: 2m}`),
+		},
+		"repository: must have exactly one of": {
+			good: repositorySpec(`claim: {name: r}`), bad: repositorySpec(`claim: {name: r}, ` + bucket),
+		},
+		"s3.bucket: must be": {
+			good: repositorySpec(bucket), bad: repositorySpec(`s3: {bucket: GEO, credentials: {name: c}}`),
+		},
+		"s3.endpoint: must be": {
+			good: repositorySpec(`s3: {bucket: geo, endpoint: "http://s3.geo.svc:7070", credentials: {name: c}}`),
+			bad:  repositorySpec(`s3: {bucket: geo, endpoint: "ftp://s3.geo.svc", credentials: {name: c}}`),
+		},
+		"gcs.bucket: must be": {
+			good: repositorySpec(`gcs: {bucket: a_b, credentials: {name: c}}`),
+			bad:  repositorySpec(`gcs: {bucket: A_B, credentials: {name: c}}`),
+		},
+		"azure.account: must be": {
+			good: repositorySpec(`azure: {account: geo1, container: geo, credentials: {name: c}}`),
+			bad:  repositorySpec(`azure: {account: geo-1, container: geo, credentials: {name: c}}`),
+		},
+		"azure.container: must be": {
+			good: repositorySpec(`azure: {account: geo1, container: geo-1, credentials: {name: c}}`),
+			bad:  repositorySpec(`azure: {account: geo1, container: GEO, credentials: {name: c}}`),
+		},
+		"prefix: must be folders": {
+			good: repositorySpec(`claim: {name: r, prefix: a/b.c}`), bad: repositorySpec(`claim: {name: r, prefix: a/../b}`),
+		},
+		"encryption: needs a key": {
+			good: databaseSpec(`backup: {repository: {claim: {name: r}, encryption: {key: {name: k}}}}`),
+			bad:  databaseSpec(`backup: {repository: {claim: {name: r}, encryption: {}}}`),
+		},
+		"spec.bootstrap.restore.target: must have": {
+			good: restoreSpec(`, target: {lsn: 0/3000148}`),
+			bad:  restoreSpec(`, target: {lsn: 0/3000148, time: "2026-11-18T10:15:00Z"}`),
+		},
+		"spec.bootstrap.restore.target.lsn: must be": {
+			good: restoreSpec(`, target: {lsn: 0/3000148}`), bad: restoreSpec(`, target: {lsn: latest}`),
+		},
+		"spec.bootstrap.restore: cannot be": {
+			old: restoreSpec(``), good: restoreSpec(``), bad: restoreSpec(`, target: {lsn: 0/3000148}`),
+		},
+		"spec.bootstrap.clone: cannot be": {
+			old: databaseSpec(`bootstrap: {clone: {name: a}}`), good: databaseSpec(`bootstrap: {clone: {name: a}}, paused: true`),
+			bad: databaseSpec(`bootstrap: {clone: {name: b}}`),
+		},
+		"spec.bootstrap: must have restore or clone": {
+			good: databaseSpec(`bootstrap: {clone: {name: a}}`),
+			bad: databaseSpec(`bootstrap: {clone: {name: a}, restore: {repository: {claim: {name: r}, ` +
+				`encryption: {mode: None}}, source: {name: a}}}`),
 		},
 		"spec.maintenance.window: must be days and times": {
 			good: databaseSpec(`maintenance: {window: "Sun 02:00-04:00"}`),

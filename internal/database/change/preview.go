@@ -91,6 +91,10 @@ func classOf(field Field, before, after v1alpha1.GeoDatabaseSpec) Class {
 		default:
 			return Live
 		}
+	case "spec.backup.repository":
+		if render.ClaimOf(before) != render.ClaimOf(after) {
+			return Replace
+		}
 	case "spec.restart":
 		if after.Restart == "" {
 			return Live
@@ -248,8 +252,10 @@ func collect(path string, value reflect.Value, into map[string]string) {
 	}
 }
 
+// ours says that a type has fields of its own in the table. What counts as a whole has one row.
 func ours(of reflect.Type) bool {
-	return of.PkgPath() == reflect.TypeFor[v1alpha1.GeoDatabaseSpec]().PkgPath()
+	whole := of == reflect.TypeFor[v1alpha1.Repository]() || of == reflect.TypeFor[v1alpha1.Restore]()
+	return !whole && of.PkgPath() == reflect.TypeFor[v1alpha1.GeoDatabaseSpec]().PkgPath()
 }
 
 // Paths are all fields of a spec, sorted.

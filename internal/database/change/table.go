@@ -95,6 +95,8 @@ var Table = []Field{
 	},
 	{"spec.bootstrap.database", []Class{Refused}, "It is made once."},
 	{"spec.bootstrap.owner", []Class{Refused}, "It is made once."},
+	{"spec.bootstrap.restore", []Class{Refused}, "It is how a database begins."},
+	{"spec.bootstrap.clone.name", []Class{Refused}, "It is how a database begins."},
 	{"spec.extensions", []Class{Live}, "What is added is created; what is removed is left to the user."},
 	{
 		"spec.parameters", []Class{Reload, Restart, Refused},
@@ -137,4 +139,15 @@ var Table = []Field{
 			"it does nothing.",
 	},
 	{"spec.rotate.overlap", []Class{Live}, "The steps of a rotation follow each other at this distance."},
+	{
+		"spec.backup.repository", []Class{Live, Replace},
+		"The log goes there from now on, and a base backup begins. A claim is mounted, so adding or removing one makes " +
+			"the pods anew.",
+	},
+	{"spec.backup.schedule", []Class{Live}, "It says when the next base backup is made."},
+	{"spec.backup.timeZone", []Class{Live}, "It moves the schedules."},
+	{"spec.backup.retention.window", []Class{Live}, "What is not needed any more is deleted within the hour."},
+	{"spec.backup.retention.atLeast", []Class{Live}, "What is not needed any more is deleted within the hour."},
+	{"spec.backup.verify", []Class{Live}, "It says when the next restore on trial is made."},
+	{"spec.backup.now", []Class{Live}, "A base backup begins. Removing it does nothing."},
 }

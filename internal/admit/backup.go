@@ -1,0 +1,104 @@
+package admit
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/kit/window"
+)
+
+// Schedule reads when base backups are made, Verify when they are restored on trial: a schedule of nothing if that is
+// turned off. The problem is nil if it can be understood.
+func Schedule(backup v1alpha1.Backup) (window.Schedule, *Problem) {
+	return schedule(backup, "spec.backup.schedule", withDefault(backup.Schedule, "daily 02:00"))
+}
+
+// Verify is described with Schedule.
+func Verify(backup v1alpha1.Backup) (window.Schedule, *Problem) {
+	if backup.Verify == v1alpha1.VerifyNever {
+		return window.Schedule{}, nil
+	}
+	return schedule(backup, "spec.backup.verify", withDefault(backup.Verify, "weekly"))
+}
+
+func withDefault(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func schedule(backup v1alpha1.Backup, field, text string) (window.Schedule, *Problem) {
+	zone, err := time.LoadLocation(backup.TimeZone)
+	if err != nil || backup.TimeZone == "Local" {
+		return window.Schedule{}, &Problem{"spec.backup.timeZone", fmt.Sprintf(
+			"there is no time zone %q; write a name of the IANA database, such as UTC or Europe/Berlin", backup.TimeZone)}
+	}
+	parsed, err := window.ParseSchedule(text, zone)
+	if err != nil {
+		return window.Schedule{}, &Problem{field, err.Error()}
+	}
+	return parsed, nil
+}
+
+// The retention of a spec that was stored without one.
+const (
+	defaultKeep    = 14 * 24 * time.Hour
+	defaultAtLeast = 2
+	// longestKeep is ten years: longer than anybody has waited for a restore, and far from where numbers end.
+	longestKeep = 10 * 366 * 24 * time.Hour
+)
+
+// Keep reads how far back a restore shall be possible.
+func Keep(retention v1alpha1.Retention) (time.Duration, *Problem) {
+	text := retention.Window
+	if text == "" {
+		return defaultKeep, nil
+	}
+	units := map[byte]time.Duration{'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+	unit, known := units[text[len(text)-1]]
+	count, err := strconv.ParseInt(text[:len(text)-1], 10, 32)
+	if !known || err != nil || count < 1 {
+		return 0, &Problem{"spec.backup.retention.window", fmt.Sprintf(
+			"%q is no number of hours, days or weeks; write it as 36h, 14d or 8w", text)}
+	}
+	if keep := time.Duration(count) * unit; count <= int64(longestKeep/unit) {
+		return keep, nil
+	}
+	return 0, &Problem{"spec.backup.retention.window", text + " is more than ten years; write less"}
+}
+
+// AtLeast is how many base backups are kept.
+func AtLeast(retention v1alpha1.Retention) int {
+	if retention.AtLeast < 1 {
+		return defaultAtLeast
+	}
+	return int(retention.AtLeast)
+}
+
+func refuseImpossibleBackup(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
+	backup := database.Spec.Backup
+	if backup == nil {
+		return nil
+	}
+	var problems []Problem
+	_, unscheduled := Schedule(*backup)
+	_, unverified := Verify(*backup)
+	_, unkept := Keep(backup.Retention)
+	for _, problem := range []*Problem{unscheduled, unverified, unkept} {
+		if problem != nil {
+			problems = append(problems, *problem)
+		}
+	}
+	return problems
+}
+
+// refuseOwnRepositoryAsSource finds a database that is to begin with itself: there is nothing of it to begin with.
+func refuseOwnRepositoryAsSource(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
+	if clone := database.Spec.Bootstrap.Clone; clone != nil && clone.Name == database.Name {
+		return []Problem{{"spec.bootstrap.clone.name", "is the database itself; name another one"}}
+	}
+	return nil
+}
