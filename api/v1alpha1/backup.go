@@ -8,8 +8,8 @@ import (
 // Backup is how a database is kept in a repository: base backups on a schedule, and all of the log between them, which
 // is shipped within seconds.
 type Backup struct {
-	// Where backups and the log are kept. The folder in it is `PREFIX/NAMESPACE/NAME/UID`, so databases may share a bucket.
-	// Another repository begins with a base backup of its own; what is in the one of before stays there.
+	// Where backups and the log are kept. The folder in it is `PREFIX/NAMESPACE/NAME/UID`, so databases may share a
+	// bucket. Another repository begins with a base backup of its own; what is in the one of before stays there.
 	Repository Repository `json:"repository"`
 
 	// When base backups are made: `hourly`, `daily 02:00`, `weekly sun 02:00`, or days of the week and a time, such as

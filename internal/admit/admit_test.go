@@ -169,10 +169,14 @@ func TestParameters(t *testing.T) {
 		"small log": {
 			spec: `parameters: {min_wal_size: 16MB}`, refusals: []string{`must be at least 32MB`},
 		},
-		"log of some size":              {spec: `parameters: {min_wal_size: 32MB, max_wal_size: 1GB, max_stack_depth: 4MB}`},
-		"zone with a rule":              {spec: `parameters: {timezone: CET-1CEST}`},
-		"WAL in half of the volume":     {spec: `{storage: {size: 10Gi}, parameters: {wal_keep_size: 5GB}}`},
-		"WAL in half of its own volume": {spec: `{storage: {size: 10Gi, walSize: 2Gi}, parameters: {wal_keep_size: 1GB}}`},
+		"log of some size": {
+			spec: `parameters: {min_wal_size: 32MB, max_wal_size: 1GB, max_stack_depth: 4MB}`,
+		},
+		"zone with a rule":          {spec: `parameters: {timezone: CET-1CEST}`},
+		"WAL in half of the volume": {spec: `{storage: {size: 10Gi}, parameters: {wal_keep_size: 5GB}}`},
+		"WAL in half of its own volume": {
+			spec: `{storage: {size: 10Gi, walSize: 2Gi}, parameters: {wal_keep_size: 1GB}}`,
+		},
 		"WAL beyond the volume": {
 			spec: `{storage: {size: 10Gi}, parameters: {wal_keep_size: 100GB}}`,
 			refusals: []string{
@@ -412,13 +416,24 @@ func TestCache(t *testing.T) {
 func TestBackups(t *testing.T) {
 	const place = "repository: {claim: {name: r}, encryption: {mode: None}}"
 	runDatabases(t, map[string]verdict{
-		"as it should be":  {spec: "backup: {" + place + ", schedule: Mon-Fri 22:00, timeZone: Europe/Berlin, verify: daily}"},
-		"without a word":   {spec: "backup: {" + place + "}"},
-		"verified never":   {spec: "backup: {" + place + ", verify: Never}"},
-		"kept for years":   {spec: "backup: {" + place + ", retention: {window: 520w, atLeast: 1}}"},
-		"an unknown day":   {spec: "backup: {" + place + ", schedule: Son 02:00}", refusals: []string{`spec.backup.schedule: "Son 02:00"`}},
-		"an unknown hour":  {spec: "backup: {" + place + ", schedule: daily 25:00}", refusals: []string{"spec.backup.schedule"}},
-		"verified at noon": {spec: "backup: {" + place + ", verify: daily 29:00}", refusals: []string{"spec.backup.verify"}},
+		"as it should be": {
+			spec: "backup: {" + place + ", schedule: Mon-Fri 22:00, timeZone: Europe/Berlin, verify: daily}",
+		},
+		"without a word": {spec: "backup: {" + place + "}"},
+		"verified never": {spec: "backup: {" + place + ", verify: Never}"},
+		"kept for years": {spec: "backup: {" + place + ", retention: {window: 520w, atLeast: 1}}"},
+		"an unknown day": {
+			spec:     "backup: {" + place + ", schedule: Son 02:00}",
+			refusals: []string{`spec.backup.schedule: "Son 02:00"`},
+		},
+		"an unknown hour": {
+			spec:     "backup: {" + place + ", schedule: daily 25:00}",
+			refusals: []string{"spec.backup.schedule"},
+		},
+		"verified at noon": {
+			spec:     "backup: {" + place + ", verify: daily 29:00}",
+			refusals: []string{"spec.backup.verify"},
+		},
 		"of no zone": {
 			spec:     "backup: {" + place + ", timeZone: Europe/Atlantis}",
 			refusals: []string{`spec.backup.timeZone: there is no time zone "Europe/Atlantis"`},
@@ -431,7 +446,10 @@ func TestBackups(t *testing.T) {
 			spec:     "backup: {" + place + ", retention: {window: long}}",
 			refusals: []string{`spec.backup.retention.window: "long" is no number`},
 		},
-		"a clone of itself":  {spec: "bootstrap: {clone: {name: cities}}", refusals: []string{"spec.bootstrap.clone.name: is the"}},
+		"a clone of itself": {
+			spec:     "bootstrap: {clone: {name: cities}}",
+			refusals: []string{"spec.bootstrap.clone.name: is the"},
+		},
 		"a clone of another": {spec: "bootstrap: {clone: {name: towns}}"},
 	})
 }

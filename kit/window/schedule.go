@@ -19,8 +19,10 @@ type Schedule struct {
 const unsaid = "02:00"
 
 // ParseSchedule reads when something is done: "hourly", "daily 02:00", "weekly sun 02:00", "Mon-Fri 22:00",
-// "Wed,Sun 03:30". Without a time it is two o'clock, and a week without a day has Sunday. Without a zone, times are in
-// UTC. On the day on which clocks are put forward, a moment that does not exist is an hour later; in the hour that comes
+// "Wed,Sun 03:30". Without a time it is two o'clock, and a week without a day has Sunday. Without a zone, times are
+// in UTC.
+//
+// On the day on which clocks are put forward, a moment that does not exist is an hour later; in the hour that comes
 // twice there is one moment only.
 func ParseSchedule(text string, zone *time.Location) (Schedule, error) {
 	made := Schedule{zone: zone}

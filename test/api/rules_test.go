@@ -188,8 +188,9 @@ var ruleCases = map[string]map[string]ruleCase{
 			old: restoreSpec(``), good: restoreSpec(``), bad: restoreSpec(`, target: {lsn: 0/3000148}`),
 		},
 		"spec.bootstrap.clone: cannot be": {
-			old: databaseSpec(`bootstrap: {clone: {name: a}}`), good: databaseSpec(`bootstrap: {clone: {name: a}}, paused: true`),
-			bad: databaseSpec(`bootstrap: {clone: {name: b}}`),
+			old:  databaseSpec(`bootstrap: {clone: {name: a}}`),
+			good: databaseSpec(`bootstrap: {clone: {name: a}}, paused: true`),
+			bad:  databaseSpec(`bootstrap: {clone: {name: b}}`),
 		},
 		"spec.bootstrap: must have restore or clone": {
 			good: databaseSpec(`bootstrap: {clone: {name: a}}`),
