@@ -145,7 +145,7 @@ func (c *Cluster) awaitDNS(ctx context.Context) error {
 
 // applyManifests applies the cluster's own objects; done again it changes nothing.
 func (c *Cluster) applyManifests(ctx context.Context) error {
-	for _, name := range []string{"storage", "dns"} {
+	for _, name := range []string{"storage", "dns", "policies"} {
 		content, err := manifests.ReadFile("manifests/" + name + ".yaml")
 		if err != nil {
 			return fmt.Errorf("read manifest: %w", err)

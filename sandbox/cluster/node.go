@@ -11,8 +11,11 @@ import (
 	"meridian.dev/meridian/sandbox/network"
 )
 
-// DriverCommand is the hidden command that serves volumes to a node's kubelet.
-const DriverCommand = "volume-driver"
+// The hidden commands of a node: one serves volumes to its kubelet, one enforces network policies.
+const (
+	DriverCommand = "volume-driver"
+	PolicyCommand = "policy-enforcer"
+)
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
@@ -66,6 +69,8 @@ func (c *Cluster) nodeServices(config Config, n int) []machine.Service {
 		c.containerd(dir),
 		{Name: "volume-driver", Path: c.program("sandbox"), Env: env,
 			Args: []string{DriverCommand, "--node=" + name, "--store=" + c.store().Dir}},
+		{Name: "policies", Path: c.program("sandbox"), Env: env,
+			Args: []string{PolicyCommand, "--node=" + name, "--kubeconfig=" + c.path("pki", "policies.kubeconfig")}},
 		{Name: "kubelet", Path: c.program("kubelet"), Env: kubeEnv, Args: []string{
 			"--config=" + dir + "/kubelet.yaml", "--kubeconfig=" + c.path("pki", name+".kubeconfig"),
 			"--hostname-override=" + name, "--node-ip=" + network.NodeAddress(n),

@@ -56,6 +56,7 @@ func identities(nodes int) []identity {
 		{file: "kube-scheduler", user: "system:kube-scheduler", issuedBy: root},
 		{file: "kube-proxy", user: "system:kube-proxy", issuedBy: root},
 		{file: "volumes", user: "sandbox-volumes", issuedBy: root},
+		{file: "policies", user: "sandbox-policies", issuedBy: root},
 	}
 	for n := 1; n <= nodes; n++ {
 		name := nodeName(n)

@@ -9,12 +9,13 @@ import (
 
 	"meridian.dev/meridian/sandbox/cluster"
 	"meridian.dev/meridian/sandbox/machine"
+	"meridian.dev/meridian/sandbox/policy"
 	"meridian.dev/meridian/sandbox/volume"
 )
 
 // hiddenCommands are what this binary runs as inside the machines.
 func hiddenCommands() []*cobra.Command {
-	return []*cobra.Command{initCommand(), driverCommand(), controllerCommand()}
+	return []*cobra.Command{initCommand(), driverCommand(), controllerCommand(), enforcerCommand()}
 }
 
 func initCommand() *cobra.Command {
@@ -41,13 +42,9 @@ func controllerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: cluster.VolumesCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			client, err := clientOf(kubeconfig)
 			if err != nil {
-				return fmt.Errorf("read kubeconfig: %w", err)
-			}
-			client, err := kubernetes.NewForConfig(config)
-			if err != nil {
-				return fmt.Errorf("make a client: %w", err)
+				return err
 			}
 			return volume.RunController(cmd.Context(), client, store)
 		},
@@ -55,4 +52,33 @@ func controllerCommand() *cobra.Command {
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "credentials of the controller")
 	cmd.Flags().StringVar(&store.Dir, "store", "", "folder with the volumes of all nodes")
 	return cmd
+}
+
+func enforcerCommand() *cobra.Command {
+	var kubeconfig, node string
+	cmd := &cobra.Command{
+		Use: cluster.PolicyCommand, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := clientOf(kubeconfig)
+			if err != nil {
+				return err
+			}
+			return policy.Enforce(cmd.Context(), client, node)
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "credentials of the enforcer")
+	cmd.Flags().StringVar(&node, "node", "", "name of this node")
+	return cmd
+}
+
+func clientOf(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
 }
