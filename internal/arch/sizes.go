@@ -10,7 +10,6 @@ import (
 // until it is split by topic. An entry only shrinks: one that a package no longer needs, or that leaves it more room
 // than allowanceRoom, is refused, so that what was won is not lost again. No entry is ever added.
 var allowances = map[string]int{
-	"internal/database/plan":   2600,
 	"internal/postgres/server": 3500,
 	"internal/tenure/plan":     4250,
 	"kit/sim":                  3250,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan/draft"
 )
 
 // readNear is how much of the WAL a replica may lack for the primary to count it as near without doubt, and to leave
@@ -13,20 +14,20 @@ const readNear = 1 << 20
 
 // waitForReads names what keeps applications that read from reaching the replicas. A replica that lags is no reason:
 // the primary is read instead for as long.
-func waitForReads(d *draft) {
+func waitForReads(d *draft.Draft) {
 	holder, _ := d.Instance(d.Lease.Holder)
 	if d.Spec.Hibernated || d.LeaseLost() || !d.Serves(holder) {
 		return
 	}
-	readers := d.readers()
-	if lack := d.Reads.Lack(readers, holder.Name, d.WasReady, d.newest(readers), d.Now); lack != "" {
-		d.hold(database.Progressing, atOnce, "ReadsNotRoutedYet", lack)
+	readers := readers(d)
+	if lack := d.Reads.Lack(readers, holder.Name, d.WasReady, newest(d, readers), d.Now); lack != "" {
+		d.Hold(database.Progressing, draft.AtOnce, "ReadsNotRoutedYet", lack)
 	}
 }
 
 // readers are the instances that the read address shall lead to now.
-func (d *draft) readers() []string {
-	names := d.plan.Design.Names()
+func readers(d *draft.Draft) []string {
+	names := d.Plan.Design.Names()
 	if len(names) == 1 && names[0] == d.Lease.Holder {
 		return names
 	}
@@ -39,7 +40,7 @@ func (d *draft) readers() []string {
 }
 
 // newest is when the last of the readers became ready, now if that is not known.
-func (d *draft) newest(readers []string) time.Time {
+func newest(d *draft.Draft, readers []string) time.Time {
 	var last time.Time
 	for _, name := range readers {
 		instance, _ := d.Instance(name)

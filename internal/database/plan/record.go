@@ -4,15 +4,16 @@ import (
 	"fmt"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan/draft"
 )
 
 // keepRecord stores the record where it is missing. That is safety: until it is stored, an empty volume would be taken
 // for a new database. Copies that contradict each other are left as they are, for a human to judge.
-func keepRecord(d *draft) {
+func keepRecord(d *draft.Draft) {
 	if problems := recordProblems(d.Snapshot); len(problems) > 0 {
-		d.stopped = true
+		d.Stopped = true
 		for _, problem := range problems {
-			d.hold(database.Stalled, 0, "RecordUnclear", problem)
+			d.Hold(database.Stalled, 0, "RecordUnclear", problem)
 		}
 		return
 	}
@@ -20,25 +21,27 @@ func keepRecord(d *draft) {
 		return
 	}
 	if settings := d.Settings; settings.UID != "" && !settings.Deleting && !settings.Copy.Initialised {
-		d.do(database.Action{
+		d.Do(database.Action{
 			Do: database.StoreRecord{}, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
-			UID: settings.UID, ResourceVersion: settings.ResourceVersion, Why: d.recordText(),
+			UID: settings.UID, ResourceVersion: settings.ResourceVersion, Why: recordText(d),
 		})
 	}
 	for _, instance := range d.Instances {
 		for _, claim := range d.Claims(instance) {
-			if claim.Claim == nil || claim.Deleting || claim.Copy.Initialised || d.writes(database.KindClaim, claim.Name) {
+			if claim.Claim == nil || claim.Deleting || claim.Copy.Initialised || d.Writes(database.KindClaim, claim.Name) {
 				continue
 			}
-			d.do(database.Action{
+			d.Do(database.Action{
 				Do: database.StoreRecord{}, Kind: database.KindClaim, Name: claim.Name,
-				UID: claim.UID, ResourceVersion: claim.ResourceVersion, Why: d.recordText(),
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion, Why: recordText(d),
 			})
 		}
 	}
 }
 
-func (d *draft) recordText() string { return "the data is that of system " + d.Record.SystemIdentifier }
+func recordText(d *draft.Draft) string {
+	return "the data is that of system " + d.Record.SystemIdentifier
+}
 
 // recordProblems says why the copies of the record cannot be relied upon.
 func recordProblems(snapshot database.Snapshot) []string {

@@ -7,55 +7,56 @@ import (
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
+	"meridian.dev/meridian/internal/database/plan/draft"
 )
 
 // leaveToOthers does nothing at all for a database that another installation of Meridian works for: two that write the
 // same children would undo each other's work for ever.
-func leaveToOthers(d *draft) {
+func leaveToOthers(d *draft.Draft) {
 	if d.Elsewhere() {
-		d.ended = true
+		d.Ended = true
 	}
 }
 
 // refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
 // What comes from the spec stays as it is; what keeps a running database alive goes on.
-func refuseInvalid(d *draft) {
+func refuseInvalid(d *draft.Draft) {
 	problems := design.Problems(d.Snapshot)
 	if len(problems) == 0 {
 		return
 	}
 	recheck := time.Duration(0)
 	if d.Classes != nil {
-		recheck = later // A class that appears is no event.
+		recheck = draft.Later // A class that appears is no event.
 	}
-	d.hold(database.Stalled, recheck, "InvalidSpec", strings.Join(problems, "; "))
-	d.invalid = true
+	d.Hold(database.Stalled, recheck, "InvalidSpec", strings.Join(problems, "; "))
+	d.Invalid = true
 }
 
-func stopWhilePaused(d *draft) {
+func stopWhilePaused(d *draft.Draft) {
 	if d.Spec.Paused {
-		d.stopped = true
-		d.hold(database.Paused, 0, "Paused", "spec.paused is true; set it to false to have pending changes carried out")
+		d.Stopped = true
+		d.Hold(database.Paused, 0, "Paused", "spec.paused is true; set it to false to have pending changes carried out")
 	}
 }
 
 // stopAtForeign stops changes altogether: a database that is half there under names of others would look alive.
-func stopAtForeign(d *draft) {
+func stopAtForeign(d *draft.Draft) {
 	for _, problem := range foreign(d.Snapshot) {
-		d.hold(database.Stalled, 0, "ForeignChild", problem+
+		d.Hold(database.Stalled, 0, "ForeignChild", problem+
 			"; delete or rename that object, or make the database under another name")
-		d.stopped = true
+		d.Stopped = true
 	}
 	for _, child := range d.Children {
 		if child.Kind == database.KindClaim && taken(child) {
-			d.hold(database.Stalled, 0, "ForeignClaim", child.Problem+"; "+d.wayOut(child.Name))
-			d.stopped = true
+			d.Hold(database.Stalled, 0, "ForeignClaim", child.Problem+"; "+wayOut(d, child.Name))
+			d.Stopped = true
 		}
 	}
 }
 
 // wayOut is what a human can do about a claim that belongs to somebody else.
-func (d *draft) wayOut(name string) string {
+func wayOut(d *draft.Draft, name string) string {
 	for _, claim := range d.Kept {
 		if claim.Name == name && claim.Parting != nil {
 			return fmt.Sprintf("an earlier database of this name has left it: to go on with its data, set "+
@@ -64,13 +65,7 @@ func (d *draft) wayOut(name string) string {
 	}
 	return fmt.Sprintf("if it is a copy of a volume of this database, hand it over: %s; the volume of an earlier "+
 		"database that has left no note is not taken over, so keep it, and make the database under another name",
-		d.handOver(name))
-}
-
-// handOver is the command by which a human says that a claim belongs to this database.
-func (d *draft) handOver(claim string) string {
-	return fmt.Sprintf("kubectl -n %s annotate --overwrite persistentvolumeclaim %s %s=%s",
-		d.Namespace, claim, database.AnnotationOwner, d.UID)
+		d.HandOver(name))
 }
 
 func taken(child database.Child) bool {
@@ -101,14 +96,14 @@ func foreign(snapshot database.Snapshot) []string {
 
 // keepIdentity compares what an agent reports with what was recorded. The agent refuses such a volume by itself; this
 // is the second lock on the door.
-func keepIdentity(d *draft) {
+func keepIdentity(d *draft.Draft) {
 	for _, instance := range d.Instances {
 		reported := instance.Report.SystemIdentifier
 		if d.Record.SystemIdentifier == "" || reported == "" || reported == d.Record.SystemIdentifier {
 			continue
 		}
-		d.stopped = true
-		d.hold(database.Stalled, 0, "IdentityMismatch", fmt.Sprintf(
+		d.Stopped = true
+		d.Hold(database.Stalled, 0, "IdentityMismatch", fmt.Sprintf(
 			"%s has data of system %s, but this database is system %s; bring its own volume back",
 			instance.Name, reported, d.Record.SystemIdentifier))
 	}

@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan/draft"
 	"meridian.dev/meridian/kit/quorum"
 )
 
 // changeRoster brings the instances that shall have a copy to the number that the spec asks for, and takes a new one in
 // for one that is lost. Only the list in the settings changes here: children follow it, and members too.
-func changeRoster(d *draft) {
+func changeRoster(d *draft.Draft) {
 	settings := d.Settings
 	if settings.UID == "" || settings.Deleting || settings.Problem != "" || len(settings.Instances) == 0 ||
 		d.LeaseLost() || d.Lease.Problem != "" || d.Spec.Hibernated ||
-		d.writes(database.KindSettings, database.SettingsName(d.Name)) {
+		d.Writes(database.KindSettings, database.SettingsName(d.Name)) {
 		return
 	}
 	roster, wanted := settings.Instances, int(max(d.Spec.Instances, 1))
-	gone := d.lostOf(roster)
+	gone := lostOf(d, roster)
 	switch {
 	case len(roster) < wanted:
-		d.setInstances(d.with(roster, wanted-len(roster)), fmt.Sprintf("spec.instances is %d", wanted))
+		setInstances(d, with(d, roster, wanted-len(roster)), fmt.Sprintf("spec.instances is %d", wanted))
 	case len(roster)-len(gone) < wanted:
 		replaceLost(d, roster, gone, wanted-len(roster)+len(gone))
 	case len(roster) > wanted:
@@ -31,15 +32,15 @@ func changeRoster(d *draft) {
 	}
 }
 
-func (d *draft) setInstances(names []string, why string) {
-	d.change(database.Action{
+func setInstances(d *draft.Draft, names []string, why string) {
+	d.Change(database.Action{
 		Do: database.SetInstances{Instances: names}, Kind: database.KindSettings, Name: database.SettingsName(d.Name),
 		UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Why: why,
 	})
 }
 
 // with adds new instances. Their numbers were never used: a claim that was kept is never taken for a new one.
-func (d *draft) with(roster []string, count int) []string {
+func with(d *draft.Draft, roster []string, count int) []string {
 	highest := 0
 	note := func(name string) {
 		if serial, known := database.SerialOf(d.Name, name); known {
@@ -63,10 +64,10 @@ func (d *draft) with(roster []string, count int) []string {
 }
 
 // lostOf are the instances that will not come back by themselves.
-func (d *draft) lostOf(roster []string) []string {
+func lostOf(d *draft.Draft, roster []string) []string {
 	var names []string
 	for _, name := range roster {
-		if instance, _ := d.Instance(name); d.lost(instance, name) != "" {
+		if instance, _ := d.Instance(name); lost(d, instance, name) != "" {
 			names = append(names, name)
 		}
 	}
@@ -74,16 +75,16 @@ func (d *draft) lostOf(roster []string) []string {
 }
 
 // lost says why an instance will not come back by itself, empty if it may.
-func (d *draft) lost(instance database.Instance, name string) string {
+func lost(d *draft.Draft, instance database.Instance, name string) string {
 	node, absence := instance.Node, instance.Absence(d.LostAfter)
 	switch {
 	case !d.Lease.Copy.Initialised:
 		return ""
-	case d.claimGone(instance) && d.Lease.HasMember(name):
+	case d.ClaimGone(instance) && d.Lease.HasMember(name):
 		return "its claim is gone"
-	case d.claimGone(instance):
+	case d.ClaimGone(instance):
 		return "" // It is about to be made.
-	case d.claimDeleting(instance):
+	case d.ClaimDeleting(instance):
 		return "its claim is being deleted"
 	case node.Gone && absence.What == "":
 		return "its node is gone"
@@ -98,88 +99,76 @@ func (d *draft) lost(instance database.Instance, name string) string {
 	}
 }
 
-// claimGone says that an instance lacks a claim, claimDeleting that it is about to. Data and log are one copy: without
-// either, the other is worth nothing.
-func (d *draft) claimGone(instance database.Instance) bool {
-	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool { return claim.Claim == nil })
-}
-
-func (d *draft) claimDeleting(instance database.Instance) bool {
-	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool {
-		return claim.Claim != nil && claim.Deleting
-	})
-}
-
 // replaceLost takes new instances in. They are cloned while the lost ones are still there, and those leave when the new
 // ones have a copy.
-func replaceLost(d *draft, roster, gone []string, count int) {
+func replaceLost(d *draft.Draft, roster, gone []string, count int) {
 	wanted := int(max(d.Spec.Instances, 1))
 	var reasons []string
 	for _, name := range gone {
 		instance, _ := d.Instance(name)
-		reasons = append(reasons, name+": "+d.lost(instance, name))
+		reasons = append(reasons, name+": "+lost(d, instance, name))
 	}
 	why := strings.Join(reasons, "; ")
 	if len(gone) > wanted {
-		d.hold(database.Stalled, later, "ReplacementsLost", "as many instances are lost as are wanted, so no more are made: "+
-			why)
+		d.Hold(database.Stalled, draft.Later, "ReplacementsLost",
+			"as many instances are lost as are wanted, so no more are made: "+why)
 		return
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
 	if !d.Serves(holder) {
-		d.hold(database.Progressing, later, "NoCopyToCloneFrom", "no primary serves from which a new instance could be "+
-			"cloned in place of "+why)
+		d.Hold(database.Progressing, draft.Later, "NoCopyToCloneFrom",
+			"no primary serves from which a new instance could be cloned in place of "+why)
 		return
 	}
-	d.setInstances(d.with(roster, count), "in place of "+why)
+	setInstances(d, with(d, roster, count), "in place of "+why)
 }
 
 // shrink takes one instance out of the list, the one that is furthest behind, and only when the others are enough.
-func shrink(d *draft, roster, gone []string, wanted int) {
+func shrink(d *draft.Draft, roster, gone []string, wanted int) {
 	for _, member := range d.Lease.Members {
 		if !slices.Contains(roster, member.Name) {
 			return // removeLeaving speaks of it: one at a time.
 		}
 	}
-	if len(d.plan.Design.Leaving) > 0 {
+	if len(d.Plan.Design.Leaving) > 0 {
 		return
 	}
 	if !d.Lease.Copy.Initialised {
-		d.setInstances(roster[:len(roster)-1], fmt.Sprintf("spec.instances is %d", wanted))
+		setInstances(d, roster[:len(roster)-1], fmt.Sprintf("spec.instances is %d", wanted))
 		return
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
 	if !d.Serves(holder) {
-		d.hold(database.Progressing, soon, "PrimaryUnclear", "no primary serves, so no instance is taken away")
+		d.Hold(database.Progressing, draft.Soon, "PrimaryUnclear", "no primary serves, so no instance is taken away")
 		return
 	}
-	leaver, found := d.leaver(roster, gone)
-	switch rest := without(roster, leaver); {
+	leaver, found := leaver(d, roster, gone)
+	switch rest := draft.Without(roster, leaver); {
 	case !found:
-	case (len(gone) > 0 || !d.Lease.HasMember(leaver) && d.memberIsUnhealthy(rest)) && d.healthy(rest) < wanted:
-		d.hold(database.Progressing, soon, "ReplacementJoining", fmt.Sprintf(
+	case (len(gone) > 0 || !d.Lease.HasMember(leaver) && memberIsUnhealthy(d, rest)) && d.CountHealthy(rest) < wanted:
+		d.Hold(database.Progressing, draft.Soon, "ReplacementJoining", fmt.Sprintf(
 			"%s stays until %d other instances have a copy and are well", leaver, wanted))
 	case leaver == d.Lease.Holder:
-		d.askToYield(holder, "it is lost: "+d.lost(holder, leaver))
-	case d.healthy(rest) < d.needed(len(rest)):
-		d.hold(database.Progressing, soon, "TooFewCopies", fmt.Sprintf(
+		d.AskToYield(holder, "it is lost: "+lost(d, holder, leaver))
+	case d.CountHealthy(rest) < needed(d, len(rest)):
+		d.Hold(database.Progressing, draft.Soon, "TooFewCopies", fmt.Sprintf(
 			"%s is not taken away: %d copies of each write are needed, and only %d other instances are well",
-			leaver, d.needed(len(rest)), d.healthy(rest)))
+			leaver, needed(d, len(rest)), d.CountHealthy(rest)))
 	case len(gone) > 0:
 		instance, _ := d.Instance(leaver)
-		d.setInstances(rest, leaver+" is lost: "+d.lost(instance, leaver))
+		setInstances(d, rest, leaver+" is lost: "+lost(d, instance, leaver))
 	default:
-		d.setInstances(rest, fmt.Sprintf("spec.instances is %d, and %s is furthest behind", wanted, leaver))
+		setInstances(d, rest, fmt.Sprintf("spec.instances is %d, and %s is furthest behind", wanted, leaver))
 	}
 }
 
 // needed is how many of those that stay must be well: as many as each write is kept on, or as will be, if that is
 // fewer. The primary is one of them, and has everything.
-func (d *draft) needed(stay int) int { return min(d.Lease.W, quorum.Majority(stay)) }
+func needed(d *draft.Draft, stay int) int { return min(d.Lease.W, quorum.Majority(stay)) }
 
 // leaver chooses who leaves: a lost one, then one without a copy, then one that is not well, then the one that lacks
 // most; among equals the newest. The holder only leaves if it is lost.
-func (d *draft) leaver(roster, gone []string) (string, bool) {
+func leaver(d *draft.Draft, roster, gone []string) (string, bool) {
 	candidates := slices.DeleteFunc(slices.Clone(roster), func(name string) bool {
 		return name == d.Lease.Holder && !slices.Contains(gone, name)
 	})
@@ -191,7 +180,7 @@ func (d *draft) leaver(roster, gone []string) (string, bool) {
 		serial, _ := database.SerialOf(d.Name, name)
 		// Lags are compared in coarse steps: between two that are well, a few bytes decide nothing.
 		return [4]int{
-			weigh(slices.Contains(gone, name)), weigh(!d.Lease.HasMember(name)), weigh(!d.Streams(instance)),
+			draft.Weigh(slices.Contains(gone, name)), draft.Weigh(!d.Lease.HasMember(name)), draft.Weigh(!d.Streams(instance)),
 			int(instance.Report.LagBytes>>24)*1000 + serial,
 		}
 	}
@@ -202,31 +191,9 @@ func (d *draft) leaver(roster, gone []string) (string, bool) {
 	return candidates[0], true
 }
 
-func weigh(so bool) int {
-	if so {
-		return 1
-	}
-	return 0
-}
-
-func without(roster []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(roster), func(each string) bool { return each == name })
-}
-
-// healthy counts those that are.
-func (d *draft) healthy(names []string) int {
-	count := 0
-	for _, name := range names {
-		if instance, found := d.Instance(name); found && d.Healthy(instance) {
-			count++
-		}
-	}
-	return count
-}
-
 // memberIsUnhealthy says that a member among them does not do its part: one that is being cloned may have to take its
 // place, also where nobody can tell any more that the member is lost, because its pod is gone with its node.
-func (d *draft) memberIsUnhealthy(names []string) bool {
+func memberIsUnhealthy(d *draft.Draft, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		instance, _ := d.Instance(name)
 		return d.Lease.HasMember(name) && !d.Healthy(instance)
@@ -235,29 +202,29 @@ func (d *draft) memberIsUnhealthy(names []string) bool {
 
 // removeLeaving takes away what is left of instances that are no longer wanted: when nothing counts on their copy, the
 // claim if the spec says so, and then the StatefulSet with its pod.
-func removeLeaving(d *draft) {
-	for _, name := range d.plan.Design.Leaving {
+func removeLeaving(d *draft.Draft) {
+	for _, name := range d.Plan.Design.Leaving {
 		instance, _ := d.Instance(name)
 		switch {
 		case d.LeaseLost() || d.Lease.Problem != "" || d.Lease.UID == "":
 			return
 		case d.Lease.Holder == name:
-			d.askToYield(instance, "it is no longer wanted")
+			d.AskToYield(instance, "it is no longer wanted")
 		case d.Lease.HasMember(name):
-			d.hold(database.Progressing, later, "MemberLeaving",
+			d.Hold(database.Progressing, draft.Later, "MemberLeaving",
 				name+" is no longer wanted, and still in the write quorum")
 		case instance.Set.Deleting:
-			d.hold(database.Progressing, 0, "InstanceLeaving", name+" is being deleted")
+			d.Hold(database.Progressing, 0, "InstanceLeaving", name+" is being deleted")
 		default:
-			d.removeInstance(instance)
+			removeInstance(d, instance)
 		}
 	}
 }
 
-func (d *draft) removeInstance(instance database.Instance) {
-	claims := d.unwantedClaims(instance)
+func removeInstance(d *draft.Draft, instance database.Instance) {
+	claims := d.UnwantedClaims(instance)
 	if len(claims) == 0 {
-		d.change(database.Action{
+		d.Change(database.Action{
 			Do: database.DeleteSet{}, Kind: database.KindSet, Name: instance.Name,
 			UID: instance.Set.UID, ResourceVersion: instance.Set.ResourceVersion,
 			Why: "it is no longer wanted, and nothing counts on its copy",
@@ -266,11 +233,11 @@ func (d *draft) removeInstance(instance database.Instance) {
 	}
 	holder, _ := d.Instance(d.Lease.Holder)
 	if d.Lease.Copy.Initialised && !d.Serves(holder) {
-		d.hold(database.Progressing, soon, "PrimaryUnclear", "no primary serves, so no copy is deleted")
+		d.Hold(database.Progressing, draft.Soon, "PrimaryUnclear", "no primary serves, so no copy is deleted")
 		return
 	}
 	for _, claim := range claims {
-		d.change(database.Action{
+		d.Change(database.Action{
 			Do: database.DeleteClaim{}, Kind: database.KindClaim, Name: claim.Name,
 			UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			Why: instance.Name + " is no longer wanted and spec.storage.reclaim is Delete",
@@ -279,15 +246,15 @@ func (d *draft) removeInstance(instance database.Instance) {
 }
 
 // removeLostPods ends the wait for nodes that will never say that a pod has ended.
-func removeLostPods(d *draft) {
+func removeLostPods(d *draft.Draft) {
 	for _, instance := range d.Instances {
 		pod := instance.Pod
-		unwanted := !d.plan.Design.Wants(instance.Name)
+		unwanted := !d.Plan.Design.Wants(instance.Name)
 		if pod == nil || !pod.Deleting || !instance.Node.Gone && !instance.Node.OutOfService ||
-			!unwanted && !d.claimStays(instance) {
+			!unwanted && !d.ClaimStays(instance) {
 			continue
 		}
-		d.change(database.Action{
+		d.Change(database.Action{
 			Do: database.RemovePod{}, Kind: database.KindPod, Name: database.PodName(instance.Name),
 			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Why: "it is being deleted, and its node " + pod.Node + " is gone or out of service",
@@ -296,12 +263,12 @@ func removeLostPods(d *draft) {
 }
 
 // tellLostNodes says what a lost node is waited for.
-func tellLostNodes(d *draft) {
+func tellLostNodes(d *draft.Draft) {
 	for _, instance := range d.Instances {
 		absence := instance.Absence(d.LostAfter)
 		rest := absence.Since.Add(absence.Wait).Sub(d.Now)
-		if absence.What != "" && rest > 0 && d.Lease.HasMember(instance.Name) && d.plan.Design.Wants(instance.Name) {
-			d.hold(database.Degraded, max(rest, time.Second), "NodeAway", fmt.Sprintf(
+		if absence.What != "" && rest > 0 && d.Lease.HasMember(instance.Name) && d.Plan.Design.Wants(instance.Name) {
+			d.Hold(database.Degraded, max(rest, time.Second), "NodeAway", fmt.Sprintf(
 				"%s; a new instance takes its place %s after that began", absence.What, absence.Wait))
 		}
 	}

@@ -1,16 +1,16 @@
-package plan
+package access
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/plan/draft"
 )
 
 // rotate is what the spec asks for, also if it does not.
-func (d *draft) rotate() v1alpha1.Rotate {
+func rotate(d *draft.Draft) v1alpha1.Rotate {
 	if d.Spec.Rotate == nil {
 		return v1alpha1.Rotate{}
 	}
@@ -19,8 +19,8 @@ func (d *draft) rotate() v1alpha1.Rotate {
 
 // renewCertificates takes the next step of a rotation. kit/pki knows when the time for it has come; it is not taken
 // before everyone has what the step before has brought.
-func renewCertificates(d *draft) {
-	certificates, token := d.Certificates, d.rotate().Certificates
+func renewCertificates(d *draft.Draft) {
+	certificates, token := d.Certificates, rotate(d).Certificates
 	rotation := certificates.Rotation
 	switch {
 	case rotation.Asked(token):
@@ -30,24 +30,24 @@ func renewCertificates(d *draft) {
 		return
 	}
 	if !rotation.UnderWay() || rotation.Token != token {
-		d.renew(token)
+		renew(d, token)
 		return
 	}
-	recheck, waiting := later, "a new authority is trusted, and signs when spec.rotate.overlap has passed"
+	recheck, waiting := draft.Later, "a new authority is trusted, and signs when spec.rotate.overlap has passed"
 	if !rotation.Signs.IsZero() {
 		waiting = "the new authority signs, and the old one is trusted until spec.rotate.overlap has passed"
 	}
-	if behind := d.behind(); behind != "" {
-		recheck, waiting = soon, behind
+	if behind := behind(d); behind != "" {
+		recheck, waiting = draft.Soon, behind
 	} else if len(certificates.Renewal) > 0 {
-		d.renew(token)
+		renew(d, token)
 	}
-	d.hold(database.Background, recheck, "RotatingCertificates", "certificates are rotated: "+waiting)
+	d.Hold(database.Background, recheck, "RotatingCertificates", "certificates are rotated: "+waiting)
 }
 
-func (d *draft) renew(token string) {
+func renew(d *draft.Draft, token string) {
 	leaf := d.Certificates.Leaf
-	d.change(database.Action{
+	d.Change(database.Action{
 		Do: database.StoreCertificates{Token: token}, Kind: database.KindSecret, Name: database.LeafName(d.Name),
 		UID: leaf.UID, ResourceVersion: leaf.ResourceVersion,
 		Why: "a rotation is asked for: " + strings.Join(d.Certificates.Renewal, "; "),
@@ -55,7 +55,7 @@ func (d *draft) renew(token string) {
 }
 
 // behind names who has not got yet what is stored: the Secret for applications, or an instance that takes sessions.
-func (d *draft) behind() string {
+func behind(d *draft.Draft) string {
 	if d.Certificates.Unpublished {
 		return "applications are not told of the authorities yet"
 	}
@@ -67,61 +67,61 @@ func (d *draft) behind() string {
 	return ""
 }
 
-// publishBundle keeps what applications trust as it is stored. It goes on while changes are stopped: whoever does not
+// PublishBundle keeps what applications trust as it is stored. It goes on while changes are stopped: whoever does not
 // know an authority refuses the servers of it.
-func publishBundle(d *draft) {
+func PublishBundle(d *draft.Draft) {
 	binding, certificates := d.Binding, d.Certificates
 	if !certificates.Unpublished || binding.Deleting || certificates.Leaf.Foreign != "" || certificates.Authorities == 0 ||
-		d.writes(database.KindSecret, database.LeafName(d.Name)) {
+		d.Writes(database.KindSecret, database.LeafName(d.Name)) {
 		return
 	}
-	d.do(database.Action{
+	d.Do(database.Action{
 		Do: database.PublishBundle{}, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
 		UID: binding.UID, ResourceVersion: binding.ResourceVersion, Why: "other authorities are trusted than it tells",
 	})
 }
 
-// rotateLogin gives applications another login: its password is written down first, then told to the server, then
+// RotateLogin gives applications another login: its password is written down first, then told to the server, then
 // published. The login of before is left as it is.
-func rotateLogin(d *draft) {
-	binding, rotation, token := d.Binding, d.Credentials, d.rotate().Password
+func RotateLogin(d *draft.Draft) {
+	binding, rotation, token := d.Binding, d.Credentials, rotate(d).Password
 	action := database.Action{
 		Kind: database.KindSecret, Name: database.AppSecretName(d.Name), UID: binding.UID,
 		ResourceVersion: binding.ResourceVersion,
 	}
-	if d.invalid || !binding.Exists || binding.Foreign != "" || binding.Deleting || d.writes(action.Kind, action.Name) {
+	if d.Invalid || !binding.Exists || binding.Foreign != "" || binding.Deleting || d.Writes(action.Kind, action.Name) {
 		return
 	}
 	switch {
 	case !rotation.UnderWay() && !rotation.Asked(token):
 	case d.Spec.Hibernated:
-		d.plan.Pending = append(d.plan.Pending, "applications get another password when the database is awake")
+		d.Plan.Pending = append(d.Plan.Pending, "applications get another password when the database is awake")
 	case !rotation.UnderWay():
 		action.Do = database.BeginLogin{Token: token}
 		action.Why = "another password is asked for; the other login gets it"
-		d.change(action)
-	case d.lacksLogin(rotation.Number) == "":
+		d.Change(action)
+	case lacksLogin(d, rotation.Number) == "":
 		// Another wish that came meanwhile is carried out after this: the password that is made ready is in the Secret, and
 		// whoever wants another one again may know why.
 		action.Do = database.MoveLogin{Number: rotation.Number}
 		action.Why = "every instance knows the next login; the one of before stays valid until the next rotation"
-		d.change(action)
+		d.Change(action)
 	}
 }
 
-// tellLogin says what a rotation waits for, after what applications wait for.
-func tellLogin(d *draft) {
-	if d.invalid || d.stopped || d.Spec.Hibernated || !d.Credentials.UnderWay() {
+// TellLogin says what a rotation waits for, after what applications wait for.
+func TellLogin(d *draft.Draft) {
+	if d.Invalid || d.Stopped || d.Spec.Hibernated || !d.Credentials.UnderWay() {
 		return
 	}
-	if lacking := d.lacksLogin(d.Credentials.Number); lacking != "" {
-		d.hold(database.Progressing, time.Second, "RotatingPassword", "applications get another password: "+lacking)
+	if lacking := lacksLogin(d, d.Credentials.Number); lacking != "" {
+		d.Hold(database.Progressing, time.Second, "RotatingPassword", "applications get another password: "+lacking)
 	}
 }
 
 // lacksLogin says who does not know the next login yet, empty if it can be published. It is published for the write
 // address and for the read address alike.
-func (d *draft) lacksLogin(number int64) string {
+func lacksLogin(d *draft.Draft, number int64) string {
 	holder, _ := d.Instance(d.Lease.Holder)
 	if !d.Serves(holder) {
 		return "there is no primary that serves and could confirm the next login"
@@ -132,21 +132,4 @@ func (d *draft) lacksLogin(number int64) string {
 		}
 	}
 	return ""
-}
-
-// secretsTold names what a pod is to have mounted.
-func (d *draft) secretsTold() string {
-	if d.Credentials.UnderWay() {
-		return fmt.Sprintf("%s-%d", d.Certificates.Leaf.ResourceVersion, d.Credentials.Number)
-	}
-	return d.Certificates.Leaf.ResourceVersion
-}
-
-// hasOldSecrets says that an agent has other certificates or credentials than are stored, and its kubelet was not told.
-func (d *draft) hasOldSecrets(instance database.Instance) bool {
-	report, identity := instance.Report, d.Certificates.Identity
-	old := report.Certificate != "" && report.Certificate != identity ||
-		d.Credentials.UnderWay() && report.Rotation != d.Credentials.Number
-	return old && identity != "" && instance.Pod.Secrets != d.secretsTold() &&
-		!d.writes(database.KindSecret, database.LeafName(d.Name))
 }
