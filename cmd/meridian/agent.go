@@ -42,6 +42,11 @@ func agentCommand() *cobra.Command {
 	flags.StringVar(&database.Settings, "settings", wire.FolderSettings, "folder of the settings")
 	flags.StringVar(&database.App, "app", wire.FolderApp, "folder of the application's Secret")
 	flags.StringVar(&database.TLS, "tls", wire.FolderTLS, "folder of the certificate")
+	flags.StringVar(&database.Backup, "backup", wire.FolderBackup, "folder of the credentials and keys of backups")
+	flags.StringVar(&database.BackupClaim, "backup-claim", wire.FolderBackupClaim, "folder of a repository on a claim")
+	flags.StringVar(&database.Restore, "restore", wire.FolderRestore, "folder of the credentials and keys of a restore")
+	flags.StringVar(&database.RestoreClaim, "restore-claim", wire.FolderRestoreClaim,
+		"folder of the repository on a claim that is restored from")
 	flags.StringVar(&database.ReportAddress, "report-address", fmt.Sprintf(":%d", wire.PortAgent),
 		"address of the report, with mutual TLS")
 	flags.StringVar(&database.ProbeAddress, "probe-address", fmt.Sprintf(":%d", wire.PortProbe), "address of the probes")

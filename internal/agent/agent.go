@@ -31,6 +31,9 @@ type Options struct {
 	Address string
 	// Volume, Runtime, Settings, App and TLS are folders. LogVolume is another one, empty if the log lies with the data.
 	Volume, LogVolume, Runtime, Settings, App, TLS string
+	// Backup and Restore have credentials and keys of the repository of backups and of the one that the first data comes
+	// from, BackupClaim and RestoreClaim are where these are mounted, if they are on a claim.
+	Backup, Restore, BackupClaim, RestoreClaim string
 	// ReportAddress and ProbeAddress are where the servers of the agent listen. All agents of a database have the same
 	// port. Listen is where PostgreSQL does, empty for everywhere.
 	ReportAddress, ProbeAddress, Listen string

@@ -31,6 +31,9 @@ func (s *servers) report() (wire.Report, bool) {
 			report = status.Complete(report, shown.Snapshot, shown.Plan)
 		}
 	}
+	if s.backup != nil {
+		report.Backup = s.backup()
+	}
 	return report, true
 }
 

@@ -35,6 +35,8 @@ type servers struct {
 	state func() (controller.State, bool)
 	// tenure shows the other loop, and how long ago its last pass was. It is nil if there is none.
 	tenure func() (shown tenures.Shown, ago time.Duration, ok bool)
+	// backup tells about backups.
+	backup func() *wire.BackupReport
 	peers  *peers
 	now    func() time.Time
 	log    logr.Logger

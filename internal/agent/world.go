@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/backup/keep"
 	"meridian.dev/meridian/internal/postgres/controller"
 	"meridian.dev/meridian/internal/postgres/server"
 	"meridian.dev/meridian/internal/tenure"
@@ -21,6 +22,7 @@ type world struct {
 	*tenancy
 	real     *server.World
 	instance *controller.Loop
+	keeper   *keep.Keeper
 }
 
 func connect(
@@ -62,6 +64,8 @@ func connect(
 		// The loop of the lease decides. Whoever asks does not wait for it, and asks again if nothing comes of it.
 		go w.tell(tenure.SwitchoverAsked{Switchover: wire.Switchover{ID: "restart-" + token}})
 	}
+	w.keeper = w.newKeeper(options, log)
+	go w.keeper.Run(life)
 	return w, w.guard.keep()
 }
 
@@ -75,7 +79,7 @@ func child(database, role string) string { return names.LetterLabel().Within(52)
 func (w *world) servers(log logr.Logger) *servers {
 	return &servers{
 		state: w.instance.State, now: time.Now, log: log, peers: w.peers,
-		tenure: w.shown,
+		tenure: w.shown, backup: w.keeper.Report,
 	}
 }
 

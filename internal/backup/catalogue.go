@@ -2,6 +2,7 @@ package backup
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,6 +18,9 @@ type Owner struct {
 	SystemIdentifier string `json:"systemIdentifier"`
 	SegmentSize      uint64 `json:"segmentSize"`
 	Major            int    `json:"major"`
+	// Application and ApplicationOwner are the database of the application and its owner.
+	Application      string `json:"application,omitempty"`
+	ApplicationOwner string `json:"applicationOwner,omitempty"`
 }
 
 // Term is a primary's time in office: terms/<term>.json.
@@ -28,8 +32,10 @@ type Term struct {
 
 // Backup is a base backup: base/<id>/backup.json. It exists when this object does, which is written last (K2).
 type Backup struct {
-	Version  int    `json:"version"`
-	ID       string `json:"id"`
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	// For is the wish that it was made for: whoever asks twice gets one.
+	For      string `json:"for,omitempty"`
 	Timeline int    `json:"timeline"`
 	// Start is where recovery begins to read the log, Stop how far it has to read at least.
 	Start LSN `json:"start"`
@@ -90,7 +96,13 @@ type Draft struct {
 type Verified struct {
 	Backup string    `json:"backup"`
 	At     time.Time `json:"-"`
+	// RestoreMilliseconds is how long the restore took, Problem what was wrong, empty if nothing was.
+	RestoreMilliseconds int64  `json:"restoreMilliseconds,omitempty"`
+	Problem             string `json:"problem,omitempty"`
 }
+
+// ErrTooNew is of a repository that a later version has written.
+var ErrTooNew = errors.New("the version of the layout is not known: use a newer Meridian")
 
 // Log is what a repository has of one timeline.
 type Log struct {

@@ -27,6 +27,8 @@ type Command struct {
 	// Lines gets every line of standard output and standard error, without its end, in the order of writing, and of one
 	// that is longer than 64 KiB its beginning. The slice is valid during the call. Without it, output is dropped.
 	Lines func(line []byte)
+	// Output gets the standard output as it is, instead of Lines. The caller closes it.
+	Output *os.File
 	// Files are open in the program from descriptor 3 on, and in what it starts unless it closes them. A lock on one
 	// of them lasts as long as any of these processes.
 	Files []*os.File
@@ -62,9 +64,13 @@ func (s *Supervisor) Start(command Command) (*Process, error) {
 	}
 	defer func() { _ = input.Close() }()
 
+	standard := input
+	if command.Output != nil {
+		standard = command.Output
+	}
 	attributes := &os.ProcAttr{
 		Dir: command.Dir, Env: append([]string{}, command.Env...),
-		Files: append([]*os.File{empty, input, input}, command.Files...),
+		Files: append([]*os.File{empty, standard, input}, command.Files...),
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	}
 	process := &Process{

@@ -244,12 +244,23 @@ func (r *rig) ship(s *server) ship.Result {
 	return result
 }
 
+// execute runs pg_basebackup.
+func execute(ctx context.Context, arguments []string, output *os.File) error {
+	command := exec.CommandContext(ctx, filepath.Join(programs(), "pg_basebackup"), arguments...)
+	var said bytes.Buffer
+	command.Env, command.Stdout, command.Stderr = env, output, &said
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, said.String())
+	}
+	return nil
+}
+
 // backup takes a base backup of one server while the log comes from another.
 func (r *rig) backup(id string, of, primary *server) backup.Backup {
 	r.t.Helper()
 	ctx := context.Background()
 	taken, err := base.Run(ctx, r.repository(), base.Request{
-		ID: id, Program: filepath.Join(programs(), "pg_basebackup"), Env: env, PartSize: 8 << 20,
+		ID: id, Execute: execute, PartSize: 8 << 20,
 		Conninfo: "host=" + of.folder + " port=5432 user=postgres",
 	})
 	must(r.t, err)

@@ -14,22 +14,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
+	"os"
 	"strings"
 
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/plan"
 	"meridian.dev/meridian/internal/backup/repository"
+	"meridian.dev/meridian/internal/backup/store"
 	"meridian.dev/meridian/internal/postgres"
 )
 
 // Request says what to back up.
 type Request struct {
-	// ID is new for each try.
-	ID string
-	// Program is pg_basebackup, Conninfo the server, Env its environment.
-	Program, Conninfo string
-	Env               []string
+	// ID is new for each try, For the wish that it is made for.
+	ID, For string
+	// Execute runs pg_basebackup with arguments to its end, with its standard output in a file. An error of it says what
+	// the program said.
+	Execute func(ctx context.Context, arguments []string, output *os.File) error
+	// Conninfo is the server.
+	Conninfo string
 	// MaxRate bounds the bytes a second that the server reads, 0 for no bound.
 	MaxRate int64
 	// PartSize is where parts are cut, before compression.
@@ -49,40 +52,40 @@ func Run(ctx context.Context, to *repository.Repository, request Request) (backu
 	defer cancel()
 	arguments := []string{
 		"--dbname=" + request.Conninfo, "--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast",
-		"--label=meridian " + request.ID, "--no-password",
+		"--label=meridian " + request.ID, "--no-password", "--progress",
 	}
 	if request.MaxRate > 0 {
 		arguments = append(arguments, fmt.Sprintf("--max-rate=%dk", max(32, min(request.MaxRate>>10, 1<<20))))
 	}
-	command := exec.CommandContext(ctx, request.Program, arguments...)
-	command.Env = request.Env
-	var said bytes.Buffer
-	command.Stderr = &said
-	output, err := command.StdoutPipe()
+	output, input, err := os.Pipe()
 	if err != nil {
 		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", err)
 	}
-	if err := command.Start(); err != nil {
-		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", err)
-	}
+	ended := make(chan error, 1)
+	go func() {
+		err := request.Execute(ctx, arguments, input)
+		ended <- errors.Join(err, input.Close())
+	}()
 	result, err := Store(ctx, to, request, output)
 	if err != nil {
 		cancel() // It would wait for ever to be read.
 	}
-	if problem := command.Wait(); problem != nil && (err == nil || said.Len() > 0 && ctx.Err() == nil) {
-		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w: %s", problem, lastLine(said.String()))
+	_ = output.Close()
+	// A store that failed is the reason, and the end of the program what follows from it.
+	if problem := <-ended; problem != nil && !isStore(err) {
+		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", problem)
 	}
 	return result, err
 }
 
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+func isStore(err error) bool {
+	_, ok := errors.AsType[*store.Error](err)
+	return ok
 }
 
 // Store writes the tar of a base backup as parts.
 func Store(ctx context.Context, to *repository.Repository, request Request, from io.Reader) (backup.Backup, error) {
-	result := backup.Backup{ID: request.ID, Instance: request.Instance, Settings: request.Settings}
+	result := backup.Backup{ID: request.ID, For: request.For, Instance: request.Instance, Settings: request.Settings}
 	cutter := &cutter{
 		archive: tar.NewReader(from), limit: request.PartSize, progress: request.Progress, piece: make([]byte, 256<<10),
 	}

@@ -52,7 +52,7 @@ func Keep(catalogue *backup.Catalogue, policy Policy) []string {
 func newestVerified(catalogue *backup.Catalogue) *backup.Backup {
 	for index := len(catalogue.Backups) - 1; index >= 0; index-- {
 		for _, verified := range catalogue.Verified {
-			if verified.Backup == catalogue.Backups[index].ID {
+			if verified.Backup == catalogue.Backups[index].ID && verified.Problem == "" {
 				return &catalogue.Backups[index]
 			}
 		}

@@ -53,7 +53,29 @@ func (r *Repository) Catalogue(ctx context.Context) (backup.Catalogue, error) {
 		}
 		filing.log(timeline).History = history
 	}
+	if err := r.readTrials(ctx, &filing); err != nil {
+		return backup.Catalogue{}, err
+	}
 	return filing.done(), nil
+}
+
+// readTrials reads what restores on trial came to, of the backups that are there.
+func (r *Repository) readTrials(ctx context.Context, filing *filing) error {
+	for _, name := range filing.trials {
+		trial := backup.Verified{Backup: name.Key.ID, At: name.At}
+		if !slices.ContainsFunc(filing.backups, func(found backup.Draft) bool { return found.ID == trial.Backup }) {
+			continue
+		}
+		err := r.getJSON(ctx, name.Name, &trial)
+		if store.Is(err, store.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		filing.catalogue.Verified = append(filing.catalogue.Verified, trial)
+	}
+	return nil
 }
 
 // History reads the history of a timeline as it is.
@@ -68,6 +90,7 @@ type filing struct {
 	drafts    map[string]*backup.Draft
 	backups   []backup.Draft
 	histories []int
+	trials    []backup.Object
 }
 
 func (f *filing) log(timeline int) *backup.Log {
@@ -110,7 +133,7 @@ func (f *filing) file(name string, object store.Object) {
 		f.histories = append(f.histories, key.Timeline)
 		f.log(key.Timeline)
 	case backup.KindVerified:
-		f.catalogue.Verified = append(f.catalogue.Verified, backup.Verified{Backup: key.ID, At: object.At})
+		f.trials = append(f.trials, backup.Object{Name: name, At: object.At, Key: key})
 	case backup.KindOwner, backup.KindForeign:
 	}
 }

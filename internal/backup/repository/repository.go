@@ -58,8 +58,7 @@ func (r *Repository) Owner(ctx context.Context) (backup.Owner, error) {
 		return backup.Owner{}, err
 	}
 	if owner.Version > layoutVersion {
-		return backup.Owner{}, fmt.Errorf("read %s: version %d of the layout is not known: use a newer Meridian",
-			backup.OwnerName, owner.Version)
+		return backup.Owner{}, fmt.Errorf("read %s: version %d: %w", backup.OwnerName, owner.Version, backup.ErrTooNew)
 	}
 	if size := owner.SegmentSize; size < 1<<10 || size > 1<<30 || size&(size-1) != 0 {
 		return backup.Owner{}, fmt.Errorf("read %s: %w: segments of %d bytes", backup.OwnerName, seal.ErrDamaged, size)
@@ -124,6 +123,11 @@ func (r *Repository) PutPart(ctx context.Context, name string, content io.Reader
 func (r *Repository) PutBackup(ctx context.Context, written backup.Backup) error {
 	written.Version = layoutVersion
 	return r.putJSON(ctx, backup.BaseName(written.ID), written)
+}
+
+// PutVerified writes down what a restore on trial came to. Time tells trials of a backup apart; it has no dot.
+func (r *Repository) PutVerified(ctx context.Context, time string, trial backup.Verified) error {
+	return r.putJSON(ctx, backup.VerifiedName(trial.Backup, time), trial)
 }
 
 // Delete removes an object.

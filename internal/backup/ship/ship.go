@@ -22,6 +22,10 @@ import (
 type Shipper struct {
 	Repository *repository.Repository
 	Log        Log
+	// Most bounds what one pass writes, 0 for no bound: whoever has much to ship learns in between who leads.
+	Most int
+	// Progress is told after each write. It may be nil.
+	Progress func()
 
 	// stored is what the repository has, by the last listing and our own writes since; nil if it must be listed.
 	stored *backup.Catalogue
@@ -35,6 +39,9 @@ type Result struct {
 	Confirmed backup.LSN
 	Holds     []plan.Hold
 	Actions   int
+	// Gaps counts the gaps that were recorded, More says that something is left to ship.
+	Gaps int
+	More bool
 }
 
 // Forget makes the next pass list the repository, as after a change of its owner or of the credentials.
@@ -60,11 +67,20 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 	}
 	result := Result{Holds: shipping.Holds}
 	for _, action := range shipping.Actions {
+		if result.More = s.Most > 0 && result.Actions >= s.Most; result.More {
+			break
+		}
 		if err := s.do(ctx, facts, action); err != nil {
 			result.Confirmed = plan.Confirmed(facts)
 			return result, fmt.Errorf("%s: %w", action.Verb(), err)
 		}
+		if _, gap := action.(plan.PutGap); gap {
+			result.Gaps++
+		}
 		result.Actions++
+		if s.Progress != nil {
+			s.Progress()
+		}
 	}
 	result.Confirmed = plan.Confirmed(facts)
 	return result, nil

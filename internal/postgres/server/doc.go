@@ -53,6 +53,8 @@ type World struct {
 	Link   *Link
 	Copies *Copies
 	Probe  *Probe
+	// Backups is for base backups.
+	Backups *Backups
 }
 
 // New puts it together.
@@ -67,6 +69,9 @@ func New(place Place) *World {
 		Supervisor: place.Supervisor, Env: place.Env, Log: place.Log,
 	}
 	link := func() *Link { return &Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
+	copies := &Copies{
+		Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Log: place.Log, Installed: installed,
+	}
 	return &World{
 		Disk: disk,
 		Mounts: &Mounts{
@@ -77,10 +82,9 @@ func New(place Place) *World {
 			Immediate: place.Immediate, Ended: place.Ended,
 		},
 		Link: link(),
-		Copies: &Copies{
-			Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Log: place.Log, Installed: installed,
-		},
-		Probe: &Probe{Link: link()},
+		Copies:  copies,
+		Probe:   &Probe{Link: link()},
+		Backups: &Backups{Copies: copies, Link: link()},
 	}
 }
 

@@ -86,6 +86,15 @@ func openWAL(path string) (*folder, error) {
 	return found, nil
 }
 
+// SegmentSize is the size of the segments in a folder of the log.
+func SegmentSize(folder string) (uint64, error) {
+	found, err := openWAL(folder)
+	if err != nil {
+		return 0, err
+	}
+	return found.size, nil
+}
+
 func parseSegment(name string, size uint64) (timeline int, number uint64, ok bool) {
 	var parts [3]uint64
 	for index := range parts {
