@@ -42,7 +42,7 @@ func connect(
 		return nil, err
 	}
 	own := newClaims(api, options, log)
-	ports.Claim, ports.ReadClaim = own.look, own.readNow
+	ports.Claim, ports.ReadClaim, ports.Repository = own.look, own.readNow, w.repository
 	w.instance = controller.New(ports, controller.Identity{
 		Instance: options.Instance, Database: options.Database, Runtime: options.Runtime, Listen: options.Listen,
 		Fresh: newID,
@@ -64,7 +64,7 @@ func connect(
 		// The loop of the lease decides. Whoever asks does not wait for it, and asks again if nothing comes of it.
 		go w.tell(tenure.SwitchoverAsked{Switchover: wire.Switchover{ID: "restart-" + token}})
 	}
-	w.keeper = w.newKeeper(options, log)
+	w.keeper = w.newKeeper(options, supervisor, env, log)
 	go w.keeper.Run(life)
 	return w, w.guard.keep()
 }

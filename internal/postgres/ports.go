@@ -24,6 +24,8 @@ type Ports struct {
 	ReadClaim func(context.Context) (Claim, error)
 	// Go runs what takes long beside the passes; nil for a goroutine.
 	Go func(func())
+	// Repository tells what is known of the repository of backups under a standing, at once. It may be nil: there is none.
+	Repository func(tenure.Standing) Repository
 	// Subscribe asks to be told when the server has ended or has spoken of itself. It may be nil.
 	Subscribe func(ended func())
 }

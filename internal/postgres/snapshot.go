@@ -64,8 +64,20 @@ type Snapshot struct {
 	// Foreign is what a member has told this start of a primary of WAL that the primary does not have, empty if none has:
 	// a position of another timeline was counted as flushed (B3).
 	Foreign string `json:"foreign,omitempty"`
+	// Repository is what is known of the repository of backups.
+	Repository Repository `json:"repository,omitzero"`
 	// Hung says that the server, as a primary, did not write for several seconds.
 	Hung bool `json:"hung,omitempty"`
+}
+
+// Repository is what is known of the repository of backups.
+type Repository struct {
+	// Kept says that there is one: WAL is kept for it.
+	Kept bool `json:"kept,omitempty"`
+	// Confirmed is up to where it has the WAL of this primary, 0 while that is not known.
+	Confirmed uint64 `json:"confirmed,omitempty"`
+	// Unshipped says that this copy may have WAL that the repository lacks, and that it is worth to wait (K4).
+	Unshipped bool `json:"unshipped,omitempty"`
 }
 
 // Settings is what the operator wants.

@@ -1,4 +1,4 @@
-// Package keep is the agent's loop of backups: it ships the log each second, makes base backups, reads the catalogue and
+// Package keep is the agent's loop of backups: it ships the log each second, makes base backups, reads the catalogue,
 // removes what is not needed any more, and tells about all of it. What is done, and when, is decided by plan.Decide.
 //
 // The loop itself waits for nothing. Each part of the work is a goroutine of its own, at most one of each, so that a
@@ -29,6 +29,8 @@ type Copy struct {
 	// Leads says that this is the primary of the term, by the lease and by the server.
 	Leads bool
 	Term  int64
+	// Line is the timeline that the holder of the lease leads on.
+	Line int
 	// Timeline and Flushed are how far the log is safe on the disk; 0 while that is not known.
 	Timeline int
 	Flushed  backup.LSN
@@ -50,7 +52,7 @@ type Ports struct {
 	Open func(settings wire.Repository, root string) (*repository.Repository, error)
 	// Folder is the folder of the log.
 	Folder string
-	// Execute and Conninfo are those of a base backup; Settings of recovery are asked of the server.
+	// Base says of a base backup how it is taken here, and with which settings. Progress is told how many bytes there are.
 	Base func(ctx context.Context, request *base.Request, progress func(done, total int64)) error
 	Log  logr.Logger
 }
@@ -67,6 +69,11 @@ type Keeper struct {
 	reading  reading
 	basing   basing
 	reason   reason
+	// asked is since when somebody waits to replace the copy here, and under which term.
+	asked struct {
+		term int64
+		at   time.Time
+	}
 
 	// These belong to the goroutine that ships.
 	shipper   *ship.Shipper
@@ -141,6 +148,7 @@ func (k *Keeper) observe(now Copy) plan.Situation {
 	office := plan.Office(now.Leads, now.Term)
 	if k.shipping.office == office {
 		s.Confirmed = k.shipping.confirmed
+		s.Fills = !now.Leads && (!k.shipping.complete || k.shipping.newest < now.Line)
 	}
 	if now.Leads && k.reading.office == office {
 		s.Stored = k.reading.stored
@@ -161,7 +169,10 @@ func (k *Keeper) work(of part) plan.Work {
 
 // begin carries out a duty. The mutex is held.
 func (k *Keeper) begin(ctx context.Context, duty plan.Duty, now Copy) {
-	settings := *k.settings0()
+	settings := wire.BackupSettings{} // A duty that needs them is not given without.
+	if k.settings != nil {
+		settings = *k.settings
+	}
 	switch duty := duty.(type) {
 	case plan.GiveUp:
 		for of, wanted := range map[part]bool{partShip: duty.Ship, partRead: duty.Read, partBase: duty.Base} {
@@ -184,14 +195,6 @@ func (k *Keeper) begin(ctx context.Context, duty plan.Duty, now Copy) {
 	}
 }
 
-// settings0 are the settings, empty ones where there are none: a duty that needs them is not given then.
-func (k *Keeper) settings0() *wire.BackupSettings {
-	if k.settings == nil {
-		return &wire.BackupSettings{}
-	}
-	return k.settings
-}
-
 // Bounds of the works, so that a store that hangs is tried again some day.
 const (
 	shipPatience = 5 * time.Minute
@@ -200,7 +203,9 @@ const (
 )
 
 // run begins a part of the work in a goroutine of its own. The mutex is held.
-func (k *Keeper) run(ctx context.Context, of part, purpose string, limit time.Duration, do func(context.Context) error) {
+func (k *Keeper) run(
+	ctx context.Context, of part, purpose string, limit time.Duration, do func(context.Context) error,
+) {
 	found := k.works[of]
 	if found == nil {
 		found = &work{}

@@ -24,8 +24,9 @@ type shipping struct {
 	// until is the moment up to which everything that was flushed here is in the repository.
 	until   time.Time
 	samples []sample
-	// below is what this instance still has to ship of a timeline that was left, as far as it knows.
+	// complete says that nothing was left to ship, newest which timeline the repository knew of then.
 	complete bool
+	newest   int
 }
 
 // sample says how far the log was at a moment.
@@ -99,6 +100,9 @@ func (k *Keeper) ship(ctx context.Context, settings wire.BackupSettings, now Cop
 		}
 		k.contacted = k.shipsFor
 	}
+	if k.shipper != nil && !now.Leads && k.shipper.Newest() < now.Line {
+		k.shipper.Forget() // Another has begun a timeline, and what this one has to fill in is seen from its history.
+	}
 	if k.shipper == nil {
 		k.shipper = &ship.Shipper{Most: mostAtOnce, Progress: func() { k.move(partShip) }}
 	}
@@ -128,6 +132,7 @@ func (k *Keeper) shipped(now Copy, result ship.Result, begun time.Time, err erro
 		return
 	}
 	k.shipping.holds, k.shipping.complete = result.Holds, !result.More && len(result.Holds) == 0
+	k.shipping.newest = result.Newest
 	if result.Confirmed >= now.Flushed && len(result.Holds) == 0 {
 		k.shipping.until = begun
 	}
@@ -160,18 +165,32 @@ func describe(repository wire.Repository) string {
 	return fmt.Sprintf("claim %+v", repository.Claim)
 }
 
-// Confirmed is up to where the log does not have to be kept for the repository: 0 while that is not known, with what
-// the repository is told by the primary of a term alone.
-func (k *Keeper) Confirmed() (wanted bool, lsn uint64) {
+// Confirmed is up to where the repository has the log of the primary of a term, 0 while that is not known here. Wanted
+// says that there is a repository.
+func (k *Keeper) Confirmed(term int64) (wanted bool, lsn uint64) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	return k.settings != nil, uint64(k.shipping.confirmed)
+	if k.settings == nil || k.shipping.office != plan.Office(true, term) {
+		return k.settings != nil, 0
+	}
+	return true, uint64(k.shipping.confirmed)
 }
 
-// Unshipped says that this instance, which does not lead, has not looked yet whether the repository lacks log that it
-// has, or has not shipped it yet. Whoever is about to remove its copy waits for that, for a bounded time.
-func (k *Keeper) Unshipped(term int64) bool {
+// returnPatience is how long the removal of a copy waits until what it alone may have is shipped.
+const returnPatience = 2 * time.Minute
+
+// Unshipped says that this instance, which follows the primary of a term on a timeline, has not looked yet whether the
+// repository lacks log that it has, or has not shipped it yet (K4). Whoever is about to remove the copy waits for that,
+// but not for ever. Where the fork is, is known only when the repository has the history of the new timeline.
+func (k *Keeper) Unshipped(term int64, timeline int) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	return k.settings != nil && !(k.shipping.office == plan.Office(false, term) && k.shipping.complete)
+	if k.settings == nil {
+		return false
+	}
+	if k.asked.term != term {
+		k.asked.term, k.asked.at = term, k.Now()
+	}
+	looked := k.shipping.office == plan.Office(false, term) && k.shipping.complete && k.shipping.newest >= timeline
+	return !looked && k.Now().Sub(k.asked.at) < returnPatience
 }

@@ -15,6 +15,8 @@ type Situation struct {
 	// Wanted says that there are settings of backups, Wish is the base backup that they ask for, nil if none.
 	Wanted bool
 	Wish   *Wish
+	// Fills says that this instance, which does not lead, may have something to fill in below a fork.
+	Fills bool
 	// Known says that the copy here has an identity and a position. Leads says that it is the primary of the term, by the
 	// lease, and Running that its server answers.
 	Known, Leads, Running bool
@@ -85,6 +87,8 @@ const (
 	idleEvery = 15 * time.Second
 	// fillEvery is between two looks of others for what is missing below a fork.
 	fillEvery = 30 * time.Second
+	// fillSooner is the same while there is something.
+	fillSooner = 3 * time.Second
 	// readEvery is between two readings of the repository.
 	readEvery = 2 * time.Minute
 	// gapPatience is how long others have time to fill a gap before a new base backup makes up for it.
@@ -108,6 +112,8 @@ func Decide(s Situation) []Duty {
 	}
 	every := fillEvery
 	switch {
+	case s.Fills:
+		every = fillSooner
 	case s.Leads && s.Flushed > s.Confirmed:
 		every = shipEvery
 	case s.Leads:

@@ -13,7 +13,8 @@ import (
 // leader is a primary that has shipped a second ago, and has read the repository.
 func leader() plan.Situation {
 	return plan.Situation{
-		Now: noon, Instance: "a", Wanted: true, Known: true, Leads: true, Running: true, Term: 3, Flushed: 200, Confirmed: 100,
+		Now: noon, Instance: "a", Wanted: true, Known: true, Leads: true, Running: true, Term: 3,
+		Flushed: 200, Confirmed: 100,
 		Ship:   plan.Work{For: "term 3", Ended: noon.Add(-time.Second)},
 		Read:   plan.Work{For: "term 3", Ended: noon.Add(-time.Second)},
 		Stored: &plan.Stored{},
@@ -22,6 +23,7 @@ func leader() plan.Situation {
 
 func TestDecide(t *testing.T) {
 	ships := plan.ShipLog{For: "term 3"}
+	both := []plan.Duty{ships, plan.ReadRepository(ships)}
 	for name, c := range map[string]struct {
 		change func(*plan.Situation)
 		want   []plan.Duty
@@ -42,9 +44,15 @@ func TestDecide(t *testing.T) {
 		"another's term, looked at": {
 			func(s *plan.Situation) { s.Leads, s.Ship.For = false, "another's term 3" }, nil,
 		},
-		"the first reading":  {func(s *plan.Situation) { s.Stored = nil }, []plan.Duty{ships, plan.ReadRepository(ships)}},
-		"a change to read":   {func(s *plan.Situation) { s.Stored.Stale = true }, []plan.Duty{ships, plan.ReadRepository(ships)}},
-		"time to read again": {func(s *plan.Situation) { s.Read.Ended = noon.Add(-time.Hour) }, []plan.Duty{ships, plan.ReadRepository(ships)}},
+		"another's term, not filled in": {
+			func(s *plan.Situation) {
+				s.Leads, s.Fills, s.Ship = false, true, plan.Work{For: "another's term 3", Ended: noon.Add(-4 * time.Second)}
+			},
+			[]plan.Duty{plan.ShipLog{For: "another's term 3"}},
+		},
+		"the first reading":  {func(s *plan.Situation) { s.Stored = nil }, both},
+		"a change to read":   {func(s *plan.Situation) { s.Stored.Stale = true }, both},
+		"time to read again": {func(s *plan.Situation) { s.Read.Ended = noon.Add(-time.Hour) }, both},
 		"a repository that is away is not read": {
 			func(s *plan.Situation) { s.Ship.Failures, s.Stored = 1, nil }, []plan.Duty{ships},
 		},

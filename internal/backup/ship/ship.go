@@ -42,6 +42,16 @@ type Result struct {
 	// Gaps counts the gaps that were recorded, More says that something is left to ship.
 	Gaps int
 	More bool
+	// Newest is the newest timeline that the repository has the history of.
+	Newest int
+}
+
+// Newest is the newest timeline that the repository was seen to have the history of, 0 if it was not looked at.
+func (s *Shipper) Newest() int {
+	if s.stored == nil {
+		return 0
+	}
+	return plan.Newest(s.stored).Timeline()
 }
 
 // Forget makes the next pass list the repository, as after a change of its owner or of the credentials.
@@ -65,7 +75,7 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 	if violations := plan.Check(facts, shipping); len(violations) > 0 {
 		return Result{}, fmt.Errorf("ship the log: the plan would break %s: %s", violations[0].Rule, violations[0].Detail)
 	}
-	result := Result{Holds: shipping.Holds}
+	result := Result{Holds: shipping.Holds, Newest: s.Newest()}
 	for _, action := range shipping.Actions {
 		if result.More = s.Most > 0 && result.Actions >= s.Most; result.More {
 			break

@@ -117,6 +117,9 @@ func (o *Observer) Look(ctx context.Context, told Told) postgres.Snapshot {
 		Port: o.Port, Stopping: told.Stopping, Standing: told.Standing, Fenced: told.Fenced, Jobs: told.Jobs,
 	}
 	snapshot.Process = o.Ports.Runner.Look()
+	if o.Ports.Repository != nil {
+		snapshot.Repository = o.Ports.Repository(told.Standing)
+	}
 	if told.Stopping {
 		// Nothing may hold up a pod that ends, so whose it is, is known from before.
 		snapshot.Settings, snapshot.Volume, snapshot.Data = o.last.Settings, o.last.Volume, o.last.Data

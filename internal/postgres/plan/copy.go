@@ -2,6 +2,7 @@ package plan
 
 import (
 	"strings"
+	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
@@ -24,6 +25,9 @@ func another(s postgres.Snapshot) bool {
 	}
 	return false
 }
+
+// unshippedPause is how soon is looked again whether all is shipped.
+const unshippedPause = 500 * time.Millisecond
 
 func killOnAnUnfinishedCopy(s postgres.Snapshot, plan *draft) bool {
 	if !s.Process.Running || s.Volume.Record.Whole() {
@@ -165,6 +169,12 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 		return false
 	case s.Process.Running:
 		plan.do(postgres.StopServer{Why: "the copy is no part of the primary's history, or lacks what that does not keep"})
+	case s.Repository.Unshipped:
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonWALUnshipped, Recheck: unshippedPause,
+			Detail: "this copy may have WAL that the repository of backups lacks, and ships it before it is rewound or replaced",
+		})
+		return true
 	case left:
 		plan.do(postgres.BeginRewind{Why: "the copy is no part of the primary's history"})
 	default:

@@ -29,9 +29,10 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 		kept = others(s)
 		kept = append(kept, joining(s, kept)...)
 		kept = append(kept, untold(s, kept)...)
+		kept, positions = keepForTheRepository(s, kept, positions)
 	case s.Standing.Role == tenure.RoleFollow && follows(s) && len(s.Standing.Members) > 0:
 		kept = others(s)
-		positions = passed(s, kept)
+		kept, positions = keepForTheRepository(s, kept, passed(s, kept))
 	default:
 		return false
 	}
@@ -51,6 +52,42 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	}
 	return false
 }
+
+// keepForTheRepository adds the slot behind what the repository of backups has confirmed (K4). A primary knows that from
+// its shipping, a replica from the slot of the primary: whoever leads next has what the repository lacks. How much is
+// kept is bounded like for any other slot: a repository that is away costs no room, and the gap is recorded.
+func keepForTheRepository(
+	s postgres.Snapshot, kept []string, positions map[string]uint64,
+) ([]string, map[string]uint64) {
+	if !s.Repository.Kept {
+		return kept, positions
+	}
+	const slot = render.RepositorySlot
+	kept = append(slices.DeleteFunc(kept, func(name string) bool { return name == slot }), slot)
+	have := s.Server.Replication
+	if s.Standing.Role == tenure.RoleFollow {
+		for name, lsn := range passed(s, []string{slot}) {
+			positions = with(positions, name, lsn)
+		}
+		return kept, positions
+	}
+	lost := !slices.Contains(have.Slots, slot) || slices.Contains(have.Lost, slot)
+	if lsn := min(s.Repository.Confirmed, have.Flushed); !lost && lsn >= have.Since[slot]+segment {
+		positions = with(positions, slot, lsn)
+	}
+	return kept, positions
+}
+
+func with(positions map[string]uint64, slot string, lsn uint64) map[string]uint64 {
+	if positions == nil {
+		positions = map[string]uint64{}
+	}
+	positions[slot] = lsn
+	return positions
+}
+
+// segment is the usual size of a segment of the WAL: advancing a slot by less frees nothing.
+const segment = 16 << 20
 
 // holdPatience is how long the slot of an absent member holds rows from vacuum. The replica that comes back later may
 // have to cancel a query, and vacuum goes on meanwhile.
@@ -85,9 +122,8 @@ func others(s postgres.Snapshot) []string {
 }
 
 // passed are the positions that slots of a replica can be advanced to, because their members have come further. Each
-// step is at least a segment: less frees nothing.
+// step is at least a segment.
 func passed(s postgres.Snapshot, slots []string) map[string]uint64 {
-	const segment = 16 << 20
 	if s.Positions.Of != s.Standing.Upstream || s.Positions.Term != s.Standing.Term {
 		return nil
 	}
@@ -99,10 +135,7 @@ func passed(s postgres.Snapshot, slots []string) map[string]uint64 {
 		if !slices.Contains(have.Slots, slot) || slices.Contains(have.Lost, slot) || lsn < have.Since[slot]+segment {
 			continue
 		}
-		if found == nil {
-			found = map[string]uint64{}
-		}
-		found[slot] = lsn
+		found = with(found, slot, lsn)
 	}
 	return found
 }
@@ -118,7 +151,8 @@ const (
 // askForPositions asks the primary how far the others are.
 func askForPositions(s postgres.Snapshot, plan *draft) bool {
 	job := s.JobOf(postgres.JobPositions)
-	if !follows(s) || s.Standing.Role != tenure.RoleFollow || len(others(s)) == 0 && !s.Process.Lost || job.Running {
+	if !follows(s) || s.Standing.Role != tenure.RoleFollow || job.Running ||
+		len(others(s)) == 0 && !s.Process.Lost && !s.Repository.Kept {
 		return false
 	}
 	every := positionsEvery

@@ -165,6 +165,10 @@ func SlotOf(name, instance string) bool {
 	return strings.HasPrefix(name, slotStem(instance))
 }
 
+// RepositorySlot keeps the WAL that the repository of backups does not have yet (K4). No slot of an instance is called
+// so: all of those have another underscore.
+const RepositorySlot = slotPrefix + "repository"
+
 // OurSlot says whether a slot is one of these.
 func OurSlot(name string) bool { return strings.HasPrefix(name, slotPrefix) }
 

@@ -56,6 +56,11 @@ func (c *Copies) conninfo(source postgres.Source, more ...string) string {
 	return strings.Join(append(words, render.TLS(c.Installed)...), " ")
 }
 
+// ToCopy leads to a server as those reach it that copy it, under a name for its log.
+func (c *Copies) ToCopy(source postgres.Source, name string) string {
+	return c.conninfo(source, "user="+render.RoleReplication, "application_name="+name)
+}
+
 // Clone implements postgres.Copies. It goes by another name than a member's: an unfinished copy must not acknowledge
 // anything (B2). Its place in the log is kept from before it begins until it follows as a member.
 func (c *Copies) Clone(ctx context.Context, source postgres.Source, progress func(done, total int64)) error {
@@ -101,7 +106,7 @@ func (c *Copies) backup(
 	said := progressLines{told: progress}
 	command := supervise.Command{
 		Path: "pg_basebackup", Env: c.Env, Dir: c.Folder, Lines: said.add, Args: []string{
-			"--dbname=" + c.conninfo(source, "user="+render.RoleReplication, "application_name=clone/"+source.Instance),
+			"--dbname=" + c.ToCopy(source, "clone/"+source.Instance),
 			"--pgdata=" + draft, "--checkpoint=fast", "--wal-method=stream", "--no-password", "--progress",
 		},
 	}
@@ -309,11 +314,15 @@ func identify(ctx context.Context, connection *pgconn.PgConn, source postgres.So
 }
 
 // positionsQuery gives how far a primary has flushed its WAL, and by the slot of each replica that streams how far that
-// has. A slot alone tells less: one that was made anew begins near the end, wherever its replica is.
+// has. A slot alone tells less: one that was made anew begins near the end, wherever its replica is. That of the
+// repository has no replica, and its place is all that is asked for.
 const positionsQuery = `
 select pg_current_wal_flush_lsn()::text, coalesce(slot.slot_name::text, ''), coalesce(sender.flush_lsn::text, '')
 from (select) as always left join (pg_replication_slots as slot join pg_stat_replication as sender
-  on sender.pid = slot.active_pid and sender.state = 'streaming' and sender.flush_lsn is not null) on true`
+  on sender.pid = slot.active_pid and sender.state = 'streaming' and sender.flush_lsn is not null) on true
+union all
+select pg_current_wal_flush_lsn()::text, slot_name::text, restart_lsn::text from pg_replication_slots
+where slot_name = '` + render.RepositorySlot + `' and not active and restart_lsn is not null`
 
 // Positions implements postgres.Copies.
 func (c *Copies) Positions(ctx context.Context, source postgres.Source) (postgres.Positions, error) {

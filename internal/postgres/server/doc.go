@@ -53,8 +53,6 @@ type World struct {
 	Link   *Link
 	Copies *Copies
 	Probe  *Probe
-	// Backups is for base backups.
-	Backups *Backups
 }
 
 // New puts it together.
@@ -69,9 +67,6 @@ func New(place Place) *World {
 		Supervisor: place.Supervisor, Env: place.Env, Log: place.Log,
 	}
 	link := func() *Link { return &Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
-	copies := &Copies{
-		Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Log: place.Log, Installed: installed,
-	}
 	return &World{
 		Disk: disk,
 		Mounts: &Mounts{
@@ -82,9 +77,10 @@ func New(place Place) *World {
 			Immediate: place.Immediate, Ended: place.Ended,
 		},
 		Link: link(),
-		Copies:  copies,
-		Probe:   &Probe{Link: link()},
-		Backups: &Backups{Copies: copies, Link: link()},
+		Copies: &Copies{
+			Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Log: place.Log, Installed: installed,
+		},
+		Probe: &Probe{Link: link()},
 	}
 }
 
