@@ -3,6 +3,7 @@ package postgres
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"meridian.dev/meridian/internal/wire"
 )
@@ -22,6 +23,22 @@ var bound = []Floor{
 // Bound says whether a parameter is one that a replica must have at least as high as its primary.
 func Bound(name string) bool {
 	return slices.ContainsFunc(bound, func(floor Floor) bool { return floor.Name == name })
+}
+
+// BoundIn is the parameter that a line of pg_controldata tells the setting of, empty if it tells of none of these. The
+// program has names of its own for two of them.
+func BoundIn(name string) string {
+	parameter, tells := strings.CutSuffix(name, " setting")
+	switch parameter {
+	case "max_prepared_xacts":
+		parameter = "max_prepared_transactions"
+	case "max_locks_per_xact":
+		parameter = "max_locks_per_transaction"
+	}
+	if !tells || !Bound(parameter) {
+		return ""
+	}
+	return parameter
 }
 
 // BoundNames are those parameters.

@@ -53,9 +53,9 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
-// keepForTheRepository adds the slot behind what the repository of backups has confirmed (K4). A primary knows that from
-// its shipping, a replica from the slot of the primary: whoever leads next has what the repository lacks. How much is
-// kept is bounded like for any other slot: a repository that is away costs no room, and the gap is recorded.
+// keepForTheRepository adds the slot behind what the repository of backups has confirmed (K4). A primary knows that
+// from its shipping, a replica from the slot of the primary: whoever leads next has what the repository lacks. How much
+// is kept is bounded like for any other slot: a repository that is away costs no room, and the gap is recorded.
 func keepForTheRepository(
 	s postgres.Snapshot, kept []string, positions map[string]uint64,
 ) ([]string, map[string]uint64) {

@@ -367,7 +367,7 @@ func parseControl(output []byte) (control, error) {
 		}
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimSpace(value)
-		if parameter, found := strings.CutSuffix(name, " setting"); found && postgres.Bound(parameter) {
+		if parameter := postgres.BoundIn(name); parameter != "" {
 			number, err := strconv.Atoi(value)
 			if err != nil {
 				return control{}, fmt.Errorf("%w: %s", errControl, lines.Text())
