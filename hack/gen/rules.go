@@ -13,6 +13,7 @@ import (
 	"meridian.dev/meridian/internal/postgres/invariant"
 	postgresplan "meridian.dev/meridian/internal/postgres/plan"
 	redisplan "meridian.dev/meridian/internal/redis/plan"
+	tenureinvariant "meridian.dev/meridian/internal/tenure/invariant"
 	tenureplan "meridian.dev/meridian/internal/tenure/plan"
 	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/law"
@@ -30,7 +31,7 @@ func ruleSections() []ruleSection {
 	const checked = "Checked before every act, in "
 	return []ruleSection{
 		{"tenure: what an agent does about the lease", ordered + "`internal/tenure/plan`.", tenureplan.Rules()},
-		{"tenure: what no plan may break", checked + "`internal/tenure/plan/check.go`.", tenureplan.Invariants()},
+		{"tenure: what no plan may break", checked + "`internal/tenure/invariant`.", tenureinvariant.All()},
 		{"postgres: what an agent does about PostgreSQL", ordered + "`internal/postgres/plan`.", postgresplan.Rules()},
 		{"postgres: what no plan may break", checked + "`internal/postgres/invariant`.", invariant.Rules()},
 		{"redis: what an agent does about Redis", ordered + "`internal/redis/plan`.", redisplan.Rules()},

@@ -11,7 +11,6 @@ import (
 // than allowanceRoom, is refused, so that what was won is not lost again. No entry is ever added.
 var allowances = map[string]int{
 	"internal/postgres/server": 3500,
-	"internal/tenure/plan":     4250,
 	"kit/sim":                  3250,
 	"test/sim":                 5500,
 	"test/sim/lives":           4500,

@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/tenure/act"
+	"meridian.dev/meridian/internal/tenure/invariant"
 	"meridian.dev/meridian/internal/tenure/observe"
 	"meridian.dev/meridian/internal/tenure/plan"
 
@@ -66,7 +67,7 @@ func (l *sloppyLoop) Pass(ctx context.Context, stopping bool) (finished bool, ne
 	if l.flaw.Plan != nil {
 		decided.Actions = l.flaw.Plan(l, snapshot, decided.Actions)
 	}
-	if len(plan.Check(snapshot, decided)) > 0 {
+	if len(invariant.Check(snapshot, decided)) > 0 {
 		l.a.n.w.truth.refusals++
 	}
 	_ = l.actor.Do(ctx, decided, &l.state)

@@ -14,6 +14,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/tenure/act"
+	"meridian.dev/meridian/internal/tenure/invariant"
 	"meridian.dev/meridian/internal/tenure/observe"
 	"meridian.dev/meridian/internal/tenure/plan"
 	"meridian.dev/meridian/internal/wire"
@@ -119,7 +120,7 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 	snapshot := l.observer.Look(&l.state, stopping)
 	l.last = snapshot
 	decided := plan.Decide(snapshot)
-	shown := Shown{Snapshot: snapshot, Plan: decided, Violations: plan.Check(snapshot, decided)}
+	shown := Shown{Snapshot: snapshot, Plan: decided, Violations: invariant.Check(snapshot, decided)}
 	if len(shown.Violations) == 0 {
 		l.greet(ctx, snapshot)
 		if err := l.actor.Do(ctx, decided, &l.state); err != nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
-	"meridian.dev/meridian/internal/tenure/plan"
+	"meridian.dev/meridian/internal/tenure/draft"
+	"meridian.dev/meridian/internal/tenure/invariant"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -418,7 +419,7 @@ func TestInvariantsBite(t *testing.T) {
 				test.change(&snapshot)
 			}
 			var rules []string
-			for _, violation := range plan.Check(snapshot, tenure.Plan{Actions: []tenure.Action{test.action}}) {
+			for _, violation := range invariant.Check(snapshot, tenure.Plan{Actions: []tenure.Action{test.action}}) {
 				rules = append(rules, violation.Rule)
 			}
 			if test.want == "" && len(rules) > 0 || test.want != "" && !slices.Contains(rules, test.want) {
@@ -427,7 +428,7 @@ func TestInvariantsBite(t *testing.T) {
 		})
 		seen[test.want] = true
 	}
-	for _, invariant := range plan.Invariants() {
+	for _, invariant := range invariant.All() {
 		if !seen[invariant.ID] {
 			t.Errorf("no case breaks %s", invariant.ID)
 		}
@@ -451,7 +452,7 @@ func TestSameStanding(t *testing.T) {
 		}
 		var standing tenure.Standing
 		reflect.ValueOf(&standing).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(value))
-		if plan.Same(standing, tenure.Standing{}) || !plan.Same(standing, standing) {
+		if draft.Same(standing, tenure.Standing{}) || !draft.Same(standing, standing) {
 			t.Errorf("the field %s is not compared", field.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/invariant"
 	"meridian.dev/meridian/internal/tenure/plan"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/scenario"
@@ -28,7 +29,7 @@ func TestStories(t *testing.T) {
 		}
 		in.YAML("change.yaml", &snapshot)
 		decided := plan.Decide(snapshot)
-		for _, violation := range plan.Check(snapshot, decided) {
+		for _, violation := range invariant.Check(snapshot, decided) {
 			in.Fail(fmt.Errorf("the plan breaks %s: %s", violation.Rule, violation.Detail))
 		}
 		out.SetText("plan.txt", decided.String())

@@ -1,10 +1,11 @@
-package plan
+package invariant
 
 import (
 	"fmt"
 	"slices"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/draft"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
 )
@@ -44,7 +45,8 @@ func keepTheQuorum(m moment, action tenure.Action) string {
 			return ""
 		}
 		for _, record := range m.possible() {
-			if record.Term == action.Standing.Term && !quorum.Intersects(asSetting(action.Standing.Setting), recordOf(record)) {
+			setting := asSetting(action.Standing.Setting)
+			if record.Term == action.Standing.Term && !quorum.Intersects(setting, draft.RecordOf(record)) {
 				return fmt.Sprintf("the server would wait for less than %d of %v", record.W, record.Members)
 			}
 		}
@@ -69,7 +71,7 @@ func keepTheQuorum(m moment, action tenure.Action) string {
 			return "the record would promise more before it is sure what the server waits for"
 		}
 		for _, setting := range settings {
-			if !quorum.Intersects(asSetting(setting), recordOf(action.Record)) {
+			if !quorum.Intersects(asSetting(setting), draft.RecordOf(action.Record)) {
 				return fmt.Sprintf("the server waits for %d of %v", setting.K, setting.Names)
 			}
 		}
@@ -213,7 +215,7 @@ func takeOnlyWithAnswers(m moment, action tenure.Action) string {
 	if m.Policy.Durability == tenure.Async && m.Lease.Record.W == 1 {
 		needed = 1
 	}
-	given := m.Policy.Volatile && m.Ballot.Fencing != nil && m.Now.Since(*m.Ballot.Fencing) >= highestPatience
+	given := m.Policy.Volatile && m.Ballot.Fencing != nil && m.Now.Since(*m.Ballot.Fencing) >= draft.HighestPatience
 	for _, answer := range m.Ballot.Answers {
 		if slices.Contains(m.Lease.Record.Members, answer.Member) && answer.Position.Compare(own) > 0 && !given {
 			return answer.Member.Name + " has more"
@@ -416,7 +418,7 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 		return "O3: a peer knows of a later term"
 	}
 	for _, place := range m.Places {
-		if !place.CannotLead && m.Now.Since(place.At) < placeLasts {
+		if !place.CannotLead && m.Now.Since(place.At) < draft.PlaceLasts {
 			return place.Member.Name + " has a copy"
 		}
 	}

@@ -1,4 +1,4 @@
-package plan
+package invariant
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/draft"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -101,7 +102,7 @@ func restoreOnlyWithAll(m moment, action tenure.Action) string {
 		return "the answers are about another version of the lease"
 	}
 	// The record itself is on the volume by now.
-	written := func(record wire.LeaseRecord) bool { return sameRecord(record, write.Record) }
+	written := func(record wire.LeaseRecord) bool { return draft.SameRecord(record, write.Record) }
 	known := slices.DeleteFunc(m.Testimony(), written)
 	var own tenure.Position
 	seen := m.stored.MaxTerm
@@ -417,7 +418,7 @@ func (m moment) joinsTooEarly(before wire.LeaseRecord) string {
 		return "an election was answered here, or a promise is valid"
 	}
 	for _, place := range m.Places {
-		if before.Has(place.Member) && !place.CannotLead && m.Now.Since(place.At) < placeLasts {
+		if before.Has(place.Member) && !place.CannotLead && m.Now.Since(place.At) < draft.PlaceLasts {
 			return place.Member.Name + " has a copy"
 		}
 	}

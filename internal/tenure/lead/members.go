@@ -1,43 +1,45 @@
-package plan
+package lead
 
 import (
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/draft"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
 )
 
-// changeMembers takes the next step towards the members and the quorum that are wished for (Q1). Membership is frozen
+// ChangeMembers takes the next step towards the members and the quorum that are wished for (Q1). Membership is frozen
 // while the API server is away, while a write is in doubt, and until the server leads.
-func changeMembers(d *draft) bool {
+func ChangeMembers(d *draft.Draft) bool {
 	leading := d.Engine.Leading
-	if d.Standing.Role != tenure.RoleLead || leading == nil || leading.Term != d.Standing.Term || !d.holder() ||
-		d.Lease.Failing != nil || len(d.Policy.Instances) == 0 || !d.Policy.Known || !d.fresh() {
+	if d.Standing.Role != tenure.RoleLead || leading == nil || leading.Term != d.Standing.Term || !d.Holder() ||
+		d.Lease.Failing != nil || len(d.Policy.Instances) == 0 || !d.Policy.Known || !d.FreshFacts() {
 		return false
 	}
-	d.noteQuorum()
-	if d.Write != nil || len(d.Doubts) > 0 || d.Stored.NextRecord != nil || d.obeyed || !d.seenForSure() ||
+	noteQuorum(d)
+	if d.Write != nil || len(d.Doubts) > 0 || d.Stored.NextRecord != nil || d.Obeyed || !d.SeenForSure() ||
 		d.Engine.Obeyed != d.Standing.Serial {
 		return false
 	}
 	record := *d.Lease.Record
-	step := quorum.Next(d.quorumFacts(record, *leading), d.quorumWish(record, *leading))
+	step := quorum.Next(quorumFacts(d, record, *leading), quorumWish(d, record, *leading))
 	switch {
 	case step.Record != nil:
-		record.Members, record.W = membersOf(step.Record.Members), step.Record.W
-		d.write(tenure.WriteRecord, "Q1: the record changes before, or after, what the server waits for", d.Self(), record)
-		d.wait(wire.ReasonMembership, "the record of the members is being changed")
+		record.Members, record.W = draft.MembersOf(step.Record.Members), step.Record.W
+		why := tenure.Why("Q1: the record changes before, or after, what the server waits for")
+		d.WriteLease(tenure.WriteRecord, why, d.Self(), record)
+		d.Wait(wire.ReasonMembership, "the record of the members is being changed")
 	case step.Setting != nil:
 		standing := d.Standing
-		standing.Setting = settingOf(*step.Setting)
-		d.obey("Q1: the server waits for the members that the step needs", standing)
+		standing.Setting = draft.SettingOf(*step.Setting)
+		d.Obey("Q1: the server waits for the members that the step needs", standing)
 	case step.Wait != "":
-		d.wait(wire.ReasonMembership, step.Wait)
+		d.Wait(wire.ReasonMembership, step.Wait)
 	}
 	return false
 }
 
 // noteQuorum notes since when too few replicas are near for the quorum.
-func (d *draft) noteQuorum() {
+func noteQuorum(d *draft.Draft) {
 	near := 1
 	for _, replica := range d.Engine.Leading.Replicas {
 		if replica.Near && d.Lease.Record.Has(replica.Member) {
@@ -52,25 +54,25 @@ func (d *draft) noteQuorum() {
 	}
 	switch enough := near >= needed; {
 	case enough && d.Lacking != nil:
-		d.do(tenure.NoteQuorumLost{Why: "enough replicas take the log again"})
+		d.Do(tenure.NoteQuorumLost{Why: "enough replicas take the log again"})
 	case !enough && d.Lacking == nil:
 		now := d.Now
-		d.do(tenure.NoteQuorumLost{Why: "too few replicas take the log for the quorum", Since: &now})
+		d.Do(tenure.NoteQuorumLost{Why: "too few replicas take the log for the quorum", Since: &now})
 	}
 }
 
 // degrades says that the database goes on with one copy: the mode allows it, the lease is renewed, and for a whole
 // duration there were too few replicas.
-func (d *draft) degrades() bool {
+func degrades(d *draft.Draft) bool {
 	return d.Policy.Durability == tenure.Available && d.Lacking != nil && d.Now.Since(*d.Lacking) >= d.Policy.Duration
 }
 
-func (d *draft) quorumWish(record wire.LeaseRecord, leading tenure.Leading) quorum.Wish {
+func quorumWish(d *draft.Draft, record wire.LeaseRecord, leading tenure.Leading) quorum.Wish {
 	wish := quorum.Wish{Members: []string{d.Self().String()}, W: quorum.Majority, Size: len(d.Policy.Instances)}
 	if d.Policy.Durability == tenure.Async {
 		wish.W = func(int) int { return 1 }
 	}
-	if d.degrades() {
+	if degrades(d) {
 		wish.W = func(int) int { return 1 }
 		return wish
 	}
@@ -98,8 +100,8 @@ func wished(name string, record wire.LeaseRecord, leading tenure.Leading) (wire.
 	return wire.Member{}, false
 }
 
-func (d *draft) quorumFacts(record wire.LeaseRecord, leading tenure.Leading) quorum.Facts {
-	facts := quorum.Facts{Self: d.Self().String(), Record: recordOf(record), Barrier: leading.Barrier}
+func quorumFacts(d *draft.Draft, record wire.LeaseRecord, leading tenure.Leading) quorum.Facts {
+	facts := quorum.Facts{Self: d.Self().String(), Record: draft.RecordOf(record), Barrier: leading.Barrier}
 	if leading.Setting != nil && leading.Barrier > 0 && d.Engine.Obeyed == d.Standing.Serial {
 		setting := quorum.Setting{K: leading.Setting.K}
 		for _, member := range leading.Setting.Names {
@@ -113,30 +115,4 @@ func (d *draft) quorumFacts(record wire.LeaseRecord, leading tenure.Leading) quo
 		})
 	}
 	return facts
-}
-
-func recordOf(record wire.LeaseRecord) quorum.Record {
-	result := quorum.Record{W: record.W}
-	for _, member := range record.Members {
-		result.Members = append(result.Members, member.String())
-	}
-	return result
-}
-
-func membersOf(ids []string) []wire.Member {
-	var members []wire.Member
-	for _, id := range ids {
-		members = append(members, wire.ParseMember(id))
-	}
-	return members
-}
-
-func settingOf(setting quorum.Setting) tenure.Setting {
-	return tenure.Setting{Names: membersOf(setting.Names), K: setting.K}
-}
-
-func sameRecord(a, b wire.LeaseRecord) bool {
-	one, err := a.Encode()
-	other, err2 := b.Encode()
-	return err == nil && err2 == nil && one == other
 }

@@ -1,4 +1,6 @@
-package plan
+// Package invariant says what no plan of the loop may break, written from what must hold and without a look at the
+// rules, and checks it before every act. Start reading at invariants.
+package invariant
 
 import (
 	"meridian.dev/meridian/internal/tenure"
@@ -70,6 +72,9 @@ var invariants = []rule.Invariant[moment, tenure.Action]{
 	rule.Never("tenure.nonmember-leads-only-as-last-copy", nonMemberLeadsOnlyAsLastCopy,
 		"a copy that is no member leads only where data may be lost and no member has a copy", "V7"),
 }
+
+// All are all of them.
+func All() []rule.Rule { return rule.Invariants(invariants) }
 
 // moment is the world when an action is about to be done: the snapshot, with the volume and the ballot as the actions
 // before it have left them.

@@ -1,0 +1,187 @@
+package lost
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/ballot"
+	"meridian.dev/meridian/internal/tenure/draft"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// What a copy that is given up has seen nobody knows: it may have led after all that the others know of, and whoever
+// is no member may have heard of that. So terms and timelines go on well above, and the more so for each lease that was
+// missed, by which a copy may have been given up as well.
+const (
+	termsGivenUp     = 100
+	timelinesGivenUp = 10
+)
+
+// standWithoutALease conducts an election in which all must answer (O2).
+func standWithoutALease(d *draft.Draft) {
+	all := everybody(d)
+	if !d.Vacant() || d.Engine.Data != tenure.DataWhole || d.Engine.Leading != nil || d.Bound() ||
+		d.CannotLead() != "" || d.Write != nil || !slices.Contains(all, d.Self()) {
+		return
+	}
+	ended := d.Lease.Changed.Add(d.Lasts())
+	turn := time.Duration(slices.Index(all, d.Self())) * draft.StandTurn
+	if d.Recently(ended, turn) || d.Lease.Read < ended {
+		return
+	}
+	if d.Ballot == nil {
+		ballot := tenure.Ballot{
+			LeaseUID: d.Lease.UID, Version: d.Lease.Version, Begun: d.Now, Willing: []wire.Member{d.Self()},
+		}
+		d.Do(tenure.Conduct{Why: "O2: the lease is lost, and nobody has written it anew", Ballot: &ballot})
+	}
+	if d.Ballot.Fencing == nil {
+		askEverybody(d, all)
+		return
+	}
+	collectEverybody(d, all)
+}
+
+// everybody are the members that must answer: those of every record of the highest term that anybody knows of, without
+// the ones that a user has given up. They are sorted.
+func everybody(d *draft.Draft) []wire.Member {
+	records, _, _ := testimonies(d.Snapshot)
+	return required(records, d.Lease.GivenUp)
+}
+
+// testimonies are the records that may be the last one, of all that this volume and the answers tell of: those of the
+// highest term that anybody has seen in a lease, and those of later ones that were begun. Whether these were written
+// nobody knows, so they do not take the place of the others. The highest term comes first, and of that what its holder
+// tells. Also the highest term, and the highest timeline of any record or answer.
+func testimonies(s tenure.Snapshot) (records []wire.LeaseRecord, term int64, timeline int) {
+	told := []tenure.Answer{{Records: s.Testimony(), Held: s.Stored.HeldTerm, Term: s.Stored.MaxTerm}}
+	if s.Ballot != nil {
+		told = append(told, s.Ballot.Answers...)
+	}
+	var highest int64
+	for _, answer := range told {
+		term, timeline = max(term, answer.Term), max(timeline, answer.Position.Timeline)
+		for _, record := range answer.Records {
+			highest, timeline = max(highest, record.Term), max(timeline, record.Timeline)
+		}
+	}
+	for _, held := range []bool{true, false} {
+		for _, answer := range told {
+			for _, record := range answer.Records {
+				if record.Term >= min(term, highest) && (answer.Held == record.Term) == held {
+					records = append(records, record)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(records, func(a, b wire.LeaseRecord) int { return cmp.Compare(b.Term, a.Term) })
+	return records, max(term, highest), timeline
+}
+
+func required(records []wire.LeaseRecord, givenUp []wire.Member) []wire.Member {
+	var all []wire.Member
+	for _, record := range records {
+		for _, member := range record.Members {
+			if !slices.Contains(all, member) && !slices.Contains(givenUp, member) {
+				all = append(all, member)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b wire.Member) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// askEverybody asks who would answer: nobody is fenced before all would.
+func askEverybody(d *draft.Draft, all []wire.Member) {
+	d.Again(draft.AskEvery)
+	var silent []wire.Member
+	for _, member := range all {
+		if slices.Contains(d.Ballot.Willing, member) {
+			continue
+		}
+		silent = append(silent, member)
+		d.Send("E3: would it answer?", draft.AskEvery, wire.PeerRequest{
+			PeerHeader: wire.PeerHeader{LeaseUID: d.Ballot.LeaseUID}, Kind: wire.PeerAsk, To: member,
+			LeaseVersion: d.Ballot.Version,
+		})
+	}
+	if len(silent) > 0 {
+		d.Stall(wire.ReasonLeaseLost, fmt.Sprintf(
+			"O2: without the lease nobody becomes primary before all members have answered, and %v have not; a user can "+
+				"give them up by the annotation %s of the lease", silent, wire.AnnotationGivenUp))
+		return
+	}
+	ballot, now := *d.Ballot, d.Now
+	ballot.Fencing = &now
+	fence := tenure.Fence{LeaseUID: ballot.LeaseUID, Version: ballot.Version}
+	d.Fence("F1: the own fence is on the volume before any answer", fence)
+	d.Do(tenure.Conduct{Why: "O2: all members would answer", Ballot: &ballot})
+	testify(d, fence)
+}
+
+func testify(d *draft.Draft, fence tenure.Fence) {
+	d.Do(tenure.AnswerBallot{
+		Why: "F1: the own position counts only behind the own fence", Fence: fence, Reply: testimony(d),
+	})
+}
+
+// collectEverybody takes the lease when all have answered and none has more (O2, E4).
+func collectEverybody(d *draft.Draft, all []wire.Member) {
+	d.Again(draft.AskEvery)
+	fence := tenure.Fence{LeaseUID: d.Ballot.LeaseUID, Version: d.Ballot.Version}
+	var own *tenure.Answer
+	var highest tenure.Answer
+	missing := false
+	for _, member := range all {
+		index := slices.IndexFunc(d.Ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
+		switch {
+		case index < 0 && member != d.Self():
+			missing = true
+			d.Send("O2: how far has it come?", draft.FenceEvery, wire.PeerRequest{
+				PeerHeader: wire.PeerHeader{LeaseUID: d.Ballot.LeaseUID}, Kind: wire.PeerFence, To: member,
+				LeaseVersion: d.Ballot.Version,
+			})
+		case index < 0:
+			missing = true
+		case member == d.Self():
+			own = &d.Ballot.Answers[index]
+		case highest.Member == (wire.Member{}) || d.Ballot.Answers[index].Position.Compare(highest.Position) > 0:
+			highest = d.Ballot.Answers[index]
+		}
+	}
+	switch {
+	case own == nil:
+		if d.Now.Since(*d.Ballot.Fencing) >= draft.AskEvery {
+			testify(d, fence)
+		}
+	case missing:
+	case highest.Member == (wire.Member{}) || own.Position.Compare(highest.Position) >= 0:
+		restore(d)
+	default:
+		ballot.CatchUp(d, *own, highest, fence)
+	}
+}
+
+// restore writes the new lease with the last record, without the members that were given up.
+func restore(d *draft.Draft) {
+	records, term, timeline := testimonies(d.Snapshot)
+	record := records[0]
+	unknown := 2 * d.LeasesMissed()
+	if len(d.Lease.GivenUp) > 0 {
+		unknown++
+	}
+	term, timeline = term+int64(unknown)*termsGivenUp, timeline+unknown*timelinesGivenUp
+	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(member wire.Member) bool {
+		return slices.Contains(d.Lease.GivenUp, member)
+	})
+	if !record.Has(d.Self()) {
+		return
+	}
+	record.W = min(record.W, len(record.Members))
+	d.WriteLease(tenure.WriteRestore, "O2: all members have answered, and none has more than this copy", d.Self(),
+		heir(d, record, term+1, timeline+1))
+}
