@@ -86,6 +86,17 @@ func (s Snapshot) TooEarly() time.Duration {
 	return max(job.Pause()-s.Now.Sub(job.Ended), 0)
 }
 
+// OpeningPatience is how long a copy is kept for a primary that has not let applications in yet.
+const OpeningPatience = 15 * time.Second
+
+// MayBeNeeded says that others may lack what this copy has, although it has left the history of the primary: the
+// primary can open without it, and has not done so yet. Until then what was acknowledged before may be there and here
+// alone.
+func (s Snapshot) MayBeNeeded() bool {
+	enough := s.Standing.W >= 2 && len(s.Standing.Members) > s.Standing.W
+	return enough && !s.Upstream.Open && s.Now.Sub(s.Upstream.Since) < OpeningPatience
+}
+
 // Rewound says that a rewind for the present standing has ended since its marker was written.
 func (s Snapshot) Rewound(job Job) bool {
 	return job.For == Essence(s.Standing) && !job.Ended.IsZero() && !job.Running && !job.Ended.Before(s.Marked)

@@ -90,6 +90,11 @@ type Upstream struct {
 	SystemIdentifier string  `json:"systemIdentifier,omitempty"`
 	LSN              uint64  `json:"lsn,omitempty"`
 	History          History `json:"history,omitempty"`
+	// Open says that it has let applications in: enough others have all that it began with (G1). One that cannot tell says
+	// so as well.
+	Open bool `json:"open,omitempty"`
+	// Since is when it first told that it leads in this term.
+	Since time.Time `json:"since,omitzero"`
 	// At is when it was asked.
 	At time.Time `json:"at,omitzero"`
 }

@@ -25,6 +25,8 @@ func wholeFlaws() []Flaw {
 			Pod: databases.Flaw{NoPlaces: true}, Aim: lagAndFailOver},
 		{Bug: "a rewind that did nothing counts as done", Rule: "sim.rewind-once", Pod: databases.Flaw{Early: true},
 			Aim: rewindEarly},
+		{Bug: "a copy is rewound before others have what it has", Rule: "postgres.keep-the-last-copy",
+			Pod: databases.Flaw{Hasty: true}, Aim: rewindTooSoon},
 		{Bug: "a member has two senders", Rule: "postgres.enforce-the-quorum", Nodes: 5, Pod: databases.Flaw{Doubled: true},
 			Aim: countTwice},
 		{Bug: "a promise counts from its reply", Rule: "tenure.lead-only-by-right", Modes: byClock, Nodes: 2,
@@ -117,6 +119,23 @@ func lengthenAndForget(c Case, random *rand.Rand) Case {
 		{Kind: FaultCrash, At: begins + 600*time.Millisecond, Node: 1 - holder},
 	}
 	c.Last, c.Unsettled, c.Budget = began+50*time.Second, true, 5*time.Second
+	return c
+}
+
+// rewindTooSoon has the holder cut off, and back when another one leads, while the disk of the third hangs, which was
+// off and lacks what those two have acknowledged.
+func rewindTooSoon(c Case, random *rand.Rand) Case {
+	c = three(c)
+	c.Lease = 4 * time.Second
+	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
+	cut := began + 3*time.Second + within(2*time.Second)
+	heals := cut + 4*time.Second + within(4*time.Second)
+	c.Faults = []Fault{
+		{Kind: FaultPowerOff, At: cut - time.Second - within(time.Second), Node: LastReplica, For: 2 * time.Second},
+		{Kind: FaultDisk, At: cut + 1500*time.Millisecond, Node: LastReplica, For: 12 * time.Second},
+		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
+	}
+	c.Last = heals + 30*time.Second
 	return c
 }
 

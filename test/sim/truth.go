@@ -21,18 +21,20 @@ type truth struct {
 	kept    []int
 	keptSet map[int]bool
 	// opened is the highest term whose primary has let applications in.
-	openedTerm int64
-	openedWith map[int]bool   // The writes that it had then.
-	timelines  map[int]string // The copy that has led on each.
-	holders    map[int64][]string
-	transfers  int
-	promises   map[int]promised
-	answered   map[string][]wire.Member // By the version of a ballot.
-	fencedAt   map[int]tenure.Fence     // The last fence that was proven, by node.
-	highest    int64                    // The highest term that was ever written.
-	record     *wire.LeaseRecord        // The last record that was written.
-	known      map[int]wire.LeaseRecord // The latest that the volume of each node has ever shown: term and revision.
-	nextID     int
+	openedTerm  int64
+	openedWith  map[int]bool   // The writes that it had then.
+	timelines   map[int]string // The copy that has led on each.
+	holders     map[int64][]string
+	transfers   int
+	promises    map[int]promised
+	answered    map[string][]wire.Member // By the version of a ballot.
+	fencedAt    map[int]tenure.Fence     // The last fence that was proven, by node.
+	highest     int64                    // The highest term that was ever written.
+	record      *wire.LeaseRecord        // The last record that was written.
+	known       map[int]wire.LeaseRecord // The latest that the volume of each node has ever shown: term and revision.
+	nextID      int
+	leader      *node // The last server that began to lead, and when.
+	leaderSince time.Duration
 
 	acks    int
 	lastAck time.Duration

@@ -121,6 +121,7 @@ func (d databaseWorld) Leads(who int, term int64, timeline int, incarnation stri
 			timeline, term, other)
 	}
 	t.timelines[timeline] = incarnation
+	t.leader, t.leaderSince = d.w.nodes[who], d.w.now
 }
 
 // Took implements databases.Truth. A fence matters as long as its ballot can be won.
@@ -148,6 +149,36 @@ func (d databaseWorld) Destroys(who int, lost []int) {
 		has := func(other *node) bool { return other.index != who && other.held().has(id) }
 		if !slices.ContainsFunc(d.w.nodes, has) {
 			d.w.wrong(law.LastCopy, "%s destroys the last copy of write %d", d.w.nodes[who].name, id)
+			return
+		}
+	}
+}
+
+// rewindsLater is how long after a promotion a copy is not rewound that others may still need.
+const rewindsLater = 10 * time.Second
+
+// Rewinds implements databases.Truth. A copy that is rewound is none until that has ended: where a write is in one
+// other copy alone, the loss of that one would lose it.
+func (d databaseWorld) Rewinds(who int, has []int) {
+	t := &d.w.truth
+	if t.leader == nil || d.w.now-t.leaderSince >= rewindsLater || !t.strict() {
+		return
+	}
+	copies, takes := map[int]int{}, ""
+	for _, other := range d.w.nodes {
+		if other.index == who || other.database.Data() != tenure.DataWhole {
+			continue
+		}
+		for _, id := range other.database.Stored() {
+			copies[id]++
+		}
+		if other != t.leader && other.database.Facts().Processes && !d.w.cut[t.leader.index][other.index] {
+			takes = other.name
+		}
+	}
+	for _, id := range has {
+		if t.keptSet[id] && copies[id] < 2 && takes != "" {
+			d.w.wrong(law.TwoCopies, "%s is rewound, and %s does not have write %d yet", d.w.nodes[who].name, takes, id)
 			return
 		}
 	}

@@ -396,7 +396,21 @@ func keepTheLastCopy(s postgres.Snapshot, actions []postgres.Action) string {
 	case upstream.Name == s.Instance || upstream.Incarnation == "" || !slices.Contains(s.Standing.Members, upstream):
 		return "a copy would be given up that may be the last one"
 	}
+	if why := rewindOnlyWhatOthersHave(s, actions); why != "" {
+		return why
+	}
 	return keepWhatTheQuorumNeeds(s, actions)
+}
+
+// rewindOnlyWhatOthersHave: a copy is rewound when its primary has let applications in, or would not without it, or has
+// not done so for a quarter of a minute.
+func rewindOnlyWhatOthersHave(s postgres.Snapshot, actions []postgres.Action) string {
+	without := len(s.Standing.Members) - 1
+	waits := s.Standing.W > 1 && without >= s.Standing.W && !s.Upstream.Open
+	if has[postgres.BeginRewind](actions) && waits && s.Now.Before(s.Upstream.Since.Add(15*time.Second)) {
+		return "a copy would be rewound, and others may lack what it has"
+	}
+	return ""
 }
 
 // keepWhatTheQuorumNeeds: the whole copy of a member is discarded only while those that have nearly all of the

@@ -43,6 +43,7 @@ type Observer struct {
 
 	mutex     sync.Mutex
 	upstream  postgres.Upstream
+	led       led
 	positions postgres.Positions
 	promotion promotion
 	trouble   trouble
@@ -93,6 +94,13 @@ type promotion struct {
 	start    string
 	reached  tenure.Position
 	timeline int
+}
+
+// led is since when an upstream has told that it leads in a term.
+type led struct {
+	of    wire.Member
+	term  int64
+	since time.Time
 }
 
 // trouble is why the copy shall not lead in a term.

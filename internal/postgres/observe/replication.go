@@ -14,6 +14,12 @@ import (
 func (o *Observer) Asked(upstream postgres.Upstream) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
+	if upstream.Leads {
+		if o.led.of != upstream.Of || o.led.term != upstream.Term {
+			o.led = led{of: upstream.Of, term: upstream.Term, since: upstream.At}
+		}
+		upstream.Since = o.led.since
+	}
 	o.upstream = upstream
 }
 

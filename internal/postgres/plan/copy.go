@@ -155,6 +155,13 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 	switch {
 	case !left && !lost:
 		return false
+	case left && s.MayBeNeeded():
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonCopyNeeded, Recheck: askPause(s), Detail: "the primary has not let applications in yet: " +
+				"what was acknowledged before may be on its copy and this one alone, which is rewound when others have it, or " +
+				"after 15s",
+		})
+		return false
 	case left && !lost && s.TooEarly() > 0:
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonCopying, Recheck: s.TooEarly(),

@@ -83,8 +83,9 @@ func askTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	waiting := !s.Told() && (unjudged(s) || !s.Process.Running && wasPrimary(s))
 	connects := unjudged(s) && s.Judged()
 	stuck := s.Process.Running && s.Server.Reachable && s.Server.Replica && !s.Server.Replication.Receiving && !connects
+	needed := s.Diverged() && s.MayBeNeeded()
 	recently := s.Now.Sub(last.Ended) < askPause(s) && last.For == postgres.Essence(s.Standing)
-	if (waiting || stuck) && !recently {
+	if (waiting || stuck || needed) && !recently {
 		plan.do(postgres.AskUpstream{Why: "whether the copy is a part of its history decides what to do", Source: source(s)})
 	}
 	return false

@@ -246,7 +246,10 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 	if err != nil {
 		return postgres.Upstream{}, err
 	}
-	if answer.ByTimeline, err = countsByTimeline(ctx, connection); err != nil {
+	if answer.ByTimeline, err = tells(ctx, connection, render.NamesParameter, render.NamesTimeline, false); err != nil {
+		return postgres.Upstream{}, err
+	}
+	if answer.Open, err = tells(ctx, connection, render.GateParameter, render.GateOpen, true); err != nil {
 		return postgres.Upstream{}, err
 	}
 	timeline := answer.History.Timeline()
@@ -262,16 +265,17 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 	return answer, err
 }
 
-// countsByTimeline asks by which names the server counts members.
-func countsByTimeline(ctx context.Context, connection *pgconn.PgConn) (bool, error) {
-	row, err := firstRow(ctx, connection, "SHOW "+render.NamesParameter, 1)
+// tells says whether a parameter of ours has that value in the server, or what is taken for it where a server of an
+// earlier version does not know the parameter.
+func tells(ctx context.Context, connection *pgconn.PgConn, parameter, value string, unknown bool) (bool, error) {
+	row, err := firstRow(ctx, connection, "SHOW "+parameter, 1)
 	switch refused, _ := errors.AsType[*pgconn.PgError](err); {
 	case refused != nil && refused.Code == stateUnknown:
-		return false, nil // It is of the version before.
+		return unknown, nil
 	case err != nil:
 		return false, err
 	}
-	return row[0] == render.NamesTimeline, nil
+	return row[0] == value, nil
 }
 
 // Times of a question to a server that is about to lead: how long it is waited for, and how often it is asked.
@@ -420,7 +424,7 @@ func segmentSize(text string) (uint64, error) {
 func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, columns int) ([]string, error) {
 	results, err := connection.Exec(ctx, command).ReadAll()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", command, short(err))
+		return nil, fmt.Errorf("%s: %w", command, err) // With the state that it was refused with.
 	}
 	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < columns {
 		return nil, fmt.Errorf("%s: an answer of another form", command)

@@ -63,7 +63,10 @@ func (c copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upstr
 	}
 	answer := postgres.Upstream{
 		Known: true, Leads: s.Mode == pgmodel.Primary, SystemIdentifier: s.Disk.System, LSN: s.Flushed(),
-		History: history, ByTimeline: true,
+		History: history, ByTimeline: true, Open: c.p.g.flaw.Hasty,
+	}
+	if told, ok := s.Conf().More.(loaded); ok && told.open {
+		answer.Open = true
 	}
 	return answer, c.p.sleep(ctx, c.p.w.Between(time.Millisecond, 10*time.Millisecond))
 }

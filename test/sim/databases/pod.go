@@ -399,6 +399,18 @@ func (p *Pod) Writes() []int {
 	return end.Writes()
 }
 
+// Stored are the writes that the copy has even if its machine loses power now.
+func (p *Pod) Stored() []int {
+	if p.server.Disk == nil {
+		return nil
+	}
+	end, _ := p.server.Disk.Position()
+	for p.server.Running() && end != nil && end.End > p.server.Flushed() {
+		end = end.Prev
+	}
+	return end.Writes()
+}
+
 // Leading is the term at which applications write here, if they do.
 func (p *Pod) Leading() (term int64, leads bool) {
 	return p.term, p.sessions && p.server.Mode == pgmodel.Primary

@@ -118,7 +118,10 @@ func (d disk) WriteRecord(record postgres.Record) error {
 	if _, err := record.Encode(); err != nil {
 		return err
 	}
-	d.p.record = &record
+	begins := record.InProgress == postgres.StepRewind && d.p.record != nil && d.p.record.InProgress != postgres.StepRewind
+	if d.p.record = &record; begins {
+		d.p.w.Rewinds(d.p.index, d.p.Writes())
+	}
 	return nil
 }
 

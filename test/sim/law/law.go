@@ -29,8 +29,10 @@ var (
 		"nobody takes a lease of which an answer has told that it was restored", "O3")
 	EnoughFenced = law("sim.take-only-with-enough-fenced",
 		"a take-over has enough members fenced at that very version", "E4")
-	Fenced        = law("sim.receive-nothing-behind-a-fence", "nothing reaches a fenced copy", "F1")
-	LastCopy      = law("sim.keep-the-last-copy", "the last copy of an acknowledged write is never destroyed", "I2")
+	Fenced    = law("sim.receive-nothing-behind-a-fence", "nothing reaches a fenced copy", "F1")
+	LastCopy  = law("sim.keep-the-last-copy", "the last copy of an acknowledged write is never destroyed", "I2")
+	TwoCopies = law("sim.keep-two-copies",
+		"a copy is not rewound while it is one of two with an acknowledged write, and another replica takes that write")
 	ForgetNoTerm  = law("sim.forget-no-term", "a volume never forgets a term", "M1")
 	RouteForward  = law("sim.route-never-back", "the write address never goes back to an earlier term", "R1")
 	KeepPromises  = law("sim.keep-promises", "nobody answers a ballot against its promise", "P1")
@@ -65,11 +67,9 @@ var (
 func World() []rule.Rule {
 	return []rule.Rule{
 		OneWriter, OpenFirst, LoseNothing, TermsGrow, LaterTerm, OneTimeline, SameWAL, LeadOnce, HandOverAll, RecoverAlone,
-		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, ForgetNoTerm, RouteForward, KeepPromises, Readable,
-		Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge, StartAlone, AnswerFresh,
-		StayEmptied,
-		LeadWithData, LeadYoung,
-		SameHistory, KeepData, BeginAlone,
+		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, ForgetNoTerm, RouteForward, KeepPromises,
+		Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge, StartAlone,
+		AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
 	}
 }
 
