@@ -18,9 +18,15 @@ import (
 // connected says that the upstream file is the wanted one, by a key that is lent. The name of the key tells the term,
 // and the file is written only after the copy was judged. Which name the primary counts is known when it was asked.
 func connected(s postgres.Snapshot) bool {
-	bound, key := upstream(s, true)
-	plain, _ := upstream(s, false)
-	return (key == "" || slices.Contains(s.Certificate.Lent, key)) && (written(s, bound) || written(s, plain))
+	text, key := upstream(s, true)
+	if key != "" && !slices.Contains(s.Certificate.Lent, key) {
+		return false
+	}
+	if written(s, text) {
+		return true
+	}
+	text, _ = upstream(s, false)
+	return written(s, text)
 }
 
 // written says that the upstream file has this text.
@@ -33,9 +39,11 @@ func written(s postgres.Snapshot, text string) bool {
 // chooseTheUpstream writes whom the server follows: nobody, unless it is told otherwise, was not fenced since, and its
 // copy is a part of the primary's history.
 func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
+	if connected(s) {
+		return false
+	}
 	text, key := upstream(s, s.Upstream.ByTimeline)
 	switch {
-	case connected(s):
 	case key != "" && (s.Standing.Role != tenure.RoleFollow || s.Judged()):
 		plan.do(follow(s, text, key))
 	case written(s, render.Alone()):

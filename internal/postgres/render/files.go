@@ -162,9 +162,7 @@ host replication all all reject
 // parameters are defaults, then the user's, then what Meridian manages: in a file the last one wins.
 func parameters(in Input) string {
 	var text strings.Builder
-	for _, parameter := range defaults {
-		text.WriteString(line(parameter.Name, parameter.Value))
-	}
+	text.WriteString(defaultLines)
 	text.WriteString("# From the GeoDatabase.\n")
 	for _, parameter := range in.Settings.Parameters {
 		// The operator refuses these. Who can write the settings without it must not get further than that.
@@ -188,9 +186,7 @@ func parameters(in Input) string {
 	for _, parameter := range placed(in) {
 		text.WriteString(line(parameter.Name, parameter.Value))
 	}
-	for _, parameter := range managed {
-		text.WriteString(line(parameter.Name, parameter.Value))
-	}
+	text.WriteString(managedLines)
 	if in.Settings.Major >= 17 {
 		text.WriteString(line("allow_alter_system", "off"))
 	}
@@ -283,6 +279,17 @@ var managed = []wire.Parameter{
 	{Name: "archive_mode", Value: "off"},
 	{Name: "recovery_target_timeline", Value: "latest"},
 	{Name: "recovery_min_apply_delay", Value: "0"},
+}
+
+// The lines that never change are made once: the files are rendered in every pass.
+var defaultLines, managedLines = lines(defaults), lines(managed)
+
+func lines(parameters []wire.Parameter) string {
+	var text strings.Builder
+	for _, parameter := range parameters {
+		text.WriteString(line(parameter.Name, parameter.Value))
+	}
+	return text.String()
 }
 
 // line keeps the escapes of LogPrefix, which the file format has for characters that cannot be printed.
