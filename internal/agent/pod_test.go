@@ -252,6 +252,7 @@ func (p *pod) start() {
 		ReportAddress: net.JoinHostPort(p.address, agentPort), ProbeAddress: net.JoinHostPort(p.address, probePort),
 		Listen: p.address, API: agent.APIOptions{Host: host, Port: port, Folder: p.at("api")}, Peers: peers,
 		Fast: 10 * time.Second, Immediate: 5 * time.Second, Path: p.programs,
+		BackupClaim: filepath.Join(p.rig.folder, repositoryFolder), Backup: p.at("app"),
 	})
 	must(p.t, err)
 	p.command = exec.Command(p.binary)

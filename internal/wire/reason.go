@@ -115,12 +115,8 @@ const (
 	ReasonUpstreamMissing Reason = "UpstreamMissing"
 	// ReasonWALUnshipped: a copy that is about to be replaced first ships WAL that the repository of backups may lack.
 	ReasonWALUnshipped Reason = "WALUnshipped"
-	// ReasonRestoring: the first data is being restored from a repository of backups.
-	ReasonRestoring Reason = "Restoring"
-	// ReasonRestoreFailed: the restore that the first data comes from cannot go on; it is tried again.
+	// ReasonRestoreFailed: the first data is to be restored, and cannot be.
 	ReasonRestoreFailed Reason = "RestoreFailed"
-	// ReasonTargetOutside: the restore was told to end at a place or a time that the repository does not lead to.
-	ReasonTargetOutside Reason = "TargetOutside"
 	// ReasonPromoting: the instance is about to become the primary.
 	ReasonPromoting Reason = "Promoting"
 )

@@ -91,6 +91,8 @@ const (
 	fillSooner = 3 * time.Second
 	// readEvery is between two readings of the repository.
 	readEvery = 2 * time.Minute
+	// wishEvery is the same while a base backup is waited for, which another instance may make.
+	wishEvery = 10 * time.Second
 	// gapPatience is how long others have time to fill a gap before a new base backup makes up for it.
 	gapPatience = 2 * time.Minute
 )
@@ -125,8 +127,11 @@ func Decide(s Situation) []Duty {
 	}
 	if s.Leads && shipped(s) {
 		every = readEvery
-		if s.Stored == nil || s.Stored.Stale {
+		switch {
+		case s.Stored == nil || s.Stored.Stale:
 			every = shipEvery
+		case s.Wish != nil && !slices.Contains(s.Stored.Done, s.Wish.ID):
+			every = wishEvery
 		}
 		if s.Read.due(s.Now, every, 5*time.Minute) {
 			duties = append(duties, ReadRepository{office})

@@ -58,6 +58,9 @@ func TestDecide(t *testing.T) {
 		},
 		"a wish":            {wish("w", "a"), []plan.Duty{ships, plan.MakeBase{For: "w"}}},
 		"a wish of another": {wish("w", "b"), []plan.Duty{ships}},
+		"a wish of another, looked for": {
+			func(s *plan.Situation) { wish("w", "b")(s); s.Read.Ended = noon.Add(-10 * time.Second) }, both,
+		},
 		"a wish that is done": {
 			func(s *plan.Situation) { wish("w", "a")(s); s.Stored.Done = []string{"w"} }, []plan.Duty{ships},
 		},

@@ -250,6 +250,15 @@ func initialiseAClaimedVolume(s postgres.Snapshot, plan *draft) bool {
 		plan.hold(wire.ReasonWaitingForRecord, "the first data is made, and the lease does not tell of it yet")
 		return true
 	}
+	if settings, _ := wanted(s); settings.Restore != nil {
+		// An empty database in the place of one that was to be restored would hide the loss.
+		plan.wait(postgres.Hold{
+			Reason: wire.ReasonRestoreFailed, Stalled: true,
+			Detail: "the first data is to be restored from a repository of backups, and this version of the agent cannot do " +
+				"that yet: restore by hand, or delete the database; nothing was begun",
+		})
+		return true
+	}
 	why := postgres.Why("the volume is claimed and has no data yet")
 	if s.Data.Draft {
 		why = "an initialisation was begun and never completed, so nobody has written to it: it is done again"
