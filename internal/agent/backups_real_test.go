@@ -67,8 +67,8 @@ func (r *rig) awaitShipped(key string) {
 	r.t.Logf("%s of %s is in the repository after %s", flushed, primary.name, took)
 }
 
-// K1 to K4, K7: the log arrives, also that which only a dead primary had shipped in part, and a base backup of a replica
-// is complete with the log of the primary.
+// K1 to K4, K7: the log arrives, also that which only a dead primary had shipped in part, and a base backup of a
+// replica is complete with the log of the primary.
 func TestBackups(t *testing.T) {
 	r := newRig(t, 2)
 	place := filepath.Join(r.folder, repositoryFolder)
@@ -89,8 +89,8 @@ func TestBackups(t *testing.T) {
 	})
 	t.Logf("turned on to the first recoverable point: %s (%s)", time.Since(began).Round(time.Millisecond), took)
 	catalogue := r.catalogue(key)
-	if len(catalogue.Backups) != 1 || catalogue.Backups[0].For != "first" || catalogue.Backups[0].Instance != replica.name ||
-		catalogue.Backups[0].Settings["max_connections"] == "" {
+	if len(catalogue.Backups) != 1 || catalogue.Backups[0].For != "first" ||
+		catalogue.Backups[0].Instance != replica.name || catalogue.Backups[0].Settings["max_connections"] == "" {
 		t.Errorf("%+v", catalogue.Backups)
 	}
 	r.awaitShipped(key)

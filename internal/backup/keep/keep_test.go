@@ -354,6 +354,39 @@ func TestKeeperOfAReplicaShipsNothingOfItsOwn(t *testing.T) {
 	}
 }
 
+// K4: a former primary ships what it alone may have before its copy is replaced, and is not waited for without end.
+func TestKeeperOfAFormerPrimaryShipsBelowTheFork(t *testing.T) {
+	r := newRig(t)
+	r.turns(2)
+	r.change(func() { r.copy.Leads, r.copy.Term, r.copy.Line, r.copy.Flushed = false, 2, 2, 3*segment })
+	r.turns(2)
+	if !r.keeper.Unshipped(2, 2) {
+		t.Error("the repository does not know the new timeline, and the copy may go")
+	}
+	opened := repository.Repository{Store: store.Folder{Path: r.folder}, Root: "prod/cities/u/"}
+	if err := opened.PutHistory(context.Background(), 2, []byte("1\t0/200000\tno recovery target\n")); err != nil {
+		t.Fatal(err)
+	}
+	r.turns(2)
+	const whole = "wal/00000001/000000010000000000000001.zst"
+	if r.keeper.Unshipped(2, 2) || !slices.Contains(r.objects(), whole) {
+		t.Errorf("below the fork there is only %q", r.objects())
+	}
+	if slices.Contains(r.objects(), "wal/00000001/000000010000000000000002.zst") {
+		t.Error("log beyond the fork was shipped")
+	}
+	away := func(string, string) error { return &store.Error{Class: store.Away, Err: errors.New("no")} }
+	r.change(func() { r.copy.Term, r.copy.Line, r.fails = 3, 3, away })
+	r.turns(1)
+	if !r.keeper.Unshipped(3, 3) {
+		t.Error("nothing was shipped, and the copy may go")
+	}
+	r.change(func() { r.now = r.now.Add(3 * time.Minute) })
+	if r.keeper.Unshipped(3, 3) {
+		t.Error("a repository that is away is waited for without end")
+	}
+}
+
 func tarOf(files map[string]string) []byte {
 	var content bytes.Buffer
 	writer := newTar(&content)
