@@ -165,6 +165,13 @@ func (s BackupSettings) Check() error {
 	return errors.Join(problems...)
 }
 
+// Check finds what can never be right about a repository.
+func (r Repository) Check() error {
+	var problems []error
+	r.check("repository", func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) })
+	return errors.Join(problems...)
+}
+
 func (r Repository) check(field string, problem func(string, ...any)) {
 	kinds := 0
 	need := func(name, value string) {

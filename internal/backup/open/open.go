@@ -15,6 +15,7 @@ import (
 	"meridian.dev/meridian/internal/backup/repository"
 	"meridian.dev/meridian/internal/backup/seal"
 	"meridian.dev/meridian/internal/backup/store"
+	"meridian.dev/meridian/internal/backup/store/cloud"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -48,21 +49,12 @@ func (o *Opener) Store(settings wire.Repository) (store.Store, error) {
 	if o.store != nil && same(o.known, settings) {
 		return o.store, nil
 	}
-	found, err := o.connect(settings)
+	found, err := cloud.Open(cloud.Location{Repository: settings, Credentials: o.Folder, Claim: o.Claim})
 	if err != nil {
 		return nil, err
 	}
 	o.known, o.store = settings, found
 	return found, nil
-}
-
-func (o *Opener) connect(settings wire.Repository) (store.Store, error) {
-	if settings.Claim != nil {
-		return store.Folder{Path: o.Claim}, nil
-	}
-	return nil, &store.Error{
-		Class: store.Away, Doing: "open the repository", Err: errors.New("this version knows only repositories on a claim"),
-	}
 }
 
 // keys reads the identities. A repository that is to be encrypted is not used without.
