@@ -32,6 +32,7 @@ type expectation struct {
 var expectations = map[string]expectation{
 	"meridian": {maxMB: 120, files: []string{"meridian"}},
 	"pause":    {maxMB: 3, files: []string{"pause"}},
+	"s3":       {maxMB: 25, files: []string{"s3"}},
 	"redis":    {maxMB: 45, user: "redis", files: []string{"usr/bin/redis-server", "usr/bin/redis-cli"}},
 	"valkey":   {maxMB: 45, user: "valkey", files: []string{"usr/bin/valkey-server", "usr/bin/valkey-cli"}},
 	"postgis-17": {maxMB: 340, user: "postgres", files: postgisFiles("17", "postgis-3", "postgis_raster-3",
