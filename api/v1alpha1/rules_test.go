@@ -194,6 +194,12 @@ func TestStorageRules(t *testing.T) {
 			old: storage("size: 1Gi, class: fast"), new: storage("size: 1Gi"),
 			refusal: "spec.storage.class: cannot be",
 		},
+		"access mode":      {old: storage("size: 1Gi"), new: storage("size: 1Gi, accessMode: ReadWriteOnce")},
+		"access mode back": {old: storage("size: 1Gi, accessMode: ReadWriteOnce"), new: storage("size: 1Gi")},
+		"access mode of many": {
+			new:     storage("size: 1Gi, accessMode: ReadWriteMany"),
+			refusal: "spec.storage.accessMode: Unsupported value",
+		},
 		"reclaim changed": {old: storage("size: 1Gi"), new: storage("size: 1Gi, reclaim: Delete")},
 		"reclaim unknown": {
 			new:     storage("size: 1Gi, reclaim: Recycle"),

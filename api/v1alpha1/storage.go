@@ -37,6 +37,14 @@ type Storage struct {
 	// +kubebuilder:validation:MaxLength=253
 	Class string `json:"class,omitempty"`
 
+	// How volumes may be mounted: `ReadWriteOncePod`, which is the default, by one pod, or `ReadWriteOnce`, by the pods of
+	// one node. Set the latter where volumes cannot do the former: local and static volumes, older drivers. Servers do
+	// not start on a volume that another one of the same node uses, whatever the mode.
+	// Changing it takes effect for claims that are made from then on. One that waits for a volume can be deleted, and is
+	// made anew.
+	// +optional
+	AccessMode AccessMode `json:"accessMode,omitempty"`
+
 	// What happens to the volumes of an instance that is no longer wanted, because the database was deleted or
 	// scaled down. `Retain` keeps them; `Delete` removes them, but never the last healthy copy of a living database.
 	// Changing it takes effect at the next such moment.
@@ -69,6 +77,16 @@ type AutoGrow struct {
 	// +kubebuilder:validation:MultipleOf=5
 	AtPercent int32 `json:"atPercent,omitempty"`
 }
+
+// AccessMode is how a volume may be mounted.
+// +kubebuilder:validation:Enum=ReadWriteOncePod;ReadWriteOnce
+type AccessMode string
+
+// The ways to mount a volume.
+const (
+	AccessPod  AccessMode = "ReadWriteOncePod"
+	AccessNode AccessMode = "ReadWriteOnce"
+)
 
 // Reclaim is what happens to volumes that are no longer wanted.
 // +kubebuilder:validation:Enum=Retain;Delete

@@ -61,7 +61,8 @@ func agentCommand() *cobra.Command {
 }
 
 func installCommand() *cobra.Command {
-	return &cobra.Command{
+	accounts := ""
+	cmd := &cobra.Command{
 		Use:   "install TARGET",
 		Short: "Copy this binary to TARGET, for a container of another image to run",
 		Args:  cobra.ExactArgs(1),
@@ -70,7 +71,14 @@ func installCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("install: %w", err)
 			}
+			if accounts != "" {
+				if err := agent.NameUser(accounts); err != nil {
+					return err
+				}
+			}
 			return agent.Install(own, args[0])
 		},
 	}
+	cmd.Flags().StringVar(&accounts, "name-user", "", "where to write a list of accounts that has a name for this one")
+	return cmd
 }

@@ -16,7 +16,7 @@ func operatorCommand() *cobra.Command {
 		Short: "Run the operator: turn GeoDatabases and GeoCaches into instances that answer",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Home = operator.HomeFromEnvironment()
+			options.Home, options.Pod = operator.HomeFromEnvironment(), operator.PodFromEnvironment()
 			config, err := ctrl.GetConfig()
 			if err != nil {
 				return fmt.Errorf("find the cluster: %w", err)
@@ -26,7 +26,12 @@ func operatorCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "namespaces to work in; none means all")
-	flags.StringVar(&options.Images.Agent, "agent-image", options.Images.Agent, "image that the agent is copied from")
+	flags.StringVar(&options.Images.Agent, "agent-image", options.Images.Agent,
+		"image that the agent is copied from; none means the one that this process runs from")
+	flags.StringSliceVar(&options.Place.PullSecrets, "image-pull-secrets", nil,
+		"names of Secrets with which all instances fetch their images, in the namespace of each")
+	flags.BoolVar(&options.Place.AnyUser, "any-user", false,
+		"leave the accounts of pods to the cluster, as OpenShift wants it, instead of asking for 65532")
 	flags.StringVar(&options.Images.Server, "server-image", options.Images.Server,
 		"image with PostgreSQL and PostGIS, without its tag, which is the major version")
 	flags.StringVar(&options.CacheImages.Redis, "redis-image", options.CacheImages.Redis, "image with Redis")

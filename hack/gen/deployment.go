@@ -139,7 +139,7 @@ func operatorSelector() map[string]string {
 
 // operatorDeployment has two replicas: one acts, the other takes over when the first is gone.
 func operatorDeployment() *appsv1.Deployment {
-	replicas, yes, account := int32(2), true, int64(65532)
+	replicas, yes := int32(2), true
 	selector := operatorSelector()
 	deployment := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -152,8 +152,9 @@ func operatorDeployment() *appsv1.Deployment {
 			ObjectMeta: metav1.ObjectMeta{Labels: selector},
 			Spec: corev1.PodSpec{
 				ServiceAccountName: operator.Name,
+				NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
 				SecurityContext: &corev1.PodSecurityContext{
-					RunAsNonRoot: &yes, RunAsUser: &account, RunAsGroup: &account,
+					RunAsNonRoot:   &yes, // The account is that of the image, or what admission says.
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				},
 				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
@@ -175,7 +176,7 @@ func operatorContainer() corev1.Container {
 		}}
 	}
 	return corev1.Container{
-		Name: "operator", Image: operator.Defaults().Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: "operator", Image: operator.OwnImage, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args: []string{"operator"},
 		Env: []corev1.EnvVar{
 			{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{

@@ -29,3 +29,14 @@ func Install(source, target string) error {
 	}
 	return nil
 }
+
+// NameUser writes a list of accounts in which the one of this process has a name, for an image that does not know it:
+// initdb does not run without one.
+func NameUser(list string) error {
+	content := fmt.Sprintf("root:x:0:0:root:/:/sbin/nologin\npostgres:x:%d:%d:PostgreSQL:/:/sbin/nologin\n",
+		os.Getuid(), os.Getgid())
+	if err := os.WriteFile(list, []byte(content), 0o644); err != nil { //nolint:gosec // It is there to be read.
+		return fmt.Errorf("install: %w", err)
+	}
+	return nil
+}

@@ -53,8 +53,9 @@ type Identity struct {
 	Generation int64  `json:"generation"`
 }
 
-// Images are the images that instances are started with.
+// Images are the images that instances are started with, and what the cluster demands of the pods with them.
 type Images struct {
+	children.Place
 	// Agent is Meridian's own image, from which the agent is copied into the pod.
 	Agent string `json:"agent"`
 	// Redis and Valkey are the images with the servers.

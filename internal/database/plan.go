@@ -103,9 +103,9 @@ type Design struct {
 	LostBefore []string
 	// Parting is what the claims keep of a database that was deleted, until there are settings again.
 	Parting *Parting
-	// Classes are those of claims, by name, that are in another class than the spec names.
+	// Classes are those of claims, by name, that are in another class than the spec names; empty for one of no class.
 	Classes map[string]string
-	// Modes are the access modes of claims, by name, that have others than Meridian asks for.
+	// Modes are the access modes of claims, by name, that have others than the spec asks for.
 	Modes map[string][]corev1.PersistentVolumeAccessMode
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string

@@ -86,8 +86,9 @@ type Identity struct {
 // DataUID is the UID by which data, settings and lease know the database.
 func (i Identity) DataUID() string { return cmp.Or(i.Origin, i.UID) }
 
-// Images are the images that instances are started with.
+// Images are the images that instances are started with, and what the cluster demands of the pods with them.
 type Images struct {
+	children.Place
 	// Agent is Meridian's own image, from which the agent is copied into the pod.
 	Agent string `json:"agent"`
 	// Server is the image with PostgreSQL and PostGIS, without its tag, which is the major version.

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"meridian.dev/meridian/api/v1alpha1"
 )
 
 // Claim is the claim of an instance.
@@ -14,7 +16,9 @@ type Claim struct {
 	Bound           bool   `json:"bound,omitempty"`
 	Deleting        bool   `json:"deleting,omitempty"`
 	Class           string `json:"class,omitempty"`
-	// Modes are its access modes if Meridian would ask for others: it was restored, or made by hand.
+	// Classless says that it asks for a volume of no class, which is not the same as one of the default class.
+	Classless bool `json:"classless,omitempty"`
+	// Modes are its access modes if they are not the one of Meridian, ReadWriteOncePod.
 	Modes     []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
 	Requested resource.Quantity                   `json:"requested"`
 	Capacity  resource.Quantity                   `json:"capacity,omitzero"`
@@ -127,3 +131,11 @@ const (
 	ResizeFileSystem Resize = "FileSystem"
 	ResizeFailed     Resize = "Failed"
 )
+
+// AccessMode is that of claims that are made from now on.
+func AccessMode(storage v1alpha1.Storage) corev1.PersistentVolumeAccessMode {
+	if storage.AccessMode == v1alpha1.AccessNode {
+		return corev1.ReadWriteOnce
+	}
+	return corev1.ReadWriteOncePod
+}

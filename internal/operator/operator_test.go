@@ -66,7 +66,7 @@ func TestRunRefusesBadOptions(t *testing.T) {
 		want   string
 	}{
 		"no home":    {func(o *operator.Options) { o.Home = "" }, "POD_NAMESPACE"},
-		"no image":   {func(o *operator.Options) { o.Images.Agent = "" }, "--agent-image"},
+		"no image":   {func(o *operator.Options) { o.Images.Server = "" }, "--server-image"},
 		"no workers": {func(o *operator.Options) { o.Workers = 0 }, "--workers"},
 	}
 	for name, test := range tests {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/rbac"
 )
@@ -33,9 +34,12 @@ const (
 type Options struct {
 	// Namespaces are those that the operator works in; none means all.
 	Namespaces []string
-	// Home is the namespace of the operator itself.
-	Home string
-	// Images are what instances are started with, CacheImages those of caches.
+	// Home is the namespace of the operator itself, Pod the name of its pod.
+	Home, Pod string
+	// Place is what the cluster demands of the pods of all instances.
+	Place children.Place
+	// Images are what instances are started with, CacheImages those of caches. Without one of the agent it is copied from
+	// the operator's own.
 	Images      database.Images
 	CacheImages cache.Images
 	// MetricsAddress and ProbeAddress are host:port, "0" switches metrics off.
@@ -59,15 +63,21 @@ type Options struct {
 
 // Defaults are the options of an installation from deploy/.
 func Defaults() Options {
-	const agent = "localhost/meridian/meridian:dev"
 	return Options{
 		Home: HomeNamespace, MetricsAddress: ":" + strconv.Itoa(MetricsPort), ProbeAddress: ":8081",
 		LeaderElection: true, Workers: 4, Webhook: true, LostAfter: 5 * time.Minute, Rolls: 10, RollFailures: 5,
-		Images: database.Images{Agent: agent, Server: "localhost/meridian/postgis"},
-		CacheImages: cache.Images{
-			Agent: agent, Redis: "localhost/meridian/redis:8", Valkey: "localhost/meridian/valkey:8",
-		},
+		Images:      database.Images{Server: "localhost/meridian/postgis"},
+		CacheImages: cache.Images{Redis: "localhost/meridian/redis:8", Valkey: "localhost/meridian/valkey:8"},
 	}
+}
+
+// PodFromEnvironment is the name of the pod that this process is in.
+func PodFromEnvironment() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // HomeFromEnvironment is the namespace that the pod was told to be in.
@@ -83,8 +93,8 @@ func (o Options) check() error {
 	if o.Home == "" {
 		problems = append(problems, errors.New("the namespace of the operator is not known: set POD_NAMESPACE"))
 	}
-	if o.Images.Agent == "" || o.Images.Server == "" {
-		problems = append(problems, errors.New("--agent-image and --server-image must be set"))
+	if o.Images.Server == "" {
+		problems = append(problems, errors.New("--server-image must be set"))
 	}
 	if o.CacheImages.Redis == "" || o.CacheImages.Valkey == "" {
 		problems = append(problems, errors.New("--redis-image and --valkey-image must be set"))

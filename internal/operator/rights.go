@@ -31,7 +31,7 @@ func Rights(home string, withWebhook bool) rbac.Table {
 			Why: "act alone from the first start on", UsedBy: electionName,
 		},
 	)
-	table = append(table, gateRights()...)
+	table = append(append(table, imageRights()...), gateRights()...)
 	if withWebhook {
 		table = append(table, webhook.Rights(home)...)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -21,6 +22,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	figures "meridian.dev/meridian/internal/metrics"
+	"meridian.dev/meridian/internal/platform"
 	"meridian.dev/meridian/internal/webhook"
 	"meridian.dev/meridian/kit/loop"
 	"meridian.dev/meridian/kit/rbac"
@@ -38,12 +40,21 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 	if err := awaitServer(ctx, config, options.ProbeAddress, logger); err != nil {
 		return err
 	}
+	if err := checkVersion(config, logger); err != nil {
+		return err
+	}
 	logger.Info("Checking rights", "namespaces", options.Namespaces)
 	absent, err := options.checkRights(ctx, config, logger)
 	if err != nil {
 		return err
 	}
+	if options.Images.Agent == "" {
+		if options.Images.Agent, err = ownImage(ctx, config, options.Home, options.Pod); err != nil {
+			return err
+		}
+	}
 	options.CacheImages.Agent = options.Images.Agent
+	options.Images.Place, options.CacheImages.Place = options.Place, options.Place
 	assembled, err := assemble(ctx, config, options)
 	if err != nil {
 		return err
@@ -57,6 +68,26 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 	}
 	logger.Info("Starting", "agentImage", options.Images.Agent, "serverImage", options.Images.Server)
 	return assembled.Start(ctx)
+}
+
+// checkVersion refuses an API server that lacks what Meridian cannot do without.
+func checkVersion(config *rest.Config, log logr.Logger) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	server, err := client.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("read the version of the API server: %w", err)
+	}
+	refusal, remark := platform.Version(server.GitVersion)
+	if refusal != "" {
+		return errors.New(refusal)
+	}
+	if remark != "" {
+		log.Info("Going on with a version that is not tried", "remark", remark)
+	}
+	return nil
 }
 
 // checkRights ends with an error if rights are missing, and takes the namespaces out of the options, and returns them,

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,14 +15,20 @@ import (
 )
 
 func (p *plugin) checkCommand() *cobra.Command {
-	return p.printable(&cobra.Command{
+	wide := false
+	cmd := p.printable(&cobra.Command{
 		Use:   "check [NAME]",
 		Short: "Say what is wrong with a database, each with its reason and its page of the runbook",
 		Long: "Say what is wrong with a database, each with its reason and its page of the runbook. The exit code is 1 if\n" +
-			"a check failed.",
-		Example: "  kubectl meridian check cities\n  kubectl meridian check cities -o json",
+			"a check failed.\n\n" +
+			"With --cluster: what the cluster and the namespace lack for databases, before there is one. Nothing is made.",
+		Example: "  kubectl meridian check cities\n  kubectl meridian check cities -o json\n" +
+			"  kubectl meridian check --cluster",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if wide {
+				return p.checkCluster(cmd.Context(), args)
+			}
 			facts, _, err := p.facts(cmd.Context(), args)
 			if err != nil {
 				return err
@@ -33,6 +41,25 @@ func (p *plugin) checkCommand() *cobra.Command {
 			return err
 		},
 	})
+	cmd.Flags().BoolVar(&wide, "cluster", false, "check the cluster and the namespace instead of a database")
+	return cmd
+}
+
+// checkCluster is the look around before the first database.
+func (p *plugin) checkCluster(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		return errors.New("--cluster is about the cluster and the namespace: leave the name of the database out")
+	}
+	in, namespace, err := p.connect()
+	if err != nil {
+		return err
+	}
+	findings := view.CheckSurroundings(in.Survey(ctx, namespace))
+	err = p.print(findings, func(out io.Writer) { view.Check(out, p.style(), "namespace "+namespace, findings) })
+	if err == nil && !view.Sound(findings) {
+		return errUnsound
+	}
+	return err
 }
 
 func (p *plugin) explainCommand() *cobra.Command {

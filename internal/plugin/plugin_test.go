@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -474,5 +475,35 @@ func TestJSON(t *testing.T) {
 		if got[key] == nil {
 			t.Errorf("no %q in %s", key, text)
 		}
+	}
+}
+
+// TestCheckCluster runs the look around against a cluster in memory: it says what it found and could not find, and
+// makes nothing.
+func TestCheckCluster(t *testing.T) {
+	w := newWorld(t)
+	printed, err := w.run("check", "--cluster", "-n", "gis")
+	if err == nil || !strings.Contains(printed, "FAILED   there is a default storage class") {
+		t.Errorf("a cluster without a storage class passes: %v\n%s", err, printed)
+	}
+	for _, part := range []string{
+		"install a driver for volumes", "ok       pods of the namespace may call", "namespace gis:",
+	} {
+		if !strings.Contains(printed, part) {
+			t.Errorf("%q is missing in:\n%s", part, printed)
+		}
+	}
+	var pods corev1.PodList
+	if err := w.client.List(t.Context(), &pods, client.InNamespace("gis")); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods.Items {
+		if pod.Name == "meridian-check" {
+			t.Error("the pod that is asked about was made")
+		}
+	}
+	printed, err = w.run("check", "--cluster", "cities")
+	if err == nil || !strings.Contains(err.Error(), "leave the name") {
+		t.Errorf("a database is named besides, and it is not refused: %v\n%s", err, printed)
 	}
 }

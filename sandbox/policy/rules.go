@@ -6,8 +6,9 @@
 // the node of the one that is called. Table is pure, so start reading there.
 //
 // Three things are left open on purpose. Connections that are open stay open when a policy comes. A pod is open until
-// its address is in its status, which takes about a second. And the host is not bound by policies: it is where tests
-// stand; what clients may do is tried from pods.
+// its address is in its status, which takes about a second. And the host and the API server are not bound by policies:
+// the one is where tests stand, and the other calls pods for them, as with `kubectl get --raw`. What clients may do is
+// tried from pods.
 package policy
 
 import (
@@ -84,7 +85,7 @@ func Table(world World) (string, error) {
 	forward := []string{
 		"type filter hook forward priority 0; policy accept;",
 		"ct state established,related accept",
-		"ip saddr " + network.HostAddress + " accept",
+		"ip saddr { " + network.HostAddress + ", " + network.ControlAddress + " } accept",
 	}
 	for _, ask := range []struct{ address, chain string }{{"saddr", outward.chain}, {"daddr", inward.chain}} {
 		if list := verdicts[ask.chain]; len(list) > 0 {

@@ -160,7 +160,7 @@ func TestTableAsksBothEnds(t *testing.T) {
 	want := []string{
 		"type filter hook forward priority 0; policy accept;",
 		"ct state established,related accept",
-		"ip saddr 10.77.0.1 accept",
+		"ip saddr { 10.77.0.1, 10.77.0.2 } accept",
 		"ip saddr vmap { 10.244.1.5 : jump out_10_244_1_5 }",
 		"ip daddr vmap { 10.244.1.5 : jump in_10_244_1_5 }",
 	}

@@ -63,5 +63,8 @@ func agentRights(user string) rbac.Table {
 		row.Scope, row.UsedBy, row.Verbs, row.Implied = rbac.Watched, user, []string{"update"}, true
 		table = append(table, row)
 	}
-	return table
+	return append(table, rbac.Row{
+		Scope: rbac.Watched, Group: "discovery.k8s.io", Resource: "endpointslices/restricted", Verbs: []string{"create"},
+		Why: "give it to agents: OpenShift asks for it where an address is one of a pod", UsedBy: user, Implied: true,
+	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -42,6 +43,7 @@ func podTemplate(design cache.Design, instance string) (corev1.PodTemplateSpec, 
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}
+	children.Evictable(template.Annotations, "agent", "run", "tmp")
 	template.Annotations[cache.AnnotationWish], template.Annotations[cache.AnnotationTemplate] = Wish(design.Spec), mark
 	return template, nil
 }
@@ -103,7 +105,7 @@ func laidOver(template corev1.PodTemplateSpec, change *v1alpha1.PodTemplate) (co
 
 func podSpec(design cache.Design, instance string) corev1.PodSpec {
 	yes, no, user, patience := true, false, account, grace
-	return corev1.PodSpec{
+	pod := corev1.PodSpec{
 		ServiceAccountName: cache.AgentName(design.Name), AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 		TerminationGracePeriodSeconds: &patience,
 		SecurityContext: &corev1.PodSecurityContext{
@@ -115,6 +117,8 @@ func podSpec(design cache.Design, instance string) corev1.PodSpec {
 		Containers:     []corev1.Container{cacheContainer(design, instance)},
 		Volumes:        volumes(design),
 	}
+	design.Images.Fit(&pod, cache.ContainerCache)
+	return pod
 }
 
 // spread keeps instances of one cache apart where the cluster has room. It is a preference: on a small cluster two

@@ -111,6 +111,8 @@ func AgentRules(design cache.Design) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", []string{cache.LeaseName(design.Name)}, "get", "list", "watch", "update"),
 		rule("discovery.k8s.io", "endpointslices", []string{cache.WriteName(design.Name)}, "get", "watch", "update"),
+		// OpenShift asks for this of whoever writes an address of the cluster's own network into a slice.
+		rule("discovery.k8s.io", "endpointslices/restricted", []string{cache.WriteName(design.Name)}, "create"),
 		rule(v1alpha1.GroupVersion.Group, "geocaches", []string{design.Name}, "get"),
 	}
 	if len(pods) > 0 {

@@ -77,6 +77,7 @@ var Table = []Field{
 			"growing in a class that cannot expand.",
 	},
 	{"spec.storage.class", []Class{Refused}, "A volume stays in its class."},
+	{"spec.storage.accessMode", []Class{Live}, "It counts for claims that are made from then on."},
 	{"spec.storage.reclaim", []Class{Live}, "It counts when an instance or the database is removed the next time."},
 	{
 		"spec.storage.adopt", []Class{Live},

@@ -76,6 +76,8 @@ func agentRights() rbac.Table {
 	for _, given := range []rbac.Row{
 		watched("coordination.k8s.io", "leases", []string{"update"}, "give it to agents: they agree on the primary"),
 		watched("discovery.k8s.io", "endpointslices", []string{"update"}, "give it to agents: the primary routes to itself"),
+		watched("discovery.k8s.io", "endpointslices/restricted", []string{"create"},
+			"give it to agents: OpenShift asks for it where an address is one of a pod"),
 	} {
 		given.Implied = true
 		table = append(table, given)

@@ -108,7 +108,8 @@ func classesOf(snapshot database.Snapshot) map[string]string {
 	classes := map[string]string{}
 	for _, instance := range snapshot.Instances {
 		for _, claim := range snapshot.Claims(instance) {
-			if claim.Claim != nil && claim.Class != "" && claim.Class != named && (named != "" || snapshot.Origin != "") {
+			known := claim.Claim != nil && (claim.Class != "" || claim.Classless)
+			if known && claim.Class != named && (named != "" || snapshot.Origin != "") {
 				classes[claim.Name] = claim.Class
 			}
 		}
@@ -116,13 +117,17 @@ func classesOf(snapshot database.Snapshot) map[string]string {
 	return classes
 }
 
-// modesOf are the access modes of claims that have others than Meridian asks for. They cannot be changed either.
+// modesOf are the access modes of claims that have others than the spec asks for. They cannot be changed either.
 func modesOf(snapshot database.Snapshot) map[string][]corev1.PersistentVolumeAccessMode {
 	modes := map[string][]corev1.PersistentVolumeAccessMode{}
 	for _, instance := range snapshot.Instances {
 		for _, claim := range snapshot.Claims(instance) {
-			if claim.Claim != nil && len(claim.Modes) > 0 {
+			switch {
+			case claim.Claim == nil:
+			case len(claim.Modes) > 0:
 				modes[claim.Name] = claim.Modes
+			case database.AccessMode(snapshot.Spec.Storage) != corev1.ReadWriteOncePod:
+				modes[claim.Name] = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 			}
 		}
 	}

@@ -199,6 +199,7 @@ func claimFacts(claim *corev1.PersistentVolumeClaim) *database.Claim {
 	_, facts.Prunable = claim.Labels[database.LabelAppOf]
 	if claim.Spec.StorageClassName != nil {
 		facts.Class = *claim.Spec.StorageClassName
+		facts.Classless = facts.Class == ""
 	}
 	if !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
 		facts.Modes = claim.Spec.AccessModes

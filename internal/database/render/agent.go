@@ -34,6 +34,8 @@ func AgentRules(design database.Design) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", []string{database.LeaseName(design.Name)}, "get", "list", "watch", "update"),
 		rule("discovery.k8s.io", "endpointslices", []string{database.WriteName(design.Name)}, "get", "watch", "update"),
+		// OpenShift asks for this of whoever writes an address of the cluster's own network into a slice.
+		rule("discovery.k8s.io", "endpointslices/restricted", []string{database.WriteName(design.Name)}, "create"),
 		rule("", "pods", pods, "get", "patch"),
 		// A claim has the name of its instance, that of the volume of the log a little more.
 		rule("", "persistentvolumeclaims", logClaims(design, claims), "get"),

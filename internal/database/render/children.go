@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,7 +153,7 @@ func Claim(design database.Design, name string, size resource.Quantity) *corev1.
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: keptMeta(design, name, component),
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod},
+			AccessModes: []corev1.PersistentVolumeAccessMode{database.AccessMode(design.Spec.Storage)},
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
@@ -162,8 +161,10 @@ func Claim(design database.Design, name string, size resource.Quantity) *corev1.
 	}
 	claim.Labels[database.LabelInstance] = instance
 	claim.Annotations = claimNotes(design)
-	if class := cmp.Or(design.Classes[name], design.Spec.Storage.Class); class != "" {
+	if class, kept := design.Classes[name]; kept {
 		claim.Spec.StorageClassName = &class
+	} else if design.Spec.Storage.Class != "" {
+		claim.Spec.StorageClassName = &design.Spec.Storage.Class
 	}
 	if modes := design.Modes[name]; len(modes) > 0 {
 		claim.Spec.AccessModes = modes

@@ -3,6 +3,7 @@ package render_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -61,6 +62,58 @@ func TestNoteStays(t *testing.T) {
 		snapshot.Lease = *lease
 		if design.Outline(snapshot).Parting != nil != stays {
 			t.Errorf("with the lease %+v the note is to stay: %v", *lease, stays)
+		}
+	}
+}
+
+// TestAccessMode renders claims that are new and claims that are there, before and after a change of the spec: the mode
+// of a claim cannot be changed, so it is written as it is, and nothing is stuck when the change is taken back.
+func TestAccessMode(t *testing.T) {
+	pod := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	node := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	for name, test := range map[string]struct {
+		spec          v1alpha1.AccessMode
+		has, rendered []corev1.PersistentVolumeAccessMode
+		fresh         corev1.PersistentVolumeAccessMode
+	}{
+		"as ever":                     {rendered: pod, fresh: corev1.ReadWriteOncePod},
+		"said":                        {spec: v1alpha1.AccessPod, rendered: pod, fresh: corev1.ReadWriteOncePod},
+		"changed":                     {spec: v1alpha1.AccessNode, rendered: pod, fresh: corev1.ReadWriteOnce},
+		"made so":                     {spec: v1alpha1.AccessNode, has: node, rendered: node, fresh: corev1.ReadWriteOnce},
+		"made so and then taken back": {has: node, rendered: node, fresh: corev1.ReadWriteOncePod},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := database.Snapshot{
+				Identity:  database.Identity{Namespace: "gis", Name: "cities", UID: "u"},
+				Spec:      v1alpha1.GeoDatabaseSpec{Instances: 1, Storage: v1alpha1.Storage{AccessMode: test.spec}},
+				Instances: []database.Instance{{Serial: 1, Name: "cities-1", Claim: &database.Claim{Modes: test.has}}},
+			}
+			there := render.Claim(design.Outline(snapshot), "cities-1", resource.MustParse("2Gi"))
+			if diff := cmp.Diff(test.rendered, there.Spec.AccessModes); diff != "" {
+				t.Errorf("a claim that is there (-want +got):\n%s", diff)
+			}
+			fresh := render.Claim(design.Outline(snapshot), "cities-2", resource.MustParse("2Gi"))
+			if len(fresh.Spec.AccessModes) != 1 || fresh.Spec.AccessModes[0] != test.fresh {
+				t.Errorf("a new claim asks for %v, want %s", fresh.Spec.AccessModes, test.fresh)
+			}
+		})
+	}
+}
+
+// TestClaimOfNoClass renders a claim that was made by hand for a volume without a class, under a spec that names one.
+func TestClaimOfNoClass(t *testing.T) {
+	snapshot := database.Snapshot{
+		Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "u"},
+		Spec:     v1alpha1.GeoDatabaseSpec{Instances: 1, Storage: v1alpha1.Storage{Class: "fast"}},
+		Instances: []database.Instance{
+			{Serial: 1, Name: "cities-1", Claim: &database.Claim{Classless: true}},
+			{Serial: 2, Name: "cities-2", Claim: &database.Claim{}},
+		},
+	}
+	for name, want := range map[string]string{"cities-1": "", "cities-2": "fast"} {
+		claim := render.Claim(design.Outline(snapshot), name, resource.MustParse("2Gi"))
+		if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != want {
+			t.Errorf("%s is rendered with class %v, want %q", name, claim.Spec.StorageClassName, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -27,6 +28,7 @@ func podTemplate(design database.Design, instance database.InstanceDesign) (core
 	if instance.Restart != "" {
 		template.Annotations[database.AnnotationRestart] = instance.Restart
 	}
+	children.Evictable(template.Annotations, "agent", "run", "tmp", "shm")
 	wish := Wish(design.Spec)
 	template.Annotations[database.AnnotationWish] = wish
 	name := instance.Template // A design that was made whole has it already.
@@ -51,7 +53,7 @@ func plainTemplate(design database.Design, instance database.InstanceDesign) (co
 
 func podSpec(design database.Design, instance string) corev1.PodSpec {
 	no, grace := false, int64(60)
-	return corev1.PodSpec{
+	pod := corev1.PodSpec{
 		ServiceAccountName: database.AgentName(design.Name),
 		// The token is mounted into our own container alone: what a user adds to the pod is no agent.
 		AutomountServiceAccountToken:  &no,
@@ -63,6 +65,8 @@ func podSpec(design database.Design, instance string) corev1.PodSpec {
 		Containers:                    []corev1.Container{databaseContainer(design, instance)},
 		Volumes:                       volumes(design, instance),
 	}
+	design.Images.Fit(&pod, database.ContainerDatabase)
+	return pod
 }
 
 // podSecurity leaves the volume's modes alone when its root fits: PostgreSQL refuses a data directory that the kubelet

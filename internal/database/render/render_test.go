@@ -1,10 +1,12 @@
 package render_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
@@ -299,5 +302,53 @@ func TestNobodyPrunesWhatHasNoOwner(t *testing.T) {
 	}
 	if ownerless != 4 {
 		t.Errorf("%d children have no owner, want the 4 claims", ownerless)
+	}
+}
+
+// TestPlace renders pods as OpenShift and a registry with a password want them: no account is named, PostgreSQL's
+// programs find a name for whatever account it is, and the Secret of the registry comes along. Without that a pod is as
+// it was.
+func TestPlace(t *testing.T) {
+	snapshot := database.Snapshot{
+		Identity: database.Identity{Namespace: "gis", Name: "cities", UID: "u"}, Lease: database.Lease{UID: "l"},
+		Images: database.Images{Agent: "agent", Server: "server"}, Route: database.Route{Family: "IPv4"},
+		Spec: v1alpha1.GeoDatabaseSpec{
+			Instances: 1, Version: "17", Bootstrap: v1alpha1.Bootstrap{Database: "app", Owner: "app"},
+			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
+		},
+	}
+	podOf := func(place children.Place) corev1.PodSpec {
+		snapshot.Images.Place = place
+		made, err := render.Children(design.Of(snapshot))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, child := range made {
+			if set, is := child.Object.(*appsv1.StatefulSet); is {
+				return set.Spec.Template.Spec
+			}
+		}
+		t.Fatal("there is no StatefulSet")
+		return corev1.PodSpec{}
+	}
+	plain, placed := podOf(children.Place{}), podOf(children.Place{AnyUser: true, PullSecrets: []string{"registry"}})
+	if plain.SecurityContext.RunAsUser == nil || len(plain.ImagePullSecrets) > 0 {
+		t.Errorf("without a word a pod has account %v and Secrets %v", plain.SecurityContext, plain.ImagePullSecrets)
+	}
+	security := placed.SecurityContext
+	if security.RunAsUser != nil || security.RunAsGroup != nil || security.FSGroup != nil || !*security.RunAsNonRoot {
+		t.Errorf("the accounts are not left to the cluster: %+v", security)
+	}
+	if len(placed.ImagePullSecrets) != 1 || placed.ImagePullSecrets[0].Name != "registry" {
+		t.Errorf("the Secrets of the registry are %v", placed.ImagePullSecrets)
+	}
+	if command := placed.InitContainers[0].Command; !slices.Contains(command, "--name-user=/agent/passwd") {
+		t.Errorf("nobody gives the account a name: %v", command)
+	}
+	mounted := slices.ContainsFunc(placed.Containers[0].VolumeMounts, func(mount corev1.VolumeMount) bool {
+		return mount.MountPath == "/etc/passwd" && mount.SubPath == "passwd" && mount.Name == "agent"
+	})
+	if !mounted {
+		t.Errorf("the name of the account is not where programs look for it: %v", placed.Containers[0].VolumeMounts)
 	}
 }

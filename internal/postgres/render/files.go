@@ -226,6 +226,8 @@ func demanded(in Input) string {
 var defaults = []wire.Parameter{
 	{Name: "timezone", Value: "UTC"},
 	{Name: "log_timezone", Value: "UTC"},
+	// No container has a limit of huge pages, so where a node has some, touching the first one ends the server.
+	{Name: "huge_pages", Value: "off"},
 	{Name: "max_connections", Value: "100"},
 	// A reader on a replica is not interrupted by the primary's cleaning, and holds up replay only so long.
 	{Name: "hot_standby_feedback", Value: "on"},

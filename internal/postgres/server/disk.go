@@ -285,6 +285,9 @@ func initdbArguments(how postgres.Initialise) []string {
 		"--username=" + render.Superuser, "--data-checksums", "--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C",
 		"--auth-local=peer", "--auth-host=scram-sha-256", "--text-search-config=pg_catalog.simple",
 	}
+	if how.Major >= 16 { // Before, initdb takes no settings.
+		arguments = append(arguments, "--set=huge_pages=off")
+	}
 	if how.Major >= 17 {
 		arguments = append(arguments, "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 	}
