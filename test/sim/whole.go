@@ -161,12 +161,15 @@ const rewindsLater = 10 * time.Second
 // other copy alone, the loss of that one would lose it.
 func (d databaseWorld) Rewinds(who int, has []int) {
 	t := &d.w.truth
-	if t.leader == nil || d.w.now-t.leaderSince >= rewindsLater || !t.strict() {
-		return
+	record := d.w.api.lease.Record
+	if t.leader == nil || d.w.now-t.leaderSince >= rewindsLater || !t.strict() || record == nil ||
+		len(record.Members) <= record.W {
+		return // Without this copy the leader could not open, so nothing is to be waited for.
 	}
 	copies, takes := map[int]int{}, ""
 	for _, other := range d.w.nodes {
-		if other.index == who || other.database.Data() != tenure.DataWhole {
+		member := wire.Member{Name: other.name, Incarnation: other.incarnation()}
+		if other.index == who || other.database.Data() != tenure.DataWhole || !record.Has(member) {
 			continue
 		}
 		for _, id := range other.database.Stored() {
