@@ -381,9 +381,18 @@ func TestKeeperOfAFormerPrimaryShipsBelowTheFork(t *testing.T) {
 	if !r.keeper.Unshipped(3, 3) {
 		t.Error("nothing was shipped, and the copy may go")
 	}
-	r.change(func() { r.now = r.now.Add(3 * time.Minute) })
+	r.change(func() { r.now = r.now.Add(16 * time.Second) })
 	if r.keeper.Unshipped(3, 3) {
-		t.Error("a repository that is away is waited for without end")
+		t.Error("a repository that is away is waited for, and writes may wait for the copy")
+	}
+	r.change(func() { r.copy.Term, r.copy.Line, r.fails, r.now = 4, 4, nil, r.now.Add(time.Hour) })
+	r.turns(2)
+	if !r.keeper.Unshipped(4, 4) {
+		t.Error("the repository answers, and does not know the new timeline yet")
+	}
+	r.change(func() { r.now = r.now.Add(3 * time.Minute) })
+	if r.keeper.Unshipped(4, 4) {
+		t.Error("a timeline that nobody ships is waited for without end")
 	}
 }
 

@@ -176,8 +176,12 @@ func (k *Keeper) Confirmed(term int64) (wanted bool, lsn uint64) {
 	return true, uint64(k.shipping.confirmed)
 }
 
-// returnPatience is how long the removal of a copy waits until what it alone may have is shipped.
-const returnPatience = 2 * time.Minute
+// returnPatience is how long the removal of a copy waits until what it alone may have is shipped, and awayPatience the
+// same while the repository does not answer: writes may wait for the copy meanwhile.
+const (
+	returnPatience = 2 * time.Minute
+	awayPatience   = 15 * time.Second
+)
 
 // Unshipped says that this instance, which follows the primary of a term on a timeline, has not looked yet whether the
 // repository lacks log that it has, or has not shipped it yet (K4). Whoever is about to remove the copy waits for that,
@@ -192,5 +196,10 @@ func (k *Keeper) Unshipped(term int64, timeline int) bool {
 		k.asked.term, k.asked.at = term, k.Now()
 	}
 	looked := k.shipping.office == plan.Office(false, term) && k.shipping.complete && k.shipping.newest >= timeline
-	return !looked && k.Now().Sub(k.asked.at) < returnPatience
+	patience := returnPatience
+	if ship := k.works[partShip]; ship != nil &&
+		(ship.Failures > 0 || ship.Running && k.Now().Sub(ship.moved) > awayPatience) {
+		patience = awayPatience
+	}
+	return !looked && k.Now().Sub(k.asked.at) < patience
 }
