@@ -8,16 +8,11 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
-// CatchingUp says that the log of another member is being taken for a ballot of this one. An answer to somebody else's
+// catchingUp says that the log of another member is being taken for a ballot of this one. An answer to somebody else's
 // ballot meanwhile would end that; if two take the log of a third and call each other, neither would ever have it.
-func CatchingUp(d *draft.Draft) bool {
+func catchingUp(d *draft.Draft) bool {
 	return d.Standing.Role == tenure.RoleCatchUp && d.Ballot != nil && d.Ballot.Fencing != nil &&
-		d.Recently(*d.Ballot.Fencing, draft.CatchUpPatience)
-}
-
-// OwnBallotFirst is what whoever asks meanwhile is told.
-func OwnBallotFirst(d *draft.Draft) string {
-	return "this instance conducts a ballot of its own, and takes the log of " + d.Standing.Upstream.Name + " for it"
+		d.Recently(*d.Ballot.Fencing, catchUpPatience)
 }
 
 // unwilling says why this instance does not answer a ballot, empty if it would (E3).
@@ -50,34 +45,56 @@ func unwilling(d *draft.Draft, version string) string {
 	return ""
 }
 
-// AnswerAsk says whether this instance would answer a ballot. To ask has no effect (E3).
-func AnswerAsk(d *draft.Draft, request tenure.Request) {
-	why := unwilling(d, request.LeaseVersion)
-	// Whoever asks has read it. A watch does not show that the lease was put back.
+// AnswerAsk says whether this instance would answer a ballot, or why not. To ask has no effect (E3).
+func AnswerAsk(d *draft.Draft, request tenure.Request, unwilling string) {
+	d.Do(tenure.Reply{
+		Why: "E3: asking has no effect", ID: request.ID,
+		Reply: wire.PeerReply{PeerHeader: d.Header(), Yes: unwilling == "", Why: unwilling},
+	})
+}
+
+// doubtTheLease reads the lease when a member asks about an older version: whoever asks has read it, and a watch does
+// not show that the lease was put back.
+func doubtTheLease(d *draft.Draft, request tenure.Request) {
 	older := d.Lease.Exists && tenure.Newer(d.Lease.Version, request.LeaseVersion)
 	if older && d.Reading == nil && d.Write == nil && !d.Recently(max(d.Lease.Read, d.Tried), d.Lasts()) {
 		d.ReadLease("another member asks about an older version: the lease may have been put back")
 	}
-	d.Do(tenure.Reply{
-		Why: "E3: asking has no effect", ID: request.ID,
-		Reply: wire.PeerReply{PeerHeader: d.Header(), Yes: why == "", Why: why},
-	})
 }
 
-// AnswerFence answers a ballot behind a fence that is on the volume before (F1).
-func AnswerFence(d *draft.Draft, request tenure.Request) {
-	if why := unwilling(d, request.LeaseVersion); why != "" {
-		d.Refuse(request, why)
+// AnswerFence answers a ballot behind a fence that is on the volume before (F1), unless this instance is unwilling.
+func AnswerFence(
+	d *draft.Draft, request tenure.Request, unwilling string, answer func(*draft.Draft) wire.PeerReply,
+) {
+	switch {
+	case unwilling != "":
+		d.Refuse(request, unwilling)
 		return
-	}
-	if CatchingUp(d) {
-		d.Refuse(request, OwnBallotFirst(d))
+	case catchingUp(d):
+		d.Refuse(request, "this instance conducts a ballot of its own, and takes the log of "+d.Standing.Upstream.Name+
+			" for it")
 		return
 	}
 	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
 	d.Fence("F1: the fence is on the volume before the answer", fence)
+	reply := answer(d)
+	reply.CannotLead = d.CannotLead() != ""
 	d.Do(tenure.AnswerBallot{
 		Why: "F1: an answer holds only if nothing is taken from a primary any more", ID: request.ID, Fence: fence,
-		Reply: wire.PeerReply{PeerHeader: d.Header(), Yes: true, CannotLead: d.CannotLead() != ""},
+		Reply: reply,
 	})
+}
+
+// plainly is the answer of a member where the lease says all else.
+func plainly(d *draft.Draft) wire.PeerReply { return wire.PeerReply{PeerHeader: d.Header(), Yes: true} }
+
+// Answer answers a ballot about a lease that has ended, or the question whether this instance would.
+func Answer(d *draft.Draft, request tenure.Request) {
+	why := unwilling(d, request.LeaseVersion)
+	if request.Kind == wire.PeerFence {
+		AnswerFence(d, request, why, plainly)
+		return
+	}
+	doubtTheLease(d, request)
+	AnswerAsk(d, request, why)
 }

@@ -1,10 +1,7 @@
-// Package ballot is the election of a new holder when the lease has ended, for who stands and for who answers. Start
-// reading at StandForTheLease.
 package ballot
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
@@ -24,16 +21,43 @@ func StandForTheLease(d *draft.Draft) bool {
 	if tooEarly(d) {
 		return false
 	}
-	if d.Ballot == nil {
-		ballot := tenure.Ballot{
-			LeaseUID: d.Lease.UID, Version: d.Lease.Version, Begun: d.Now, Willing: []wire.Member{d.Self()},
-		}
-		d.Do(tenure.Conduct{Why: "nobody has renewed the lease for its whole duration", Ballot: &ballot})
+	members := electorate(d)
+	members.Open(d)
+	if d.Ballot.Fencing == nil && !members.Ask(d) {
+		return false
 	}
-	if d.Ballot.Fencing == nil {
-		return ask(d)
+	if !learnThatItWasPutBack(d) {
+		members.Collect(d)
 	}
-	return collect(d)
+	return true
+}
+
+// electorate are the members: enough of them must answer for no acknowledged write to be lost.
+func electorate(d *draft.Draft) Electorate {
+	needed := d.AnswersNeeded()
+	return Electorate{
+		Members: d.Lease.Record.Members, Needed: needed,
+		Others:  func(member wire.Member) bool { return member.Name != d.Name },
+		Opening: "nobody has renewed the lease for its whole duration", Enough: "E3: enough members would answer",
+		Asking: "E4: how far has it come?",
+		Answer: plainly,
+		// Where data may be lost, a member that has more and has not taken the lease, because it has gone since or cannot
+		// lead, is no reason to wait.
+		MayLose: d.Policy.Volatile,
+		Win:     takeOver,
+		TooFewWilling: func(_ []wire.Member, willing int) {
+			d.Wait(wire.ReasonQuorumMissing, fmt.Sprintf("%d members would answer, and %d must, so that nothing is lost",
+				willing, needed))
+			// The others may have a reason to be silent that only the lease can tell: a watch does not show that it was put
+			// back.
+			if d.Reading == nil && !d.Recently(max(d.Lease.Read, d.Tried), d.Lasts()) {
+				d.ReadLease("too few would answer, and the lease may be another one by now")
+			}
+		},
+		TooFewAnswers: func(count int) {
+			d.Wait(wire.ReasonQuorumMissing, fmt.Sprintf("%d members have answered, and %d must", count, needed))
+		},
+	}
 }
 
 // mayStand says whether this copy may lead at all, and whether the lease has ended.
@@ -85,144 +109,12 @@ func tooEarly(d *draft.Draft) bool {
 	return true
 }
 
-// ask asks who would answer. Nobody is fenced before enough say yes (E3): one blind member must not disturb a healthy
-// primary.
-func ask(d *draft.Draft) bool {
-	willing, needed := 0, d.AnswersNeeded()
-	for _, member := range d.Lease.Record.Members {
-		if slices.Contains(d.Ballot.Willing, member) {
-			willing++
-		}
-	}
-	hear := needed == 1 && willing < len(d.Lease.Record.Members)-1 && d.Now.Since(d.Ballot.Begun) < draft.HearPatience
-	if willing < needed || hear {
-		askTheOthers(d)
-		d.Wait(wire.ReasonQuorumMissing, fmt.Sprintf("%d members would answer, and %d must, so that nothing is lost",
-			willing, needed))
-		// The others may have a reason to be silent that only the lease can tell: a watch does not show that it was put
-		// back.
-		if d.Reading == nil && !d.Recently(max(d.Lease.Read, d.Tried), d.Lasts()) {
-			d.ReadLease("too few would answer, and the lease may be another one by now")
-		}
-		return false
-	}
-	ballot := *d.Ballot
-	now := d.Now
-	ballot.Fencing = &now
-	fence := tenure.Fence{LeaseUID: ballot.LeaseUID, Version: ballot.Version}
-	d.Fence("F1: the own fence is on the volume before any answer", fence)
-	d.Do(tenure.Conduct{Why: "E3: enough members would answer", Ballot: &ballot})
-	answerOwn(d, fence)
-	return collect(d)
-}
-
-func askTheOthers(d *draft.Draft) {
-	for _, member := range d.Lease.Record.Members {
-		if member.Name != d.Name && !slices.Contains(d.Ballot.Willing, member) {
-			d.Send("E3: would it answer?", draft.AskEvery, wire.PeerRequest{
-				Kind: wire.PeerAsk, To: member, LeaseVersion: d.Ballot.Version,
-			})
-		}
-	}
-}
-
-func answerOwn(d *draft.Draft, fence tenure.Fence) {
-	d.Do(tenure.AnswerBallot{
-		Why: "F1: the own position counts only behind the own fence", Fence: fence,
-		Reply: wire.PeerReply{PeerHeader: d.Header(), Yes: true},
-	})
-}
-
-// collect asks for answers, and takes the lease with enough of them and a position that none exceeds (E4).
-func collect(d *draft.Draft) bool {
-	if learnThatItWasPutBack(d) {
-		return true
-	}
-	var own *tenure.Answer
-	var highest tenure.Answer
-	count := 0
-	for _, answer := range d.Ballot.Answers {
-		if !d.Lease.Record.Has(answer.Member) {
-			continue
-		}
-		count++
-		if answer.Member == d.Self() {
-			own = &answer
-		} else if highest.Member == (wire.Member{}) || answer.Position.Compare(highest.Position) > 0 {
-			highest = answer
-		}
-	}
-	d.Again(draft.AskEvery)
-	for _, member := range d.Lease.Record.Members {
-		if member.Name != d.Name && !answered(d, member) {
-			d.Send("E4: how far has it come?", draft.FenceEvery, wire.PeerRequest{
-				Kind: wire.PeerFence, To: member, LeaseVersion: d.Ballot.Version,
-			})
-		}
-	}
-	fence := tenure.Fence{LeaseUID: d.Ballot.LeaseUID, Version: d.Ballot.Version}
-	switch {
-	case own == nil:
-		if !slices.ContainsFunc(d.Plan.Actions, isOwnAnswer) && d.Now.Since(*d.Ballot.Fencing) >= draft.AskEvery {
-			answerOwn(d, fence)
-		}
-	case count < d.AnswersNeeded() || mustHear(d, count):
-		d.Wait(wire.ReasonQuorumMissing, fmt.Sprintf("%d members have answered, and %d must", count, d.AnswersNeeded()))
-	case highest.Member == (wire.Member{}) || own.Position.Compare(highest.Position) >= 0 || mayLose(d):
-		takeOver(d)
-	default:
-		CatchUp(d, *own, highest, fence)
-	}
-	return true
-}
-
-// mustHear lets the others answer for a moment where no answer is needed: whoever has most shall lead.
-func mustHear(d *draft.Draft, count int) bool {
-	return d.AnswersNeeded() == 1 && count < len(d.Ballot.Willing) && d.Now.Since(*d.Ballot.Fencing) < draft.HearPatience
-}
-
-func isOwnAnswer(action tenure.Action) bool {
-	answer, ok := action.(tenure.AnswerBallot)
-	return ok && answer.ID == 0
-}
-
-func answered(d *draft.Draft, member wire.Member) bool {
-	return slices.ContainsFunc(d.Ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
-}
-
 // takeOver changes holder, term and timeline, and carries members and quorum over unchanged (Q2). The timeline is
 // reserved by the same write (T1).
 func takeOver(d *draft.Draft) {
 	record := *d.Lease.Record
 	record.Term, record.Timeline, record.Switchover = d.Lease.Term+1, record.Timeline+1, nil
 	d.WriteLease(tenure.WriteTake, "E4: enough members have answered, and none has more than this copy", d.Self(), record)
-}
-
-// CatchUp takes the log of the member that has most, if that does not take the lease itself. If the log does not come,
-// that member may be gone, and its answer with it: those that are left are asked anew.
-func CatchUp(d *draft.Draft, own, highest tenure.Answer, fence tenure.Fence) {
-	if !highest.CannotLead && d.Now.Since(*d.Ballot.Fencing) < draft.HighestPatience {
-		d.Wait(wire.ReasonElection, highest.Member.Name+" has more of the log, and is given the time to take the lease")
-		return
-	}
-	if d.Now.Since(*d.Ballot.Fencing) >= draft.CatchUpPatience {
-		why := "the log of " + highest.Member.Name + " does not come: answers are asked for anew"
-		d.Do(tenure.Conduct{Why: tenure.Why(why)})
-		d.Obey("an election begins anew", d.Idle())
-		return
-	}
-	if d.Standing.Role == tenure.RoleCatchUp && d.Engine.Flushed != nil &&
-		d.Engine.Flushed.Compare(highest.Position) >= 0 {
-		d.Obey("F1: the own position counts only behind the own fence", d.Idle())
-		answerOwn(d, fence)
-		return
-	}
-	standing := d.Idle()
-	standing.Role, standing.Upstream, standing.UpstreamAddress = tenure.RoleCatchUp, highest.Member, highest.Address
-	standing.Until = &highest.Position
-	why := fmt.Sprintf("%s has more than %s and does not take the lease", highest.Member, own.Position)
-	d.Obey(tenure.Why(why), standing)
-	d.Wait(wire.ReasonElection, "the log of "+highest.Member.Name+" is taken first")
 }
 
 // learnThatItWasPutBack is for a copy that was away when the lease was put back to what it had been then: for it the
@@ -250,10 +142,4 @@ func learnThatItWasPutBack(d *draft.Draft) bool {
 
 func later(record, than wire.LeaseRecord) bool {
 	return record.Term > than.Term || record.Term == than.Term && record.Revision > than.Revision
-}
-
-// mayLose lets a member take the lease although another one has answered that it has more, and has not taken it: it
-// has gone since, or cannot lead. Where data may be lost that is no reason to wait.
-func mayLose(d *draft.Draft) bool {
-	return d.Policy.Volatile && d.Now.Since(*d.Ballot.Fencing) >= draft.HighestPatience
 }

@@ -22,15 +22,12 @@ type Draft struct {
 }
 
 const (
-	// AskEvery and FenceEvery are how often a peer is asked again.
-	AskEvery   = 300 * time.Millisecond
-	FenceEvery = 500 * time.Millisecond
+	// AskEvery is how often a peer is asked again.
+	AskEvery = 300 * time.Millisecond
 	// StandTurn is how long each member lets those before it go first: votes cannot split, but requests can be spared.
 	StandTurn = 200 * time.Millisecond
 	// HighestPatience is how long the member that has most is given to take the lease itself.
 	HighestPatience = 2 * time.Second
-	// CatchUpPatience is how long the log of another member is waited for before answers are asked for anew.
-	CatchUpPatience = 10 * time.Second
 	// HearPatience is how long answers are waited for where none is needed.
 	HearPatience = time.Second
 	// PlaceEvery is how often the members are asked how far they have come.

@@ -107,13 +107,9 @@ func answerWithoutALease(d *draft.Draft) {
 		case request.Kind == wire.PeerPromise:
 			promise.AnswerPromise(d, request)
 		case request.Kind == wire.PeerAsk:
-			why := unwillingWithoutALease(d, request)
-			d.Do(tenure.Reply{
-				Why: "E3: asking has no effect", ID: request.ID,
-				Reply: wire.PeerReply{PeerHeader: d.Header(), Yes: why == "", Why: why},
-			})
+			ballot.AnswerAsk(d, request, unwillingWithoutALease(d, request))
 		case request.Kind == wire.PeerFence:
-			answerFenceWithoutALease(d, request)
+			ballot.AnswerFence(d, request, unwillingWithoutALease(d, request), testimony)
 		default:
 			d.Refuse(request, "the lease is lost")
 		}
@@ -139,25 +135,6 @@ func unwillingWithoutALease(d *draft.Draft, request tenure.Request) string {
 		return "I2: there is no whole copy here"
 	}
 	return ""
-}
-
-func answerFenceWithoutALease(d *draft.Draft, request tenure.Request) {
-	if why := unwillingWithoutALease(d, request); why != "" {
-		d.Refuse(request, why)
-		return
-	}
-	if ballot.CatchingUp(d) {
-		d.Refuse(request, ballot.OwnBallotFirst(d))
-		return
-	}
-	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
-	d.Fence("F1: the fence is on the volume before the answer", fence)
-	reply := testimony(d)
-	reply.CannotLead = d.CannotLead() != ""
-	d.Do(tenure.AnswerBallot{
-		Why: "F1: an answer holds only if nothing is taken from a primary any more", ID: request.ID, Fence: fence,
-		Reply: reply,
-	})
 }
 
 // testimony is what this volume knows of the lease that is lost.

@@ -33,17 +33,31 @@ func standWithoutALease(d *draft.Draft) {
 	if d.Recently(ended, turn) || d.Lease.Read < ended {
 		return
 	}
-	if d.Ballot == nil {
-		ballot := tenure.Ballot{
-			LeaseUID: d.Lease.UID, Version: d.Lease.Version, Begun: d.Now, Willing: []wire.Member{d.Self()},
-		}
-		d.Do(tenure.Conduct{Why: "O2: the lease is lost, and nobody has written it anew", Ballot: &ballot})
-	}
+	everybody := electorate(d, all)
+	everybody.Open(d)
 	if d.Ballot.Fencing == nil {
-		askEverybody(d, all)
+		everybody.Ask(d)
 		return
 	}
-	collectEverybody(d, all)
+	everybody.Collect(d)
+}
+
+// electorate is everybody: whom the quorum needs is what was lost with the lease.
+func electorate(d *draft.Draft, all []wire.Member) ballot.Electorate {
+	return ballot.Electorate{
+		Members: all, Needed: len(all), ByName: true,
+		Others:  func(member wire.Member) bool { return member != d.Self() },
+		Opening: "O2: the lease is lost, and nobody has written it anew", Enough: "O2: all members would answer",
+		Asking: "O2: how far has it come?",
+		Answer: testimony,
+		Win:    restore,
+		TooFewWilling: func(silent []wire.Member, _ int) {
+			d.Stall(wire.ReasonLeaseLost, fmt.Sprintf(
+				"O2: without the lease nobody becomes primary before all members have answered, and %v have not; a user can "+
+					"give them up by the annotation %s of the lease", silent, wire.AnnotationGivenUp))
+		},
+		TooFewAnswers: func(int) {},
+	}
 }
 
 // everybody are the members that must answer: those of every record of the highest term that anybody knows of, without
@@ -93,77 +107,6 @@ func required(records []wire.LeaseRecord, givenUp []wire.Member) []wire.Member {
 	}
 	slices.SortFunc(all, func(a, b wire.Member) int { return strings.Compare(a.String(), b.String()) })
 	return all
-}
-
-// askEverybody asks who would answer: nobody is fenced before all would.
-func askEverybody(d *draft.Draft, all []wire.Member) {
-	d.Again(draft.AskEvery)
-	var silent []wire.Member
-	for _, member := range all {
-		if slices.Contains(d.Ballot.Willing, member) {
-			continue
-		}
-		silent = append(silent, member)
-		d.Send("E3: would it answer?", draft.AskEvery, wire.PeerRequest{
-			PeerHeader: wire.PeerHeader{LeaseUID: d.Ballot.LeaseUID}, Kind: wire.PeerAsk, To: member,
-			LeaseVersion: d.Ballot.Version,
-		})
-	}
-	if len(silent) > 0 {
-		d.Stall(wire.ReasonLeaseLost, fmt.Sprintf(
-			"O2: without the lease nobody becomes primary before all members have answered, and %v have not; a user can "+
-				"give them up by the annotation %s of the lease", silent, wire.AnnotationGivenUp))
-		return
-	}
-	ballot, now := *d.Ballot, d.Now
-	ballot.Fencing = &now
-	fence := tenure.Fence{LeaseUID: ballot.LeaseUID, Version: ballot.Version}
-	d.Fence("F1: the own fence is on the volume before any answer", fence)
-	d.Do(tenure.Conduct{Why: "O2: all members would answer", Ballot: &ballot})
-	testify(d, fence)
-}
-
-func testify(d *draft.Draft, fence tenure.Fence) {
-	d.Do(tenure.AnswerBallot{
-		Why: "F1: the own position counts only behind the own fence", Fence: fence, Reply: testimony(d),
-	})
-}
-
-// collectEverybody takes the lease when all have answered and none has more (O2, E4).
-func collectEverybody(d *draft.Draft, all []wire.Member) {
-	d.Again(draft.AskEvery)
-	fence := tenure.Fence{LeaseUID: d.Ballot.LeaseUID, Version: d.Ballot.Version}
-	var own *tenure.Answer
-	var highest tenure.Answer
-	missing := false
-	for _, member := range all {
-		index := slices.IndexFunc(d.Ballot.Answers, func(a tenure.Answer) bool { return a.Member == member })
-		switch {
-		case index < 0 && member != d.Self():
-			missing = true
-			d.Send("O2: how far has it come?", draft.FenceEvery, wire.PeerRequest{
-				PeerHeader: wire.PeerHeader{LeaseUID: d.Ballot.LeaseUID}, Kind: wire.PeerFence, To: member,
-				LeaseVersion: d.Ballot.Version,
-			})
-		case index < 0:
-			missing = true
-		case member == d.Self():
-			own = &d.Ballot.Answers[index]
-		case highest.Member == (wire.Member{}) || d.Ballot.Answers[index].Position.Compare(highest.Position) > 0:
-			highest = d.Ballot.Answers[index]
-		}
-	}
-	switch {
-	case own == nil:
-		if d.Now.Since(*d.Ballot.Fencing) >= draft.AskEvery {
-			testify(d, fence)
-		}
-	case missing:
-	case highest.Member == (wire.Member{}) || own.Position.Compare(highest.Position) >= 0:
-		restore(d)
-	default:
-		ballot.CatchUp(d, *own, highest, fence)
-	}
 }
 
 // restore writes the new lease with the last record, without the members that were given up.

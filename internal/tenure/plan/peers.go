@@ -17,10 +17,8 @@ func answerPeers(d *draft.Draft) bool {
 			continue
 		}
 		switch request.Kind {
-		case wire.PeerAsk:
-			ballot.AnswerAsk(d, request)
-		case wire.PeerFence:
-			ballot.AnswerFence(d, request)
+		case wire.PeerAsk, wire.PeerFence:
+			ballot.Answer(d, request)
 		case wire.PeerPromise:
 			promise.AnswerPromise(d, request)
 		case wire.PeerPlace:
