@@ -8,7 +8,7 @@
 // to become that, and may take its time over a clone.
 //
 // The rules have the ids of the design of high availability (Q1 … G1) in plan, and the invariants beside them are
-// written independently of the rules. Start reading at [Snapshot], then plan/rules.go: it names each rule and the
-// package of its protocol. No rule changes the snapshot but by an action; [Snapshot.After] says what an action changes
-// in it.
+// written independently of the rules. Start reading at [Snapshot], then plan/phases.go and plan/rules.go, which name
+// each rule and the package of its protocol. No rule changes the snapshot but by an action; [Snapshot.After] says what
+// an action changes in it.
 package tenure

@@ -63,21 +63,37 @@ func mustNotLead(d *draft.Draft) tenure.Why {
 	return ""
 }
 
-// WaitForFacts begins nothing, and answers nobody, without the volume or the settings.
-func WaitForFacts(d *draft.Draft) bool {
+// Blind says that the volume, the settings or the server tell too little to decide anything.
+func Blind(d *draft.Draft) bool { return missing(d) != nil }
+
+// missing is what is not known, nil if nothing is.
+func missing(d *draft.Draft) *tenure.Hold {
 	switch {
 	case d.Problem != "":
-		d.Stall(wire.ReasonTenureUnreadable, d.Problem)
+		return &tenure.Hold{Reason: wire.ReasonTenureUnreadable, Detail: d.Problem, Stalled: true}
 	case !d.Policy.Known && d.Stored.LeaseUID == "":
-		d.Wait(wire.ReasonSettingsUnreadable, "the settings say nothing of a lease yet")
+		return &tenure.Hold{Reason: wire.ReasonSettingsUnreadable, Detail: "the settings say nothing of a lease yet"}
 	case d.Stored.DatabaseUID != "" && d.Stored.DatabaseUID != d.DatabaseUID:
-		d.Stall(wire.ReasonVolumeForeign, fmt.Sprintf("the volume has obeyed the lease of the database with UID %s, and "+
-			"this instance belongs to %s", d.Stored.DatabaseUID, d.DatabaseUID))
+		return &tenure.Hold{Reason: wire.ReasonVolumeForeign, Stalled: true, Detail: fmt.Sprintf("the volume has obeyed "+
+			"the lease of the database with UID %s, and this instance belongs to %s", d.Stored.DatabaseUID, d.DatabaseUID)}
 	case !d.Engine.Known || d.Engine.Data == tenure.DataUnknown:
-		d.Wait(wire.ReasonVolumeUnreadable, "what is on the volume was not looked at yet, or cannot be read")
-		d.Again(100 * time.Millisecond)
-	default:
+		return &tenure.Hold{
+			Reason: wire.ReasonVolumeUnreadable,
+			Detail: "what is on the volume was not looked at yet, or cannot be read",
+		}
+	}
+	return nil
+}
+
+// WaitForFacts begins nothing, and answers nobody, without the volume or the settings.
+func WaitForFacts(d *draft.Draft) bool {
+	hold := missing(d)
+	if hold == nil {
 		return false
+	}
+	d.Plan.Holds = append(d.Plan.Holds, *hold)
+	if hold.Reason == wire.ReasonVolumeUnreadable {
+		d.Again(100 * time.Millisecond)
 	}
 	draft.RefuseAll(d, "this instance does not know its own state yet")
 	StopAnyway(d)

@@ -16,7 +16,7 @@
 // All of it ends in a conditional write at the one version of the new lease that was seen empty, so that only one of
 // all who may try at once gets through.
 //
-// Start reading at MendALostLease.
+// Start reading at LearnWhatWasWritten.
 package lost
 
 import (
@@ -27,54 +27,46 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/tenure/ballot"
 	"meridian.dev/meridian/internal/tenure/draft"
-	"meridian.dev/meridian/internal/tenure/lead"
 	"meridian.dev/meridian/internal/tenure/lease"
 	"meridian.dev/meridian/internal/tenure/promise"
 	"meridian.dev/meridian/internal/wire"
 )
 
-// MendALostLease lets a holder go on by promises, and writes the lease anew where that is safe.
-func MendALostLease(d *draft.Draft) bool {
-	learnWhatWasWritten(d)
-	detail := d.Lost()
-	if detail == "" {
-		return false
-	}
+// TellOfIt says what is wrong with the lease.
+func TellOfIt(d *draft.Draft) bool {
 	reason := wire.ReasonLeaseLost
 	if d.Lease.Problem != "" {
 		reason = wire.ReasonLeaseUnreadable
 	}
-	d.Stall(reason, "the lease cannot be obeyed: "+detail)
-	ReadTheLostLease(d)
-	answerWithoutALease(d)
-	if d.Ballot != nil && (!d.Vacant() || d.Ballot.LeaseUID != d.Lease.UID || d.Ballot.Version != d.Lease.Version) {
-		d.Do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
-	}
-	switch term, may := d.MayLead(); {
-	case d.Stopping:
-	case d.Leads() || may && term >= d.Stored.MaxTerm:
-		// The same as if the API server were away: what counts is what the members promise.
-		promise.AskForPromises(d)
-		succeed(d)
-		lead.LeadAsTheHolder(d)
-	case !d.Vacant() || d.Recently(d.Lease.Changed, d.Lasts()):
-		// Whoever held it last and has come back goes on if enough others agree.
-		promise.AskForPromises(d)
-		stayWithoutALease(d)
-	default:
-		stayWithoutALease(d)
-		standWithoutALease(d)
-	}
+	d.Stall(reason, "the lease cannot be obeyed: "+d.Lost())
+	return false
+}
+
+// Leads says that this instance goes on as the primary, as if the API server were away: what counts is what the members
+// promise.
+func Leads(d *draft.Draft) bool {
+	term, may := d.MayLead()
+	return d.Leads() || may && term >= d.Stored.MaxTerm
+}
+
+// Waits says that it is too early to stand, or that there is no lease to write. Whoever held it last and has come back
+// goes on if enough others agree.
+func Waits(d *draft.Draft) bool {
+	return !d.Vacant() || d.Recently(d.Lease.Changed, d.Lasts())
+}
+
+// Stop ends a pod that was told to end.
+func Stop(d *draft.Draft) bool {
 	lease.StopAnyway(d)
 	return true
 }
 
-// learnWhatWasWritten puts on the volume that this instance has held a lease which it has written anew, if that one is
+// LearnWhatWasWritten puts on the volume that this instance has held a lease which it has written anew, if that one is
 // lost as well, or was put back, before it was seen.
-func learnWhatWasWritten(d *draft.Draft) {
+func LearnWhatWasWritten(d *draft.Draft) bool {
 	anew, last := d.Stored.Anew, d.Stored.LastRecord
 	if anew == nil || last == nil || d.Right.Term != anew.Term || d.Stored.HeldTerm >= anew.Term || d.Lost() == "" {
-		return
+		return false
 	}
 	record := heir(d, *last, anew.Term, last.Timeline)
 	lease := anew.Leases[len(anew.Leases)-1]
@@ -85,20 +77,22 @@ func learnWhatWasWritten(d *draft.Draft) {
 		stored.LeaseUID, stored.LastRecord = lease, &record
 		stored.HeldTerm, stored.MaxTerm = anew.Term, max(stored.MaxTerm, anew.Term)
 	})
+	return false
 }
 
 // ReadTheLostLease looks whether it has come back, or another one in its place: what a watch shows is not enough.
-func ReadTheLostLease(d *draft.Draft) {
+func ReadTheLostLease(d *draft.Draft) bool {
 	d.Again(d.Policy.Renew / 2)
 	unread := d.Lease.Exists && d.Lease.Read == 0 && d.Now.Since(d.Tried) > d.Policy.Renew/4
 	if d.Reading == nil && d.Write == nil && (unread || d.Now.Since(max(d.Lease.Read, d.Tried)) > d.Policy.Renew) {
 		d.ReadLease("the lease may have come back, or another one in its place")
 	}
+	return false
 }
 
-// answerWithoutALease answers what can be answered: a holder may go on, and a ballot about the place of the lost lease
+// AnswerWithoutALease answers what can be answered: a holder may go on, and a ballot about the place of the lost lease
 // may be conducted.
-func answerWithoutALease(d *draft.Draft) {
+func AnswerWithoutALease(d *draft.Draft) bool {
 	for _, request := range d.Inbox {
 		why := d.Misled(request)
 		switch {
@@ -115,6 +109,10 @@ func answerWithoutALease(d *draft.Draft) {
 		}
 	}
 	d.RefuseCallers("the lease is lost")
+	if d.Ballot != nil && (!d.Vacant() || d.Ballot.LeaseUID != d.Lease.UID || d.Ballot.Version != d.Lease.Version) {
+		d.Do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
+	}
+	return false
 }
 
 // unwillingWithoutALease says why this instance does not answer such a ballot, empty if it would. It must itself have
@@ -142,12 +140,13 @@ func testimony(d *draft.Draft) wire.PeerReply {
 	return wire.PeerReply{PeerHeader: d.Header(), Yes: true, Records: d.Testimony(), Held: d.Stored.HeldTerm}
 }
 
-// stayWithoutALease lets a replica go on with the holder that it follows: that one's writes need it.
-func stayWithoutALease(d *draft.Draft) {
+// StayWithoutALease lets a replica go on with the holder that it follows: that one's writes need it.
+func StayWithoutALease(d *draft.Draft) bool {
 	follows := d.Standing.Role == tenure.RoleFollow && d.Stored.Fence == nil
 	if !follows && (d.Standing.Role != tenure.RoleCatchUp || d.Ballot == nil) {
 		d.Obey("the lease is lost", d.Idle())
 	}
+	return false
 }
 
 // HeedALaterTerm is for a holder that was away when the lease was put back to its own term: for it the lease looks as

@@ -21,25 +21,26 @@ const (
 	timelinesGivenUp = 10
 )
 
-// standWithoutALease conducts an election in which all must answer (O2).
-func standWithoutALease(d *draft.Draft) {
+// StandWithoutALease conducts an election in which all must answer (O2).
+func StandWithoutALease(d *draft.Draft) bool {
 	all := everybody(d)
 	if !d.Vacant() || d.Engine.Data != tenure.DataWhole || d.Engine.Leading != nil || d.Bound() ||
 		d.CannotLead() != "" || d.Write != nil || !slices.Contains(all, d.Self()) {
-		return
+		return false
 	}
 	ended := d.Lease.Changed.Add(d.Lasts())
 	turn := time.Duration(slices.Index(all, d.Self())) * draft.StandTurn
 	if d.Recently(ended, turn) || d.Lease.Read < ended {
-		return
+		return false
 	}
 	everybody := electorate(d, all)
 	everybody.Open(d)
 	if d.Ballot.Fencing == nil {
 		everybody.Ask(d)
-		return
+		return false
 	}
 	everybody.Collect(d)
+	return false
 }
 
 // electorate is everybody: whom the quorum needs is what was lost with the lease.

@@ -9,18 +9,19 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
-// succeed writes the lease anew as the living holder (O1).
-func succeed(d *draft.Draft) {
+// Succeed writes the lease anew as the living holder (O1).
+func Succeed(d *draft.Draft) bool {
 	term, until := d.Promised()
 	record := d.Stored.LastRecord
 	if !d.Vacant() || d.Write != nil || d.Now >= until || term != d.Stored.HeldTerm || term != d.Stored.MaxTerm ||
 		d.Stored.Fence != nil || record == nil || !record.Has(d.Self()) {
-		return
+		return false
 	}
 	next := heir(d, *record, termAnew(d), record.Timeline)
 	rememberAnew(d, next.Term)
 	d.WriteLease(tenure.WriteSucceed, "O1: the holder writes its lost lease anew, and W members have promised to let it",
 		d.Self(), next)
+	return false
 }
 
 // termAnew is the next term that this instance has certainly not written before. The same write again has the same one:
