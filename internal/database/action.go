@@ -101,6 +101,18 @@ type (
 	}
 	// PublishBundle writes the authorities that are trusted into the Secret for applications, and changes nothing else.
 	PublishBundle struct{}
+	// StoreAccess writes the mounted Secret with credentials and keys of a repository.
+	StoreAccess struct {
+		// Begin says that it is the one that the database begins with.
+		Begin bool `json:"begin,omitempty"`
+	}
+	// WantBase writes into the settings of backups which base backup is made next, and changes nothing else.
+	WantBase struct {
+		// ID is the wish, Instance makes it. Now is the spec.backup.now that it is for, empty for another reason.
+		ID       string `json:"id"`
+		Instance string `json:"instance"`
+		Now      string `json:"now,omitempty"`
+	}
 	// Guard puts the finalizer onto the database, and stamps it with the installation.
 	Guard struct{}
 	// Release takes the finalizer off.
@@ -143,6 +155,8 @@ type (
 		// Hash is that of the settings, Secrets names the certificates and credentials; empty for what it knows.
 		Hash    string `json:"hash,omitempty"`
 		Secrets string `json:"secrets,omitempty"`
+		// Backup names what is stored for backups.
+		Backup string `json:"backup,omitempty"`
 	}
 	// NoteRequest writes down that a requested switchover begins.
 	NoteRequest struct {
@@ -208,6 +222,8 @@ func (StoreCertificates) verb() string { return "StoreCertificates" }
 func (BeginLogin) verb() string        { return "BeginLogin" }
 func (MoveLogin) verb() string         { return "MoveLogin" }
 func (PublishBundle) verb() string     { return "PublishBundle" }
+func (StoreAccess) verb() string       { return "StoreAccess" }
+func (WantBase) verb() string          { return "WantBase" }
 func (Guard) verb() string             { return "Guard" }
 func (Release) verb() string           { return "Release" }
 func (CreateLease) verb() string       { return "CreateLease" }

@@ -80,6 +80,11 @@ const (
 	AnnotationRotation = children.AnnotationRotation
 	// AnnotationSecrets tells, on a pod, which certificates and credentials are stored, as AnnotationSettings does.
 	AnnotationSecrets = AnnotationPrefix + "/secrets"
+	// AnnotationBackup tells, on a pod, which settings of backups and which credentials are stored, as AnnotationSettings
+	// does.
+	AnnotationBackup = AnnotationPrefix + "/backup"
+	// AnnotationBackupNow tells, beside the settings of backups, which spec.backup.now was carried out last.
+	AnnotationBackupNow = AnnotationPrefix + "/backup-now"
 	// OperatorPrivateKey is the key to it.
 	OperatorPrivateKey = "operator.key"
 )
@@ -110,6 +115,13 @@ func AppSecretName(database string) string { return child(database, "app") }
 
 // AuthorityName is the Secret with the database's certificate authority. It is never mounted.
 func AuthorityName(database string) string { return child(database, "ca") }
+
+// AccessName is the Secret of ours with what leads to the repository of backups, SourceName that with what leads to the
+// one that the database begins with.
+func AccessName(database string) string { return child(database, "repository") }
+
+// SourceName is described with AccessName.
+func SourceName(database string) string { return child(database, "source") }
 
 // LeafName is the Secret with the certificate that the instances present.
 func LeafName(database string) string { return child(database, "tls") }

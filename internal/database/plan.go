@@ -22,6 +22,8 @@ type Plan struct {
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Restarts are those of Pending that come from Meridian and not from the spec: nothing is missing without them.
 	Restarts []string `json:"restarts,omitempty"`
+	// Recoverable is what is claimed about backups, nil without any.
+	Recoverable *Recoverable `json:"recoverable,omitempty"`
 	// Roll is how far a change that restarts instances has come.
 	Roll Roll `json:"-"`
 	// Again is when to look again although nothing has happened.
@@ -107,6 +109,8 @@ type Design struct {
 	Classes map[string]string
 	// Modes are the access modes of claims, by name, that have others than the spec asks for.
 	Modes map[string][]corev1.PersistentVolumeAccessMode
+	// Backup is what is known of backups.
+	Backup Backup
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.

@@ -9,6 +9,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Snapshot is everything that one pass knows. What could not be reached is a fact in it.
@@ -71,6 +72,7 @@ type Snapshot struct {
 	Credentials  Rotation     `json:"credentials,omitzero"`
 	Certificates Certificates `json:"certificates,omitzero"`
 	Caches       Caches       `json:"caches,omitzero"`
+	Backup       Backup       `json:"backup,omitzero"`
 }
 
 // Identity says which database it is. A database that was deleted and made again has another UID.
@@ -226,6 +228,8 @@ type Pod struct {
 	// Settings is the hash of the settings that the kubelet was last told of, Secrets names certificates and credentials.
 	Settings string `json:"settings,omitempty"`
 	Secrets  string `json:"secrets,omitempty"`
+	// Backup names what the kubelet was last told of for backups, see Backup.Stored.
+	Backup string `json:"backup,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no PostgreSQL runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
 	// Metadata are the labels and annotations that the user has given it, see render.Metadata.
@@ -318,6 +322,11 @@ type Report struct {
 	Rotation    int64  `json:"rotation,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 	Message     string `json:"message,omitempty"`
+	// Backup is about backups, nil if the agent does not tell of any. RestoreProblem is why the restore that the database
+	// begins with cannot go on, RestoreOutside that its target cannot be reached.
+	Backup         *wire.BackupReport `json:"backup,omitempty"`
+	RestoreProblem string             `json:"restoreProblem,omitempty"`
+	RestoreOutside bool               `json:"restoreOutside,omitempty"`
 }
 
 // Parameter is one that is not as wanted on an instance. State is a wire.Condition.

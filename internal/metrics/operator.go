@@ -40,6 +40,7 @@ type resources struct{ client.Reader }
 func (r resources) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		resourceCondition, resourceWanted, resourceReady, resourceTerm, resourcePending, resourcePaused,
+		backupUntil, backupLast, backupVerified, backupRestore, backupSize,
 	} {
 		out <- desc
 	}
@@ -55,6 +56,7 @@ func (r resources) Collect(out chan<- prometheus.Metric) {
 			status := database.Status
 			subject{"GeoDatabase", database.ObjectMeta, status.Conditions, database.Spec.Instances, status.Members,
 				status.Term, len(status.PendingChanges), database.Spec.Paused}.collect(out)
+			collectBackup(out, database.ObjectMeta, status.Backup)
 		}
 	}
 	var caches v1alpha1.GeoCacheList

@@ -33,6 +33,11 @@ type series struct {
 
 func constant(value float64) func(float64) float64 { return func(float64) float64 { return value } }
 
+// begin is when a case begins, in seconds, and clock a figure that always has the present time.
+const begin = 1e9
+
+func clock(minute float64) float64 { return begin + 60*minute }
+
 func rising(perMinute float64) func(float64) float64 {
 	return func(minute float64) float64 { return perMinute * minute }
 }
@@ -94,6 +99,15 @@ var faults = map[string][]series{
 		{metric: "meridian_cache_hits_total", labels: tiles, well: rising(60000), broken: rising(600)},
 		{metric: "meridian_cache_misses_total", labels: tiles, well: rising(60), broken: rising(6000)},
 	},
+	"MeridianNotRecoverable": {condition("Recoverable", 1, 0)},
+	"MeridianBackupUnusable": {
+		of("meridian_condition", 1, 0, "condition", "Recoverable", "reason", "KeyWrong", "namespace", "maps",
+			"kind", "GeoDatabase", "name", "cities"),
+	},
+	"MeridianBackupsOld": {{
+		metric: "meridian_recoverable_timestamp_seconds", labels: []string{"namespace", "maps", "name", "cities"},
+		well: clock, broken: constant(begin + before.Seconds()), mended: clock,
+	}},
 	"MeridianChangesPending": {of("meridian_pending_changes", 0, 2, cities...)},
 }
 
@@ -180,10 +194,10 @@ func play(t *testing.T, rule rulefmt.Rule, fault []series) []bool {
 		labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler))
 	query := rules.EngineQueryFunc(engine, store)
 	broken := time.Duration(rule.For) + extra
-	begin := time.Unix(1e9, 0)
+	first := time.Unix(begin, 0)
 	var firing []bool
 	for past := time.Duration(0); past < before+broken+after; past += step {
-		now := begin.Add(past)
+		now := first.Add(past)
 		write(t, store, now, func(one series) float64 { return one.at(past, broken) }, fault)
 		if _, err := alert.Eval(t.Context(), 0, now, query, nil, 0); err != nil {
 			t.Fatal(err)

@@ -123,6 +123,10 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.moveLogin(ctx, action, do)
 	case database.PublishBundle:
 		return p.publishBundle(ctx, action)
+	case database.StoreAccess:
+		return p.storeAccess(ctx, action, do)
+	case database.WantBase:
+		return p.wantBase(ctx, action, do)
 	case database.Guard:
 		return p.setFinalizer(ctx, true)
 	case database.Release:

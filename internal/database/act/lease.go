@@ -137,5 +137,8 @@ func (p *pass) tellPod(ctx context.Context, action database.Action, tell databas
 	if tell.Secrets != "" {
 		annotate(after, database.AnnotationSecrets, tell.Secrets)
 	}
+	if tell.Backup != "" {
+		annotate(after, database.AnnotationBackup, tell.Backup)
+	}
 	return p.patch(ctx, action, &pod, after)
 }

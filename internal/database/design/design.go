@@ -26,7 +26,8 @@ func Of(snapshot database.Snapshot) database.Design {
 func Outline(snapshot database.Snapshot) database.Design {
 	design := database.Design{
 		Identity: snapshot.Identity, Spec: snapshot.Spec, Images: snapshot.Images, Record: snapshot.Record,
-		Installation: snapshot.Installation, Family: snapshot.Route.Family, LeaseUID: leaseOf(snapshot),
+		Installation: snapshot.Installation, Family: snapshot.Route.Family, Backup: snapshot.Backup,
+		LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
 		Parting: partingOf(snapshot), Classes: classesOf(snapshot), Modes: modesOf(snapshot),
 	}

@@ -238,6 +238,9 @@ func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database
 	switch action.Do.(type) {
 	case database.CreateBinding, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle:
 		return s.Binding.Foreign == ""
+	case database.StoreAccess:
+		return action.Name == database.AccessName(s.Name) && s.Backup.Access.Foreign == "" ||
+			action.Name == database.SourceName(s.Name) && s.Backup.Source.Foreign == ""
 	case database.CreateLease, database.FreeLease:
 		return s.Lease.Foreign == ""
 	case database.StoreCertificates:
@@ -360,11 +363,13 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
-		database.LabelPod, database.BindCaches, database.BeginLogin, database.MoveLogin, database.PublishBundle,
-		database.AdoptClaim, database.NoteParting, database.UnlabelClaim:
+		database.LabelPod, database.WantBase, database.BindCaches, database.BeginLogin, database.MoveLogin,
+		database.PublishBundle, database.AdoptClaim, database.NoteParting, database.UnlabelClaim:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
+	case database.StoreAccess:
+		return conditional || action.UID == "" && action.ResourceVersion == ""
 	case database.StoreCertificates, database.Guard, database.Release, database.NoteRequest, database.EndRequest:
 		// The first takes both forms; the others are conditional on the database itself, which act holds.
 		return true
@@ -380,6 +385,8 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 	case database.Release, database.StoreRecord, database.TellPod, database.EndRequest, database.AdoptLease,
 		database.PublishBundle, database.UnlabelClaim:
 		return true
+	case database.StoreAccess:
+		return action.UID != "" // keep-repository-access has its own word about it.
 	case database.CreateLease:
 		return do.Succeeds != ""
 	case database.SwitchOver:

@@ -242,8 +242,8 @@ func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 		Metadata: pod.Annotations[database.AnnotationMetadata],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod, now),
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
-		Secrets: pod.Annotations[database.AnnotationSecrets],
-		CPU:     requested(pod.Spec)[corev1.ResourceCPU], Memory: requested(pod.Spec)[corev1.ResourceMemory],
+		Secrets: pod.Annotations[database.AnnotationSecrets], Backup: pod.Annotations[database.AnnotationBackup],
+		CPU: requested(pod.Spec)[corev1.ResourceCPU], Memory: requested(pod.Spec)[corev1.ResourceMemory],
 		Granted: granted(pod), UnplacedSince: children.UnplacedSince(pod),
 	}
 	// What cannot be read says nothing.

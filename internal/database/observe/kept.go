@@ -26,6 +26,7 @@ func (p *pass) readSettings(ctx context.Context) error {
 	}
 	if found && p.ours(&settings) {
 		p.facts.Settings = settingsFacts(&settings)
+		backupFacts(&settings, &p.facts.Backup)
 	}
 	origin := p.facts.Settings.DatabaseUID
 	for _, instance := range p.facts.Instances {

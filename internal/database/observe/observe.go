@@ -117,6 +117,7 @@ func (o Observer) Observe(
 		{"reports", p.readReports},
 		{"lease", p.readLease},
 		{"record", p.readRecord},
+		{"backups", p.readBackup},
 		{"what earlier databases have left", p.readKept},
 		{"route", p.readRoute},
 		{"the read address", p.readReads},

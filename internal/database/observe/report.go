@@ -69,6 +69,7 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 		Lag:         time.Duration(report.LagMilliseconds) * time.Millisecond,
 		Certificate: report.Certificate, Rotation: report.Rotation,
 		Reason: string(report.Reason), Message: report.Message,
+		Backup: report.Backup, RestoreProblem: report.RestoreProblem, RestoreOutside: report.RestoreOutside,
 	}
 }
 

@@ -82,7 +82,8 @@ func foreign(snapshot database.Snapshot) []string {
 		}
 	}
 	for _, secret := range []database.Secret{
-		snapshot.Binding, snapshot.Certificates.Authority, snapshot.Certificates.Leaf,
+		snapshot.Binding, snapshot.Certificates.Authority, snapshot.Certificates.Leaf, snapshot.Backup.Access.Secret,
+		snapshot.Backup.Source.Secret,
 	} {
 		if secret.Foreign != "" {
 			problems = append(problems, secret.Foreign)

@@ -5,6 +5,7 @@ import (
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/plan/access"
+	"meridian.dev/meridian/internal/database/plan/backup"
 	"meridian.dev/meridian/internal/database/plan/draft"
 	"meridian.dev/meridian/internal/database/plan/roll"
 	"meridian.dev/meridian/internal/database/plan/storage"
@@ -39,6 +40,10 @@ var rules = []rule.Step[*draft.Draft]{
 	step("database.create-the-lease", makeLease, "the lease is made once, for a database that never had one", "DB13"),
 	step("database.keep-certificates", access.KeepCertificates,
 		"the authority and its leaves are made once and replaced in time, also while paused", "DB12"),
+	step("database.begin-from-the-repository", backup.Begin,
+		"a database that shall begin with a repository never begins empty"),
+	step("database.keep-repository-access", backup.KeepAccess,
+		"credentials and keys of repositories are mounted, and follow the Secrets of the user"),
 	step("database.create-the-app-secret", access.CreateBinding, "credentials are made once", "DB4"),
 	step("database.publish-the-authority", access.PublishBundle,
 		"applications know what is trusted before anything else may be presented to them", "DB12"),
@@ -65,6 +70,8 @@ var rules = []rule.Step[*draft.Draft]{
 	step("database.label-pods", roll.LabelPods, "labels and annotations of the user change in place"),
 	step("database.roll-instances", roll.RollInstances,
 		"what requires a restart restarts one instance at a time, the primary last", "DB20", "DB21", "DB23", "DB25"),
+	step("database.make-base-backups", backup.MakeBase,
+		"one base backup at a time is asked of one instance, until it is there"),
 	step("database.write-stateful-sets", roll.WriteSets,
 		"one StatefulSet for each pod; a template reaches an instance when its turn has come", "DB22"),
 	step("database.replace-broken-pods", roll.ReplaceBroken,
@@ -81,6 +88,8 @@ var rules = []rule.Step[*draft.Draft]{
 	step("database.wait-for-the-primary", waitForPrimary,
 		"a user learns what stands between the lease and an accepted write"),
 	step("database.wait-for-reads", waitForReads, "Ready means that the read address leads to the replicas"),
+	step("database.report-backups", backup.Tell,
+		"a user learns whether the database can be restored, and what is in the way"),
 	step("database.report-the-login", access.TellLogin, "a user learns what a rotation of the password waits for"),
 	step("database.report-libraries", tellLibraries, "a user learns what a new image has changed under the data"),
 	step("database.report-lost-nodes", tellLostNodes, "a user learns how long a node is waited for"),

@@ -40,7 +40,7 @@ func Children(design database.Design) ([]Child, error) {
 		}
 	}
 	settings, problem := settingsMap(design)
-	if problem == nil {
+	if problem == nil && (design.Backup.Begin != nil || design.Record.Initialised || !Begins(design.Spec)) {
 		add(database.KindSettings, settings)
 	}
 	if design.Family != "" {
@@ -134,9 +134,21 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
 		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
 	}
+	if backup := BackupSettings(design); backup != nil {
+		if document, err = backup.Encode(); err != nil {
+			return nil, err
+		}
+		stored.Data[wire.KeyBackup] = string(document) + "\n"
+		if design.Backup.Now != "" {
+			stored.Annotations = map[string]string{database.AnnotationBackupNow: design.Backup.Now}
+		}
+	}
 	if len(design.LostBefore) > 0 {
 		// It is no word to the agents: those of before would refuse settings that they do not fully know.
-		stored.Annotations = map[string]string{wire.AnnotationLostBefore: wire.FormatLost(design.LostBefore)}
+		if stored.Annotations == nil {
+			stored.Annotations = map[string]string{}
+		}
+		stored.Annotations[wire.AnnotationLostBefore] = wire.FormatLost(design.LostBefore)
 	}
 	return stored, nil
 }

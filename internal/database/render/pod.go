@@ -136,7 +136,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 		LivenessProbe:  probe(wire.PathLive, 10, 6),
 		ReadinessProbe: probe(wire.PathReady, 1, 2),
 		StartupProbe:   startup(),
-		VolumeMounts: logMount(design, []corev1.VolumeMount{
+		VolumeMounts: logMount(design, backupMounts(design, []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "data", MountPath: wire.FolderVolume},
 			{Name: "run", MountPath: wire.FolderRun},
@@ -146,7 +146,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
 			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
 			{Name: "token", MountPath: folderToken, ReadOnly: true},
-		}),
+		})),
 	}
 }
 
@@ -242,7 +242,7 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 			Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 		}}
 	}
-	return logVolume(design, instance, []corev1.Volume{
+	return logVolume(design, instance, backupVolumes(design, []corev1.Volume{
 		empty("agent", corev1.StorageMediumDefault),
 		{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: instance},
@@ -257,7 +257,7 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 		secret("app", database.AppSecretName(design.Name)),
 		secret("tls", database.LeafName(design.Name)),
 		token(),
-	})
+	}))
 }
 
 // folderToken is where every client of Kubernetes looks for the account of its pod.

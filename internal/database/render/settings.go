@@ -39,6 +39,7 @@ func Settings(design database.Design) wire.Settings {
 		Initialised:            design.Record.Initialised,
 		SystemIdentifier:       design.Record.SystemIdentifier,
 		Restarts:               restarts,
+		Restore:                design.Backup.Begin,
 	}.Canonical()
 }
 

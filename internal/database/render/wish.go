@@ -17,6 +17,9 @@ import (
 // although it is the same come from different versions of Meridian. What is changed in place is not part of it: sizes,
 // labels and annotations.
 func Wish(spec v1alpha1.GeoDatabaseSpec) string {
+	if claim := ClaimOf(spec); claim != "" {
+		return "2." + digest(spec.Version, spec.Image, patchOf(spec), claim)
+	}
 	return "2." + digest(spec.Version, spec.Image, patchOf(spec))
 }
 
@@ -41,7 +44,7 @@ func patchOf(spec v1alpha1.GeoDatabaseSpec) map[string]any {
 // SameWish says that a pod was made for what the spec asks for now, whichever version of Meridian has written it down.
 func SameWish(spec v1alpha1.GeoDatabaseSpec, recorded string) bool {
 	first := digest(spec.Version, spec.Image, spec.Resources, spec.PodTemplate)
-	return recorded == Wish(spec) || recorded == first
+	return recorded == Wish(spec) || recorded == first && ClaimOf(spec) == ""
 }
 
 // Metadata is what the user gives to the pods beside what they are made of: labels and annotations, as JSON, empty

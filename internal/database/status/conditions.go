@@ -25,6 +25,9 @@ func claims(pass Pass) []condition.Claim {
 		// It warns of what is not wrong yet, so Ready does not repeat it.
 		all = append(all, condition.True(v1alpha1.ConditionFilling, condition.Reason(warnings[0].Name), warnings[0].Message))
 	}
+	if recoverable, told := recoverableClaim(pass.Plan); told {
+		all = append(all, recoverable)
+	}
 	return all
 }
 
@@ -197,7 +200,8 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Do.(type) {
 	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.NoteParting,
-		database.UnlabelClaim, database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle:
+		database.UnlabelClaim, database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle,
+		database.StoreAccess, database.WantBase:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)

@@ -35,6 +35,7 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 			told = tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
 		}
 	}
+	told = append(told, backupEvents(before.Backup, after.Backup)...)
 	told = append(told, turns(before, after)...)
 	for i := range told {
 		told[i].Note = cut(told[i].Note)
@@ -112,6 +113,10 @@ func doneReason(action database.Action) string {
 		return "PasswordRotated"
 	case database.PublishBundle:
 		return "AuthoritiesPublished"
+	case database.StoreAccess:
+		return "RepositoryAccessStored"
+	case database.WantBase:
+		return "BackupAsked"
 	case database.Guard:
 		return "Guarded"
 	case database.Release:

@@ -103,6 +103,25 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "SwitchoverRefused", Means: "the agent of the primary does not hand over yet"},
 	condition.Entry{Reason: "SwitchingOver", Means: "another primary was asked for"},
 	condition.Entry{Reason: "RestartPending", Means: "a change takes effect at the next restart of an instance"},
+	condition.Entry{Reason: "LogShipped", Means: "the database can be restored up to some seconds ago"},
+	condition.Entry{Reason: "BackupSecretMissing", Means: "a Secret that spec.backup names is not there, or lacks a key"},
+	condition.Entry{Reason: "SourceSecretMissing", Means: "a Secret that the restore names is not there, or lacks a key"},
+	condition.Entry{Reason: "CloneSourceMissing", Means: "the database to clone is not there, or has no backups"},
+	condition.Entry{Reason: "BackupOverdue", Means: "a base backup of the schedule is not there"},
+	condition.Entry{Reason: "VerifyFailed", Means: "the restore on trial has found something wrong with a backup"},
+	condition.Entry{Reason: "VerifyOverdue", Means: "no backup was restored on trial for longer than the schedule says"},
+	condition.Entry{Reason: "NoRoomToVerify", Means: "the cluster has no room for a restore on trial"},
+	backupEntry(wire.BackupSettingsUnreadable, "an agent cannot understand the settings of backups"),
+	backupEntry(wire.BackupKeyWrong, "the key of the repository is none, or opens nothing that is there"),
+	backupEntry(wire.BackupRepositoryForeign, "the repository belongs to another database, or to another copy"),
+	backupEntry(wire.BackupConditionIgnored, "the store overwrites what it was told not to"),
+	backupEntry(wire.BackupCredentialsRefused, "the store answers, and does not let us in"),
+	backupEntry(wire.BackupRepositoryAway, "the store of the repository does not answer"),
+	backupEntry(wire.BackupRepositoryDamaged, "what is in the repository is not what was written, or of a later version"),
+	backupEntry(wire.BackupLogGap, "log was lost before it could be shipped, and a new base backup begins"),
+	backupEntry(wire.BackupFirstPending, "nothing can be restored yet, because no base backup is complete"),
+	backupEntry(wire.BackupShippingBehind, "the log arrives in the repository later than it should"),
+	backupEntry(wire.BackupFailed, "a base backup fails again and again"),
 	agentEntry(wire.ReasonVolumeEmpty, "the database has had data once, and this volume has none"),
 	agentEntry(wire.ReasonCredentialsOld, "the mounted credentials are older than those that the server knows"),
 	agentEntry(wire.ReasonVolumeForeign, "the volume belongs to another database"),
@@ -151,6 +170,11 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonCutOff, "the primary reaches the API server and none of the other members"),
 	agentEntry(wire.ReasonActionFailed, "a step of the agent failed and is tried again"),
 )
+
+// backupEntry documents a reason that agents tell of backups.
+func backupEntry(reason wire.BackupReason, means string) condition.Entry {
+	return condition.Entry{Reason: condition.Reason(reason), Means: means}
+}
 
 // agentEntry documents a reason that comes from an agent.
 func agentEntry(reason wire.Reason, means string) condition.Entry {

@@ -66,6 +66,7 @@ func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseS
 		after.Binding = &v1alpha1.Binding{Name: database.AppSecretName(snapshot.Name)}
 	}
 	after.Rotations = rotations(snapshot)
+	after.Backup = backup(before.Backup, snapshot)
 	after.Conditions = condition.Merge(before.Conditions,
 		condition.At{Generation: snapshot.Generation, Now: snapshot.Now}, claims(pass)...)
 	return after, events(before, after, pass)

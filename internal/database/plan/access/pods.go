@@ -27,6 +27,9 @@ func TellPods(d *draft.Draft) {
 		if report.SettingsHash != settings.Hash && pod.Settings != settings.Hash {
 			tell.Hash, why = settings.Hash, "its agent has not got the latest settings yet"
 		}
+		if stored := draft.StoredBackup(d); stored != "" && pod.Backup != stored {
+			tell.Backup, why = stored, "its agent has not got the latest word on backups yet"
+		}
 		if tell != (database.TellPod{}) {
 			d.Do(database.Action{
 				Do: tell, Kind: database.KindPod, Name: database.PodName(instance.Name),

@@ -1,0 +1,161 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
+	"meridian.dev/meridian/internal/database/invariant"
+	"meridian.dev/meridian/internal/database/plan"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// kept is a database with backups, and a base backup that was asked for.
+func kept(t *testing.T) database.Snapshot {
+	t.Helper()
+	snapshot := base()
+	snapshot.Spec.Instances = 3
+	snapshot.Spec.Backup = &v1alpha1.Backup{Repository: v1alpha1.Repository{
+		S3: &v1alpha1.S3Repository{Bucket: "b", Credentials: v1alpha1.SecretReference{Name: "c"}},
+	}}
+	run(&snapshot, snapshot)
+	label(&snapshot, snapshot)
+	settings := render.BackupSettings(design.Of(snapshot))
+	if settings == nil {
+		t.Fatal("there are no settings of backups")
+	}
+	settings.Base = &wire.BaseWanted{ID: "due-1", Instance: "cities-2"}
+	snapshot.Backup = database.Backup{
+		Settings: settings, Stored: "abc",
+		Access: database.Access{Secret: database.Secret{Exists: true, UID: "uid-repository", ResourceVersion: "7"}},
+	}
+	return snapshot
+}
+
+func TestInvariantsOfBackupsBite(t *testing.T) {
+	want := func(id, instance string) database.Action {
+		return database.Action{
+			Do: database.WantBase{ID: id, Instance: instance}, Kind: database.KindSettings, Name: "cities-settings",
+			UID: "uid-configmap", ResourceVersion: "5",
+		}
+	}
+	access := database.Action{
+		Do: database.StoreAccess{}, Kind: database.KindSecret, Name: "cities-repository", UID: "uid-repository",
+		ResourceVersion: "7",
+	}
+	source := database.Action{Do: database.StoreAccess{Begin: true}, Kind: database.KindSecret, Name: "cities-source"}
+	create := database.Action{Do: database.Create{}, Kind: database.KindSettings, Name: "cities-settings"}
+	begins := func(s *database.Snapshot) {
+		s.Record = database.Record{}
+		s.Spec.Bootstrap.Clone = &v1alpha1.Clone{Name: "towns"}
+	}
+	for name, test := range map[string]struct {
+		world  func(*database.Snapshot)
+		action database.Action
+		want   string // Empty: it is taken.
+	}{
+		"the same of another instance":   {action: want("due-1", "cities-3")},
+		"another before the one is done": {action: want("due-2", "cities-3"), want: "database.ask-for-one-base-backup"},
+		"another when it is done": {
+			world: func(s *database.Snapshot) {
+				s.Instances[0].Report.Backup = &wire.BackupReport{
+					Listed: s.Now, Backups: []wire.BaseBackup{{ID: "x", For: "due-1", At: s.Now}},
+				}
+			},
+			action: want("due-2", "cities-3"),
+		},
+		"of an instance that leaves": {action: want("due-1", "cities-9"), want: "database.ask-for-one-base-backup"},
+		"without backups": {
+			world: func(s *database.Snapshot) { s.Spec.Backup = nil }, action: want("due-1", "cities-3"),
+			want: "database.ask-for-one-base-backup",
+		},
+		"unconditionally": {
+			action: database.Action{
+				Do: database.WantBase{ID: "due-1", Instance: "cities-3"}, Kind: database.KindSettings, Name: "cities-settings",
+			},
+			want: "database.write-conditionally",
+		},
+		"while paused": {
+			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: want("due-1", "cities-3"),
+			want: "database.respect-the-pause",
+		},
+		"credentials while paused": {world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: access},
+		"credentials of another repository while paused": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Paused = true
+				s.Spec.Backup = s.Spec.Backup.DeepCopy()
+				s.Spec.Backup.Repository.S3.Bucket = "other"
+			},
+			action: access, want: "database.mix-no-repositories",
+		},
+		"credentials in a Secret of somebody else": {
+			world:  func(s *database.Snapshot) { s.Backup.Access.Foreign = "it belongs to somebody else" },
+			action: access, want: "database.touch-nothing-foreign",
+		},
+		"credentials half conditionally": {
+			action: database.Action{
+				Do: database.StoreAccess{}, Kind: database.KindSecret, Name: "cities-repository", UID: "uid-repository",
+			},
+			want: "database.write-conditionally",
+		},
+		"what a database begins with": {
+			world: func(s *database.Snapshot) {
+				begins(s)
+				s.Backup.Begin = &wire.Restore{Namespace: "gis", Name: "towns"}
+			},
+			action: source,
+		},
+		"settings of a clone of nobody knows what": {world: begins, action: create, want: "database.begin-as-asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := kept(t)
+			if test.world != nil {
+				test.world(&snapshot)
+			}
+			var broken []string
+			for _, violation := range invariant.Check(snapshot, database.Plan{
+				Actions: []database.Action{test.action}, Design: design.Of(snapshot),
+			}) {
+				broken = append(broken, violation.Rule)
+			}
+			if test.want == "" && len(broken) > 0 || test.want != "" && !slices.Contains(broken, test.want) {
+				t.Errorf("broken: %v, want %q", broken, test.want)
+			}
+		})
+	}
+}
+
+// TestBaseBackupsFollowTheSchedule plays weeks of a database whose agents do what they are asked: there is one base
+// backup for each moment of the schedule, and no more.
+func TestBaseBackupsFollowTheSchedule(t *testing.T) {
+	snapshot := kept(t)
+	snapshot.Spec.Backup.Schedule, snapshot.Backup.Settings.Base = "Mon-Fri 22:00", nil
+	catalogue := &wire.BackupReport{Ships: true, RecoverableFrom: snapshot.Now}
+	snapshot.Instances[0].Report.Backup = catalogue
+	begin, asked := snapshot.Now, 0 // A Sunday at noon.
+	for snapshot.Now.Before(begin.Add(14 * 24 * time.Hour)) {
+		catalogue.Listed, catalogue.RecoverableUntil = snapshot.Now, snapshot.Now
+		for _, action := range plan.Decide(snapshot).Actions {
+			want, wants := action.Do.(database.WantBase)
+			if !wants {
+				continue
+			}
+			asked++
+			if want.Instance == snapshot.Lease.Holder {
+				t.Errorf("%s: the primary is asked, and there are replicas", snapshot.Now)
+			}
+			snapshot.Backup.Settings.Base = &wire.BaseWanted{ID: want.ID, Instance: want.Instance}
+			catalogue.BackupCount++
+			catalogue.Backups = append(catalogue.Backups, wire.BaseBackup{ID: want.ID, For: want.ID, At: snapshot.Now})
+		}
+		snapshot.Now = snapshot.Now.Add(7 * time.Hour)
+	}
+	// The first one at once, and ten evenings of two weeks.
+	if asked != 11 {
+		t.Errorf("%d base backups were asked for, want 11", asked)
+	}
+}
