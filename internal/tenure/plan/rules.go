@@ -1,6 +1,6 @@
 // Package plan decides what an agent does about the lease of its database: Decide is a function from a Snapshot to a
-// Plan and nothing else. A pass goes through phases, which say what the lease is to this instance; the rules of each are
-// in the packages of the protocols, beside this one. The invariants are written independently of them, in package
+// Plan and nothing else. A pass goes through phases, which say what the lease is to this instance; the rules of each
+// are in the packages of the protocols, beside this one. The invariants are written independently of them, in package
 // invariant, and are checked before every act.
 //
 // Start reading at phases.go, then rules.go.
