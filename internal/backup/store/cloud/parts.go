@@ -11,6 +11,7 @@ import (
 
 // writer is how a driver writes: what fits into one part with one request, all else in parts.
 type writer interface {
+	Head(ctx context.Context, name string) (store.Object, error)
 	// put writes an object if it is absent.
 	put(ctx context.Context, name string, content []byte) error
 	// begin begins one in parts.
@@ -27,6 +28,11 @@ type upload interface {
 	abandon(ctx context.Context)
 }
 
+// asksFirst is the size from which on it is asked whether an object is there before it is sent. The write has its
+// condition all the same; but a server that refuses one may close the connection while the rest is being sent, and its
+// answer is lost, each time that it is tried again.
+const asksFirst = 64 << 10
+
 // maxParts is what S3 accepts of one object.
 const maxParts = 10000
 
@@ -38,6 +44,11 @@ func putIfAbsent(ctx context.Context, to writer, name string, content io.Reader)
 		return &store.Error{Class: store.Away, Doing: doing, Err: err}
 	}
 	if ended {
+		if len(part) > asksFirst {
+			if _, err := to.Head(ctx, name); err == nil {
+				return &store.Error{Class: store.Exists, Doing: doing}
+			}
+		}
 		return to.put(ctx, name, part)
 	}
 	parts, err := to.begin(ctx, name)
