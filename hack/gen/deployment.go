@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/guard"
 	"meridian.dev/meridian/internal/operator"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/webhook"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -219,11 +219,11 @@ func operatorPolicy() *networkingv1.NetworkPolicy {
 			PodSelector: metav1.LabelSelector{MatchLabels: operatorSelector()},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
-				{Ports: children.OpenPorts(webhook.Port, operator.MetricsPort)},
+				{Ports: service.OpenPorts(webhook.Port, operator.MetricsPort)},
 			},
 			Egress: append([]networkingv1.NetworkPolicyEgressRule{{
-				Ports: children.OpenPorts(wire.PortAgent), To: []networkingv1.NetworkPolicyPeer{agents},
-			}}, children.ClusterEgress()...),
+				Ports: service.OpenPorts(wire.PortAgent), To: []networkingv1.NetworkPolicyPeer{agents},
+			}}, service.ClusterEgress()...),
 		},
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 )
 
 // Snapshot is everything that one pass knows. What could not be reached is a fact in it.
@@ -22,7 +22,7 @@ type Snapshot struct {
 	Lease    Lease    `json:"lease,omitzero"`
 	Route    Route    `json:"route,omitzero"`
 	// Reads are where the read address leads, nil if nobody could tell.
-	Reads *children.Reads `json:"reads,omitempty"`
+	Reads *service.Reads `json:"reads,omitempty"`
 	// WasReady says that the cache is Ready by its own status: for when Ready comes, and for nothing else.
 	WasReady bool `json:"wasReady,omitempty"`
 	// Stored are the settings that are written.
@@ -42,7 +42,7 @@ type Snapshot struct {
 	Binding      Secret       `json:"binding,omitzero"`
 	Certificates Certificates `json:"certificates,omitzero"`
 	// Rotation is that of the application's password.
-	Rotation children.Rotation `json:"rotation,omitzero"`
+	Rotation service.Rotation `json:"rotation,omitzero"`
 }
 
 // Identity says which cache it is. A cache that was deleted and made again has another UID.
@@ -55,7 +55,7 @@ type Identity struct {
 
 // Images are the images that instances are started with, and what the cluster demands of the pods with them.
 type Images struct {
-	children.Place
+	service.Place
 	// Agent is Meridian's own image, from which the agent is copied into the pod.
 	Agent string `json:"agent"`
 	// Redis and Valkey are the images with the servers.
@@ -87,15 +87,6 @@ type Lease struct {
 	Members []string `json:"members,omitempty"`
 }
 
-// Route is the write address.
-type Route struct {
-	// Family is that of the Service, empty if there is none.
-	Family string `json:"family,omitempty"`
-	// Target is the instance that it leads to, empty if to none, and Term the term of the primary that wrote so.
-	Target string `json:"target,omitempty"`
-	Term   int64  `json:"term,omitempty"`
-}
-
 // Settings are those that are written for the agents.
 type Settings struct {
 	// LeaseUID is the lease that they name, empty if there are none.
@@ -105,52 +96,6 @@ type Settings struct {
 	// ReplicationAlone says that they let no password of replication count that is made from the application's.
 	ReplicationAlone bool `json:"replicationAlone,omitempty"`
 }
-
-// Child is one object that the spec asks for.
-type Child struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	State State  `json:"state"`
-	// UID and ResourceVersion are those of the live object, empty if there is none.
-	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Changes are the fields that differ, readable.
-	Changes []string `json:"changes,omitempty"`
-	// Tolerated are the fields that admission changes whenever they are written. They are left as they are.
-	Tolerated []string `json:"tolerated,omitempty"`
-	// Problem says who has the name, or why the object cannot be read.
-	Problem string `json:"problem,omitempty"`
-}
-
-// State is how a live object relates to what is wanted. The words are those of kit/apply.
-type State string
-
-// The states of a child.
-const (
-	Same        State = "Same"
-	Absent      State = "Absent"
-	Changed     State = "Changed"
-	Drifted     State = "Drifted"
-	Terminating State = "Terminating"
-	Foreign     State = "Foreign"
-	Unreadable  State = "Unreadable"
-)
-
-// The kinds of children.
-const (
-	KindSettings    = "ConfigMap"
-	KindService     = "Service"
-	KindSet         = "StatefulSet"
-	KindSecret      = "Secret"
-	KindPod         = "Pod"
-	KindLease       = "Lease"
-	KindSlice       = "EndpointSlice"
-	KindBudget      = "PodDisruptionBudget"
-	KindPolicy      = "NetworkPolicy"
-	KindAccount     = "ServiceAccount"
-	KindRole        = "Role"
-	KindRoleBinding = "RoleBinding"
-)
 
 // Instance is a server with its pod, as far as it exists.
 type Instance struct {
@@ -249,35 +194,6 @@ type Report struct {
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	Reason         string   `json:"reason,omitempty"`
 	Message        string   `json:"message,omitempty"`
-}
-
-// Secret is what is known of a Secret: never its values.
-type Secret struct {
-	Exists          bool   `json:"exists,omitempty"`
-	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Foreign is who has the name, if it is not this cache.
-	Foreign string `json:"foreign,omitempty"`
-}
-
-// Certificates is the state of the cache's authority and of the certificate that it has issued.
-type Certificates struct {
-	Authority Secret `json:"authority,omitzero"`
-	Leaf      Secret `json:"leaf,omitzero"`
-	// Authorities is how many are stored.
-	Authorities int `json:"authorities,omitempty"`
-	// Steps are what kit/pki says is to be done now, in words.
-	Steps []string `json:"steps,omitempty"`
-	// Problem is why the stored authorities cannot be read. They are never replaced without a human.
-	Problem string `json:"problem,omitempty"`
-	// Again is when to look again.
-	Again time.Time `json:"again,omitzero"`
-}
-
-// AuthorityLost says that there is no authority any more, although somebody trusts one: a leaf of it was issued, or
-// applications were given its certificate.
-func (s Snapshot) AuthorityLost() bool {
-	return s.Certificates.Authorities == 0 && (s.Certificates.Leaf.Exists || s.Binding.Exists && s.Binding.Foreign == "")
 }
 
 // Child returns the child of that kind and name.

@@ -1,57 +1,23 @@
 package database
 
-import (
-	"encoding/json"
-	"maps"
+import "meridian.dev/meridian/internal/service"
+
+// What the loop decides, and what becomes of it.
+type (
+	Decided = service.Plan[Step]
+	Action  = service.Action[Step]
+	Outcome = service.Outcome[Step]
+	Result  = service.Result[Step]
 )
 
-// Action is one write of one object, and the state of the world that it was decided on.
-type Action struct {
-	// Do is what is done, with what that takes.
-	Do   Step   `json:"-"`
-	Kind string `json:"kind,omitempty"`
-	Name string `json:"name"`
-	// UID and ResourceVersion must still be those of the object, empty for one that must not exist.
-	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	Why             string `json:"why"`
-}
-
-// Verb is the name of what is done, for people.
-func (a Action) Verb() string { return a.Do.verb() }
-
 // Does says that an action does what the type argument names.
-func Does[Verb Step](action Action) bool {
-	_, does := action.Do.(Verb)
-	return does
-}
-
-// MarshalJSON writes the verb and what it takes beside the object.
-func (a Action) MarshalJSON() ([]byte, error) {
-	type object Action
-	fields := map[string]json.RawMessage{}
-	for _, part := range []any{a.Do, object(a), map[string]string{"verb": a.Verb()}} {
-		text, err := json.Marshal(part)
-		if err != nil {
-			return nil, err
-		}
-		var more map[string]json.RawMessage
-		if err := json.Unmarshal(text, &more); err != nil {
-			return nil, err
-		}
-		maps.Copy(fields, more)
-	}
-	return json.Marshal(fields)
-}
+func Does[Verb Step](action Action) bool { return service.Does[Verb](action) }
 
 // Step is what an action does: one struct for each verb, with what it takes. The linter demands that a switch without
 // a default names all of them, so a new one needs a case in act, one in status, and a look at the invariants.
 //
 //sumtype:decl
-type Step interface {
-	// verb is also the name of the event's action, and a part of messages.
-	verb() string
-}
+type Step interface{ step() }
 
 type (
 	// Create makes a child as it is rendered.
@@ -208,37 +174,37 @@ type (
 	DeleteSet struct{}
 )
 
-func (Create) verb() string            { return "Create" }
-func (Update) verb() string            { return "Update" }
-func (Remove) verb() string            { return "Remove" }
-func (Grow) verb() string              { return "Grow" }
-func (StoreRecord) verb() string       { return "StoreRecord" }
-func (AdoptClaim) verb() string        { return "AdoptClaim" }
-func (NoteParting) verb() string       { return "NoteParting" }
-func (UnlabelClaim) verb() string      { return "UnlabelClaim" }
-func (CreateBinding) verb() string     { return "CreateBinding" }
-func (BindCaches) verb() string        { return "BindCaches" }
-func (StoreCertificates) verb() string { return "StoreCertificates" }
-func (BeginLogin) verb() string        { return "BeginLogin" }
-func (MoveLogin) verb() string         { return "MoveLogin" }
-func (PublishBundle) verb() string     { return "PublishBundle" }
-func (StoreAccess) verb() string       { return "StoreAccess" }
-func (WantBase) verb() string          { return "WantBase" }
-func (Guard) verb() string             { return "Guard" }
-func (Release) verb() string           { return "Release" }
-func (CreateLease) verb() string       { return "CreateLease" }
-func (AdoptLease) verb() string        { return "AdoptLease" }
-func (FreeLease) verb() string         { return "FreeLease" }
-func (SetInstances) verb() string      { return "SetInstances" }
-func (RestartServer) verb() string     { return "RestartServer" }
-func (ResizePod) verb() string         { return "ResizePod" }
-func (LabelPod) verb() string          { return "LabelPod" }
-func (TellPod) verb() string           { return "TellPod" }
-func (NoteRequest) verb() string       { return "NoteRequest" }
-func (EndRequest) verb() string        { return "EndRequest" }
-func (SwitchOver) verb() string        { return "SwitchOver" }
-func (DeleteClaim) verb() string       { return "DeleteClaim" }
-func (ReplacePod) verb() string        { return "ReplacePod" }
-func (DeletePod) verb() string         { return "DeletePod" }
-func (RemovePod) verb() string         { return "RemovePod" }
-func (DeleteSet) verb() string         { return "DeleteSet" }
+func (Create) step()            {}
+func (Update) step()            {}
+func (Remove) step()            {}
+func (Grow) step()              {}
+func (StoreRecord) step()       {}
+func (AdoptClaim) step()        {}
+func (NoteParting) step()       {}
+func (UnlabelClaim) step()      {}
+func (CreateBinding) step()     {}
+func (BindCaches) step()        {}
+func (StoreCertificates) step() {}
+func (BeginLogin) step()        {}
+func (MoveLogin) step()         {}
+func (PublishBundle) step()     {}
+func (StoreAccess) step()       {}
+func (WantBase) step()          {}
+func (Guard) step()             {}
+func (Release) step()           {}
+func (CreateLease) step()       {}
+func (AdoptLease) step()        {}
+func (FreeLease) step()         {}
+func (SetInstances) step()      {}
+func (RestartServer) step()     {}
+func (ResizePod) step()         {}
+func (LabelPod) step()          {}
+func (TellPod) step()           {}
+func (NoteRequest) step()       {}
+func (EndRequest) step()        {}
+func (SwitchOver) step()        {}
+func (DeleteClaim) step()       {}
+func (ReplacePod) step()        {}
+func (DeletePod) step()         {}
+func (RemovePod) step()         {}
+func (DeleteSet) step()         {}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/names"
 )
@@ -77,7 +77,7 @@ const (
 	OperatorCertificateKey = "operator.crt"
 	// AnnotationRotation tells, on the Secret of the authority and on that for applications, which rotation was carried
 	// out last, or is under way: see Rotation.
-	AnnotationRotation = children.AnnotationRotation
+	AnnotationRotation = service.AnnotationRotation
 	// AnnotationSecrets tells, on a pod, which certificates and credentials are stored, as AnnotationSettings does.
 	AnnotationSecrets = AnnotationPrefix + "/secrets"
 	// AnnotationBackup tells, on a pod, which settings of backups and which credentials are stored, as AnnotationSettings

@@ -2,32 +2,23 @@ package database
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/service"
 )
 
 // Plan is what is to be done now. Without actions and holds the database is as its spec wishes.
 type Plan struct {
-	// Actions are carried out in this order, each independent of the success of the others.
-	Actions []Action `json:"actions,omitempty"`
-	// Holds are what is waited for, the most important first.
-	Holds []Hold `json:"holds,omitempty"`
-	// Pending are changes that are asked for and not carried out now, one sentence each.
-	Pending []string `json:"pending,omitempty"`
+	Decided
 	// Warnings are what will be wrong if nobody does anything, the most urgent first. Nothing waits for them.
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Restarts are those of Pending that come from Meridian and not from the spec: nothing is missing without them.
-	Restarts []string `json:"restarts,omitempty"`
 	// Recoverable is what is claimed about backups, nil without any.
 	Recoverable *Recoverable `json:"recoverable,omitempty"`
 	// Roll is how far a change that restarts instances has come.
 	Roll Roll `json:"-"`
-	// Again is when to look again although nothing has happened.
-	Again time.Duration `json:"-"`
 	// Design is what the children are rendered from.
 	Design Design `json:"-"`
 }
@@ -58,36 +49,22 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
-// Hold is a named reason to wait.
-type Hold struct {
-	// Name is a CamelCase word that becomes the reason of a condition.
-	Name string `json:"name"`
-	// Message is one sentence for a user.
-	Message string `json:"message"`
-	// Weight says what the hold means for the conditions.
-	Weight Weight `json:"weight"`
-	// Recheck is when to look again, zero if an event will come.
-	Recheck time.Duration `json:"-"`
-}
-
 // ReasonBeingMade names the hold about copies that were never there: it is no reason to warn anybody.
 const ReasonBeingMade = "CopiesBeingMade"
 
-// Weight says what a hold means.
-type Weight string
+// Hold is a named reason to wait, Weight what it means for the conditions.
+type (
+	Hold   = service.Hold
+	Weight = service.Weight
+)
 
 // The weights.
 const (
-	// Progressing holds end by themselves.
-	Progressing Weight = "Progressing"
-	// Degraded holds say that the database works with less than was asked for.
-	Degraded Weight = "Degraded"
-	// Stalled holds end when a human acts.
-	Stalled Weight = "Stalled"
-	// Paused is the user's own wish: nothing is wrong and nothing moves.
-	Paused Weight = "Paused"
-	// Background holds take their time on purpose: nothing is missing meanwhile, and the database is ready.
-	Background Weight = "Background"
+	Progressing = service.Progressing
+	Degraded    = service.Degraded
+	Stalled     = service.Stalled
+	Paused      = service.Paused
+	Background  = service.Background
 )
 
 // Design is what the children are rendered from: the spec, together with what the world has already fixed. It is a pure

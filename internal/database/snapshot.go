@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -34,7 +34,7 @@ type Snapshot struct {
 	// Route is where the write address leads.
 	Route Route `json:"route,omitzero"`
 	// Reads are where the read address leads, nil if nobody could tell.
-	Reads *children.Reads `json:"reads,omitempty"`
+	Reads *service.Reads `json:"reads,omitempty"`
 	// WasReady says that the database is Ready by its own status: for when Ready comes, and for nothing else.
 	WasReady bool `json:"wasReady,omitempty"`
 	// Installation is what this operator calls itself, StampedBy the one that works for the database, if any does.
@@ -90,7 +90,7 @@ func (i Identity) DataUID() string { return cmp.Or(i.Origin, i.UID) }
 
 // Images are the images that instances are started with, and what the cluster demands of the pods with them.
 type Images struct {
-	children.Place
+	service.Place
 	// Agent is Meridian's own image, from which the agent is copied into the pod.
 	Agent string `json:"agent"`
 	// Server is the image with PostgreSQL and PostGIS, without its tag, which is the major version.
@@ -124,53 +124,6 @@ type Settings struct {
 	// LostBefore are the leases before the one that they name, the oldest first.
 	LostBefore []string `json:"lostBefore,omitempty"`
 }
-
-// Child is one object that the spec asks for.
-type Child struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	State State  `json:"state"`
-	// UID and ResourceVersion are those of the live object, empty if there is none.
-	UID             string `json:"uid,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Changes are the fields that differ, readable.
-	Changes []string `json:"changes,omitempty"`
-	// Tolerated are the fields that admission changes whenever they are written. They are left as they are.
-	Tolerated []string `json:"tolerated,omitempty"`
-	// Problem says who has the name, or why the object cannot be read.
-	Problem string `json:"problem,omitempty"`
-}
-
-// State is how a live object relates to what is wanted. The words are those of kit/apply.
-type State string
-
-// The states of a child.
-const (
-	Same        State = "Same"
-	Absent      State = "Absent"
-	Changed     State = "Changed"
-	Drifted     State = "Drifted"
-	Terminating State = "Terminating"
-	Foreign     State = "Foreign"
-	Unreadable  State = "Unreadable"
-)
-
-// The kinds of children.
-const (
-	KindSettings    = "ConfigMap"
-	KindSlice       = "EndpointSlice"
-	KindPolicy      = "NetworkPolicy"
-	KindClaim       = "PersistentVolumeClaim"
-	KindBudget      = "PodDisruptionBudget"
-	KindRole        = "Role"
-	KindRoleBinding = "RoleBinding"
-	KindService     = "Service"
-	KindAccount     = "ServiceAccount"
-	KindSet         = "StatefulSet"
-	KindLease       = "Lease"
-	KindSecret      = "Secret"
-	KindPod         = "Pod"
-)
 
 // Instance is a pod with its volume, as far as it exists.
 type Instance struct {

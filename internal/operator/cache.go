@@ -17,7 +17,7 @@ import (
 	"meridian.dev/meridian/internal/cache/act"
 	cacheloop "meridian.dev/meridian/internal/cache/controller"
 	"meridian.dev/meridian/internal/cache/observe"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
 )
@@ -38,14 +38,14 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 	if err := labelled.Register(tracker); err != nil {
 		return fmt.Errorf("register the metrics of %s: %w", name, err)
 	}
-	pulse := &children.Pulse{Label: cache.LabelCache}
+	pulse := &service.Pulse{Label: cache.LabelCache}
 	author, counted := authorOf(part.GetScheme()), s.observer.Client(part.GetClient())
 	reconciler, err := cacheloop.New(loop.Config{
 		Name: name, Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
 		Leads: s.leads, Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.CacheImages, Now: time.Now, Ask: observe.AskAgent,
-		Pulse: pulse, TryWrite: children.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
+		Pulse: pulse, TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
 		Flush: act.FlushAgent,

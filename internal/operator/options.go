@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/rbac"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	// Home is the namespace of the operator itself, Pod the name of its pod.
 	Home, Pod string
 	// Place is what the cluster demands of the pods of all instances.
-	Place children.Place
+	Place service.Place
 	// Images are what instances are started with, CacheImages those of caches. Without one of the agent it is copied from
 	// the operator's own.
 	Images      database.Images

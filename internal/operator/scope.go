@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
 	databaseloop "meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/internal/database/observe"
 	figures "meridian.dev/meridian/internal/metrics"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
@@ -93,7 +93,7 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 			return fmt.Errorf("register the metrics of %s: %w", s.name(), err)
 		}
 	}
-	pulse := &children.Pulse{Label: database.LabelDatabase}
+	pulse := &service.Pulse{Label: database.LabelDatabase}
 	reconciler, err := s.loop(part, tracker, pulse)
 	if err != nil {
 		return fmt.Errorf("put the loop of %s together: %w", s.name(), err)
@@ -123,7 +123,7 @@ func (s scope) track(ctx context.Context, part cluster.Cluster) (*expect.Tracker
 	return expect.New(caches, part.GetScheme(), expect.Options{}), nil
 }
 
-func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *children.Pulse) (*databaseloop.Loop, error) {
+func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *service.Pulse) (*databaseloop.Loop, error) {
 	author, refusals, counted := authorOf(part.GetScheme()), &observe.Refusals{}, s.observer.Client(part.GetClient())
 	return databaseloop.New(loop.Config{
 		Name: s.name(), Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
@@ -132,7 +132,7 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *childr
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
 		Fleet: s.fleet, Namespace: s.namespace,
-		TryWrite: children.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
+		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 		Try:      observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 )
@@ -106,7 +106,7 @@ func (l *look) around(ctx context.Context) error {
 
 // ask gets the report of the agent at an address. One that cannot be asked is taken at the word of the status, if its
 // pod is ready: who has few rights shall not see a database without agents.
-func (l *look) ask(ctx context.Context, agent children.Agent) (wire.Report, error) {
+func (l *look) ask(ctx context.Context, agent service.Agent) (wire.Report, error) {
 	for _, pod := range l.pods {
 		if pod.Status.PodIP != agent.Address {
 			continue
@@ -116,7 +116,7 @@ func (l *look) ask(ctx context.Context, agent children.Agent) (wire.Report, erro
 			return report, err
 		}
 		name := strings.TrimSuffix(pod.Name, "-0")
-		l.reader.note(fmt.Sprintf("the agent of %s: %s", name, children.Brief(err)))
+		l.reader.note(fmt.Sprintf("the agent of %s: %s", name, service.Brief(err)))
 		return l.supposed(name), nil
 	}
 	return wire.Report{}, fmt.Errorf("no pod has the address %s any more", agent.Address)

@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	controllercluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
-	"meridian.dev/meridian/internal/children"
 	nouns "meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
 	databaseloop "meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
@@ -103,7 +103,7 @@ func (p *process) databases(t *testing.T) *databaseloop.Loop {
 	}, observe.Observer{
 		Live: absent, Author: author, Now: time.Now,
 		Images: nouns.Images{Agent: "meridian:1", Server: "postgis"},
-		Ask: func(context.Context, children.Agent) (wire.Report, error) {
+		Ask: func(context.Context, service.Agent) (wire.Report, error) {
 			return wire.Report{}, errors.New("there are no nodes here, so no agents")
 		},
 	}, act.Actor{

@@ -22,8 +22,8 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/redact"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
@@ -36,7 +36,7 @@ type Actor struct {
 	Live   client.Reader
 	Author apply.Author
 	// Flush asks an agent to empty its cache.
-	Flush func(ctx context.Context, agent children.Agent, request wire.Flush) error
+	Flush func(ctx context.Context, agent service.Agent, request wire.Flush) error
 	// Random is crypto/rand.Reader outside of tests.
 	Random io.Reader
 	Now    func() time.Time
@@ -58,7 +58,7 @@ func (a Actor) Act(
 	var outcome cache.Outcome
 	var failed error
 	for _, action := range plan.Actions {
-		log.FromContext(ctx).Info("Writing", "verb", action.Verb, "kind", action.Kind, "child", action.Name,
+		log.FromContext(ctx).Info("Writing", "verb", action.Verb(), "kind", action.Kind, "child", action.Name,
 			"why", action.Why)
 		result, err := p.do(ctx, action)
 		result.Action = action
@@ -66,7 +66,7 @@ func (a Actor) Act(
 			// The API server quotes values in what it refuses; names of fields are enough.
 			err = redact.Error(err)
 			result.Problem = err.Error()
-			failed = errors.Join(failed, fmt.Errorf("%s %s %s: %w", action.Verb, action.Kind, action.Name, err))
+			failed = errors.Join(failed, fmt.Errorf("%s %s %s: %w", action.Verb(), action.Kind, action.Name, err))
 		}
 		outcome.Results = append(outcome.Results, result)
 	}
@@ -74,19 +74,19 @@ func (a Actor) Act(
 }
 
 func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error) {
-	switch action.Verb {
+	switch do := action.Do.(type) {
 	case cache.Create, cache.Update:
 		return p.writeChild(ctx, action)
 	case cache.ResizePod:
-		return p.resizePod(ctx, action)
+		return p.resizePod(ctx, action, do.Bytes)
 	case cache.DeletePod, cache.RestartPod:
 		return p.deletePod(ctx, action)
 	case cache.CreateBinding:
 		return p.createBinding(ctx)
 	case cache.BeginPassword:
-		return p.beginPassword(ctx, action)
+		return p.beginPassword(ctx, action, do.Token)
 	case cache.MovePassword:
-		return p.movePassword(ctx, action)
+		return p.movePassword(ctx, action, do.Number)
 	case cache.StoreCertificates:
 		return p.storeCertificates(ctx, action)
 	case cache.CreateLease:
@@ -94,16 +94,19 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 	case cache.DeleteSet:
 		return p.deleteSet(ctx, action)
 	case cache.TellPod:
-		return p.tellPod(ctx, action)
+		return p.tellPod(ctx, action, do.Hash)
 	case cache.AskFlush:
-		return p.askFlush(ctx, action)
-	case cache.EndFlush, cache.FollowDatabase:
-		return p.changeCache(ctx, action)
+		return p.askFlush(ctx, action, do.Request)
+	case cache.EndFlush:
+		return p.changeCache(ctx, action, func(object *v1alpha1.GeoCache) {
+			delete(object.Annotations, cache.AnnotationFlush)
+		})
+	case cache.FollowDatabase:
+		return p.changeCache(ctx, action, func(object *v1alpha1.GeoCache) { bind(object, do.Database) })
 	case cache.DeleteCache:
-		return p.deleteCache(ctx, action)
-	default:
-		return cache.Result{}, fmt.Errorf("unknown verb %q", action.Verb)
+		return p.deleteCache(ctx, action, do.Database)
 	}
+	return cache.Result{}, fmt.Errorf("unknown verb %s", action.Verb())
 }
 
 // writeChild reads a child that is to be changed live: the plan knows the version that it was decided on, and the patch
@@ -113,7 +116,7 @@ func (p *pass) writeChild(ctx context.Context, action cache.Action) (cache.Resul
 	if err != nil {
 		return cache.Result{}, err
 	}
-	if action.Verb == cache.Create {
+	if cache.Does[cache.Create](action) {
 		return p.write(ctx, child, nil)
 	}
 	live := reflect.New(reflect.TypeOf(child).Elem()).Interface().(client.Object)

@@ -17,7 +17,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func (p *pass) deleteSet(ctx context.Context, action cache.Action) (cache.Result
 
 // tellPod writes onto a pod which settings are stored. The kubelet brings the mounted files up to date whenever its pod
 // changes, and otherwise only once in a while.
-func (p *pass) tellPod(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) tellPod(ctx context.Context, action cache.Action, hash string) (cache.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return cache.Result{}, err
@@ -52,7 +52,7 @@ func (p *pass) tellPod(ctx context.Context, action cache.Action) (cache.Result, 
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
-	after.Annotations[cache.AnnotationSettings] = action.Text
+	after.Annotations[cache.AnnotationSettings] = hash
 	patch := client.MergeFromWithOptions(&pod, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(cache.FieldManager)); err != nil {
 		p.doubt(action, err)
@@ -63,7 +63,9 @@ func (p *pass) tellPod(ctx context.Context, action cache.Action) (cache.Result, 
 }
 
 // changeCache changes the GeoCache itself: it takes a request away that was carried out, or binds it to its database.
-func (p *pass) changeCache(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) changeCache(
+	ctx context.Context, action cache.Action, change func(*v1alpha1.GeoCache),
+) (cache.Result, error) {
 	var now v1alpha1.GeoCache
 	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.object), &now); err != nil {
 		return cache.Result{}, fmt.Errorf("read the cache live: %w", err)
@@ -73,11 +75,7 @@ func (p *pass) changeCache(ctx context.Context, action cache.Action) (cache.Resu
 		return cache.Result{}, moved(action, "the cache was changed since")
 	}
 	after := now.DeepCopy()
-	if action.Verb == cache.EndFlush {
-		delete(after.Annotations, cache.AnnotationFlush)
-	} else {
-		p.bind(after, action.Text)
-	}
+	change(after)
 	patch := client.MergeFromWithOptions(&now, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(cache.FieldManager)); err != nil {
 		p.doubt(action, err)
@@ -89,7 +87,7 @@ func (p *pass) changeCache(ctx context.Context, action cache.Action) (cache.Resu
 
 // bind makes the database an owner of the cache, or no owner with an empty UID. It blocks nothing: the database does
 // not wait for its caches.
-func (p *pass) bind(object *v1alpha1.GeoCache, database string) {
+func bind(object *v1alpha1.GeoCache, database string) {
 	object.OwnerReferences = slices.DeleteFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool {
 		return owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "GeoDatabase"
 	})
@@ -102,9 +100,9 @@ func (p *pass) bind(object *v1alpha1.GeoCache, database string) {
 }
 
 // deleteCache deletes the cache after its database, which a live read must not find any more.
-func (p *pass) deleteCache(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) deleteCache(ctx context.Context, action cache.Action, of string) (cache.Result, error) {
 	var database v1alpha1.GeoDatabase
-	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: action.Text}, &database)
+	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: of}, &database)
 	switch {
 	case err == nil:
 		return cache.Result{}, moved(action, "the database exists")
@@ -133,7 +131,7 @@ func (p *pass) deleteCache(ctx context.Context, action cache.Action) (cache.Resu
 }
 
 // askFlush asks the agent of the primary. Asking twice for the same request is asking once.
-func (p *pass) askFlush(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) askFlush(ctx context.Context, action cache.Action, request string) (cache.Result, error) {
 	var pod corev1.Pod
 	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: cache.PodName(action.Name)}, &pod)
 	if err != nil {
@@ -160,13 +158,13 @@ func (p *pass) askFlush(ctx context.Context, action cache.Action) (cache.Result,
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	agent := children.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
-	err = p.Flush(ctx, agent, wire.Flush{ID: action.Text})
+	agent := service.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
+	err = p.Flush(ctx, agent, wire.Flush{ID: request})
 	return cache.Result{Done: err == nil}, err
 }
 
 // FlushAgent asks an agent to empty its server.
-func FlushAgent(ctx context.Context, agent children.Agent, request wire.Flush) error {
+func FlushAgent(ctx context.Context, agent service.Agent, request wire.Flush) error {
 	answer, err := agent.Post(ctx, wire.PathFlush, request)
 	if err == nil && answer.Status >= http.StatusMultipleChoices {
 		err = fmt.Errorf("the agent answers %d", answer.Status)

@@ -16,12 +16,12 @@ import (
 
 // resizePod changes the memory of the server's container, requests and limits alike, through the subresource that is
 // made for it. No other field of the pod is touched.
-func (p *pass) resizePod(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) resizePod(ctx context.Context, action cache.Action, bytes int64) (cache.Result, error) {
 	var pod corev1.Pod
 	if err := p.readAsDecided(ctx, action, &pod); err != nil {
 		return cache.Result{}, err
 	}
-	before, memory, found := pod.DeepCopy(), *resource.NewQuantity(action.Bytes, resource.BinarySI), false
+	before, memory, found := pod.DeepCopy(), *resource.NewQuantity(bytes, resource.BinarySI), false
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		have := container.Resources
@@ -53,7 +53,7 @@ func (p *pass) deletePod(ctx context.Context, action cache.Action) (cache.Result
 		return cache.Result{}, err
 	}
 	for _, status := range pod.Status.ContainerStatuses {
-		if action.Verb == cache.DeletePod && status.Name == cache.ContainerCache && status.State.Running != nil {
+		if cache.Does[cache.DeletePod](action) && status.Name == cache.ContainerCache && status.State.Running != nil {
 			return cache.Result{}, moved(action, "its server runs")
 		}
 	}
@@ -71,6 +71,6 @@ func (p *pass) deletePod(ctx context.Context, action cache.Action) (cache.Result
 // doubt records that a write may have been carried out although it was answered with an error.
 func (p *pass) doubt(action cache.Action, err error) {
 	if expect.Undecided(err) {
-		p.ledger.Doubt(fmt.Sprintf("%s %s %s may or may not have been carried out", action.Verb, action.Kind, action.Name))
+		p.ledger.Doubt(fmt.Sprintf("%s %s %s may or may not have been carried out", action.Verb(), action.Kind, action.Name))
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -36,7 +36,7 @@ func (p *pass) createBinding(ctx context.Context) (cache.Result, error) {
 		return cache.Result{}, err
 	}
 	// It is a new password whatever is asked for, so that nothing is left to do about a wish for one.
-	rotation := children.Rotation{Number: render.CredentialsOf(leaf).Rotation.Number}
+	rotation := service.Rotation{Number: render.CredentialsOf(leaf).Rotation.Number}
 	if rotate := p.design.Spec.Rotate; rotate != nil && rotate.Password != "" {
 		rotation.Token, rotation.Done = rotate.Password, p.Now()
 	}
@@ -53,7 +53,7 @@ func (p *pass) newPassword() (string, error) {
 
 // beginPassword writes the next password down beside the certificate, together with the present one: instances accept
 // both until the next rotation. It is one write: if it fails, no server has heard of the password.
-func (p *pass) beginPassword(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) beginPassword(ctx context.Context, action cache.Action, token string) (cache.Result, error) {
 	var leaf corev1.Secret
 	if err := p.readAsDecided(ctx, action, &leaf); err != nil {
 		return cache.Result{}, err
@@ -71,8 +71,8 @@ func (p *pass) beginPassword(ctx context.Context, action cache.Action) (cache.Re
 		return cache.Result{}, err
 	}
 	credentials.Previous = present
-	credentials.Rotation = children.Rotation{
-		Token: action.Text, Number: render.RotationOf(&leaf, binding).Number + 1, Began: p.Now(),
+	credentials.Rotation = service.Rotation{
+		Token: token, Number: render.RotationOf(&leaf, binding).Number + 1, Began: p.Now(),
 	}
 	data := leaf.Data
 	return p.write(ctx, render.Leaf(p.design, data[wire.KeyCertificate], data[wire.KeyPrivateKey],
@@ -80,7 +80,7 @@ func (p *pass) beginPassword(ctx context.Context, action cache.Action) (cache.Re
 }
 
 // movePassword tells applications the next password. What they trust stays as it is.
-func (p *pass) movePassword(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) movePassword(ctx context.Context, action cache.Action, number int64) (cache.Result, error) {
 	var binding corev1.Secret
 	if err := p.readAsDecided(ctx, action, &binding); err != nil {
 		return cache.Result{}, err
@@ -90,7 +90,7 @@ func (p *pass) movePassword(ctx context.Context, action cache.Action) (cache.Res
 		return cache.Result{}, err
 	}
 	credentials := render.CredentialsOf(leaf)
-	if credentials.Next == "" || credentials.Rotation.Number != action.Number {
+	if credentials.Next == "" || credentials.Rotation.Number != number {
 		return cache.Result{}, moved(action, "another password is made ready")
 	}
 	credentials.Rotation.Done = p.Now()

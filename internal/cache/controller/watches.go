@@ -22,7 +22,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 )
 
 // Cached are all kinds that the loop reads from caches, its own resource among them. Of databases it only asks whether
@@ -43,7 +43,7 @@ func childKinds() []client.Object {
 func Live() []client.Object { return []client.Object{&corev1.Secret{}} }
 
 // Watch has the controller run a pass when a cache, one of its children or its database changes in the given cache.
-func Watch(watcher controller.Controller, from storecache.Cache, pulse *children.Pulse) error {
+func Watch(watcher controller.Controller, from storecache.Cache, pulse *service.Pulse) error {
 	// The status is written by this loop itself; only what others write is news.
 	news := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	caches := source.Kind[client.Object](from, &v1alpha1.GeoCache{}, &handler.EnqueueRequestForObject{}, news)

@@ -33,7 +33,7 @@ import (
 	"meridian.dev/meridian/internal/cache/act"
 	"meridian.dev/meridian/internal/cache/controller"
 	"meridian.dev/meridian/internal/cache/observe"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
@@ -391,7 +391,7 @@ func (w *world) holder() string {
 
 // ask plays an agent: the server keeps what is wanted, as far as its container can carry it, and takes a little more.
 // A container that is smaller than that would be killed.
-func (w *world) ask(_ context.Context, agent children.Agent) (wire.CacheReport, error) {
+func (w *world) ask(_ context.Context, agent service.Agent) (wire.CacheReport, error) {
 	instance := "tiles-" + strings.TrimPrefix(agent.Address, "10.0.0.")
 	var pod corev1.Pod
 	settings, told := w.settings()
@@ -424,7 +424,7 @@ func (w *world) ask(_ context.Context, agent children.Agent) (wire.CacheReport, 
 }
 
 // flush plays the agent that is asked to empty the cache.
-func (w *world) flush(_ context.Context, agent children.Agent, request wire.Flush) error {
+func (w *world) flush(_ context.Context, agent service.Agent, request wire.Flush) error {
 	if agent.Address != addressOf(w.holder()) {
 		w.t.Errorf("%s is asked to empty the cache, and %s leads", agent.Address, w.holder())
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 )
 
 // readInstances finds instances by label and then reads each part of them by name: a part that has lost its label is
@@ -73,7 +73,7 @@ func podFacts(pod *corev1.Pod, now time.Time) *cache.Pod {
 		Wish: pod.Annotations[cache.AnnotationWish], Template: pod.Annotations[cache.AnnotationTemplate],
 		Address: pod.Status.PodIP, Settings: pod.Annotations[cache.AnnotationSettings],
 		Deleting: pod.DeletionTimestamp != nil, Node: pod.Spec.NodeName, Stuck: stuckOf(pod, now),
-		UnplacedSince: children.UnplacedSince(pod),
+		UnplacedSince: service.UnplacedSince(pod),
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == cache.ContainerCache {
@@ -133,5 +133,5 @@ func stuckOf(pod *corev1.Pod, now time.Time) string {
 			reason = fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
 		}
 	}
-	return cmp.Or(children.Unschedulable(pod, now), reason)
+	return cmp.Or(service.Unschedulable(pod, now), reason)
 }

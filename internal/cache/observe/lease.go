@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -120,8 +120,8 @@ func (p *pass) readRoute(ctx context.Context) error {
 
 // readReads says where the read address leads.
 func (p *pass) readReads(ctx context.Context) error {
-	service := client.ObjectKey{Namespace: p.object.Namespace, Name: cache.ReadName(p.object.Name)}
-	reads, err := children.FindReads(ctx, p.reader, service, p.instanceAt)
+	address := client.ObjectKey{Namespace: p.object.Namespace, Name: cache.ReadName(p.object.Name)}
+	reads, err := service.FindReads(ctx, p.reader, address, p.instanceAt)
 	p.facts.Reads = reads
 	return err
 }

@@ -21,7 +21,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
@@ -37,11 +37,11 @@ type Observer struct {
 	Images cache.Images
 	Now    func() time.Time
 	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
-	Pulse *children.Pulse
+	Pulse *service.Pulse
 	// TryWrite says what admission would make of a write. Without it no field is tolerated.
-	TryWrite children.TryWrite
+	TryWrite service.TryWrite
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
-	Ask func(ctx context.Context, agent children.Agent) (wire.CacheReport, error)
+	Ask func(ctx context.Context, agent service.Agent) (wire.CacheReport, error)
 }
 
 // pass is one observation under way.

@@ -8,7 +8,7 @@ import (
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -32,13 +32,13 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 	case p.material == nil:
 		return cache.Report{Problem: "there is no certificate to call it with yet"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, children.Patience)
+	ctx, cancel := context.WithTimeout(ctx, service.Patience)
 	defer cancel()
-	agent := children.Agent{Address: address, Host: render.AgentHost(p.facts.Identity), Material: *p.material}
+	agent := service.Agent{Address: address, Host: render.AgentHost(p.facts.Identity), Material: *p.material}
 	report, err := p.Ask(ctx, agent)
 	switch {
 	case err != nil:
-		return cache.Report{Problem: children.Brief(err)}
+		return cache.Report{Problem: service.Brief(err)}
 	case report.CacheUID != "" && report.CacheUID != p.facts.UID || report.Instance != instance:
 		return cache.Report{Problem: fmt.Sprintf("%s answers for %s of another cache", address, report.Instance)}
 	}
@@ -54,7 +54,7 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 }
 
 // AskAgent gets the report of an agent.
-func AskAgent(ctx context.Context, agent children.Agent) (wire.CacheReport, error) {
+func AskAgent(ctx context.Context, agent service.Agent) (wire.CacheReport, error) {
 	answer, err := agent.Get(ctx, wire.PathReport)
 	switch {
 	case err != nil:

@@ -24,10 +24,10 @@ const (
 // until the server keeps no more than is wanted, and goes as far as the server has given back what it took for more, or
 // the kernel would end it. What then is left is only the price of the holes between keys: the cache is as wished.
 func resizePods(d *draft) {
-	wanted := wire.CacheLimit(d.plan.Design.Memory())
+	wanted := wire.CacheLimit(d.Plan.Design.Memory())
 	for _, instance := range d.Instances {
 		pod, report := instance.Pod, instance.Report
-		if d.invalid || pod == nil || pod.Deleting || pod.Stuck != "" {
+		if d.Invalid || pod == nil || pod.Deleting || pod.Stuck != "" {
 			continue
 		}
 		target := max(wanted, wire.CacheNeeds(report.Resident))
@@ -36,17 +36,17 @@ func resizePods(d *draft) {
 			waitForResize(d, instance)
 		case pod.Limit < wanted:
 			resizePod(d, instance, wanted)
-		case !report.Reachable || report.Allowed == 0 || report.Allowed > d.plan.Design.Memory():
-			d.hold(cache.Progressing, soon, "MemoryShrinking", fmt.Sprintf(
+		case !report.Reachable || report.Allowed == 0 || report.Allowed > d.Plan.Design.Memory():
+			d.Hold(cache.Progressing, soon, "MemoryShrinking", fmt.Sprintf(
 				"the container of %s shrinks when its server has let go of what no longer fits", instance.Name))
 		case target == wanted || pod.Limit-target >= pod.Limit/worthwhile:
 			resizePod(d, instance, target)
 		}
 		if pod.Limit > wanted && target > wanted {
-			d.plan.Pending = append(d.plan.Pending, fmt.Sprintf(
+			d.Plan.Pending = append(d.Plan.Pending, fmt.Sprintf(
 				"the container of %s shrinks to %s as its server closes the holes that evicted keys have left",
 				instance.Name, size(wanted)))
-			d.plan.Again = min(d.plan.Again, often)
+			d.Plan.Again = min(d.Plan.Again, often)
 		}
 	}
 }
@@ -56,9 +56,9 @@ const worthwhile = 8
 
 func resizePod(d *draft, instance cache.Instance, bytes int64) {
 	pod := instance.Pod
-	d.change(cache.Action{
-		Verb: cache.ResizePod, Kind: cache.KindPod, Name: cache.PodName(instance.Name),
-		UID: pod.UID, ResourceVersion: pod.ResourceVersion, Bytes: bytes,
+	d.Change(cache.Action{
+		Do: cache.ResizePod{Bytes: bytes}, Kind: cache.KindPod, Name: cache.PodName(instance.Name),
+		UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 		Why: fmt.Sprintf("from %s to %s of memory", size(pod.Limit), size(bytes)),
 	})
 }
@@ -68,14 +68,14 @@ func waitForResize(d *draft, instance cache.Instance) {
 	pod := instance.Pod
 	switch {
 	case pod.Resize == cache.ResizeInfeasible:
-		d.hold(cache.Degraded, later, "ResizeInfeasible", fmt.Sprintf(
+		d.Hold(cache.Degraded, later, "ResizeInfeasible", fmt.Sprintf(
 			"the node of %s can never give it %s: %s; ask for less in spec.memory, or delete the pod %s to have it placed "+
 				"elsewhere, empty", instance.Name, size(pod.Limit), pod.Message, cache.PodName(instance.Name)))
 	case pod.Resize == cache.ResizeDeferred:
-		d.hold(cache.Degraded, later, "ResizeDeferred", fmt.Sprintf(
+		d.Hold(cache.Degraded, later, "ResizeDeferred", fmt.Sprintf(
 			"the node of %s has no room for %s now: %s", instance.Name, size(pod.Limit), pod.Message))
 	case pod.Resize == cache.ResizeRunning || pod.Actual != 0 && pod.Actual != pod.Limit:
-		d.hold(cache.Progressing, later, "ContainerResizing", fmt.Sprintf(
+		d.Hold(cache.Progressing, later, "ContainerResizing", fmt.Sprintf(
 			"the container of %s gets %s", instance.Name, size(pod.Limit)))
 	}
 }
@@ -97,11 +97,11 @@ func replaceStuckPods(d *draft) {
 		if pod == nil || set == nil || pod.Stuck == "" || pod.Deleting || !set.Observed {
 			continue
 		}
-		if pod.Template == set.Template && pod.Limit == wire.CacheLimit(d.plan.Design.Memory()) || d.changes(instance.Name) {
+		if pod.Template == set.Template && pod.Limit == wire.CacheLimit(d.Plan.Design.Memory()) || d.changes(instance.Name) {
 			continue
 		}
-		d.change(cache.Action{
-			Verb: cache.DeletePod, Kind: cache.KindPod, Name: cache.PodName(instance.Name),
+		d.Change(cache.Action{
+			Do: cache.DeletePod{}, Kind: cache.KindPod, Name: cache.PodName(instance.Name),
 			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Why: "it could not start (" + pod.Stuck + ") and its template has changed since",
 		})
@@ -117,8 +117,8 @@ func (d *draft) changes(instance string) bool {
 
 // waitForInstances names, for each instance, the first thing that it waits for.
 func waitForInstances(d *draft) {
-	hash := render.Settings(d.plan.Design).Hash()
-	for _, name := range d.plan.Design.Instances {
+	hash := render.Settings(d.Plan.Design).Hash()
+	for _, name := range d.Plan.Design.Instances {
 		instance, found := d.Instance(name)
 		if !found {
 			instance = cache.Instance{Name: name}
@@ -140,25 +140,25 @@ func (d *draft) patience(instance string) time.Duration {
 func waitForInstance(d *draft, instance cache.Instance, hash string) {
 	pod, report := instance.Pod, instance.Report
 	switch {
-	case pod == nil && (d.stopped || d.invalid):
+	case pod == nil && (d.Stopped || d.Invalid):
 		// Nothing is made, so there is nothing to wait for but what has stopped us.
 	case pod == nil:
-		d.hold(cache.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
+		d.Hold(cache.Progressing, 0, "InstanceStarting", instance.Name+" has no pod yet")
 	case d.Lease.Term > 0 && d.overdue(pod.EndsBy):
 		// It does not come any nearer to its end, so that nothing is under way: tellMissing says what is the matter.
 	case pod.Deleting:
-		d.hold(cache.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
+		d.Hold(cache.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
 	case pod.Stuck != "":
-		d.hold(cache.Progressing, 0, "InstanceStuck", fmt.Sprintf("%s cannot start: %s", instance.Name, pod.Stuck))
+		d.Hold(cache.Progressing, 0, "InstanceStuck", fmt.Sprintf("%s cannot start: %s", instance.Name, pod.Stuck))
 	case !pod.Ready && report.Reachable:
-		d.hold(cache.Progressing, soon, "InstanceStarting",
+		d.Hold(cache.Progressing, soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
 	case !pod.UnplacedSince.IsZero():
-		d.hold(cache.Progressing, soon, "InstanceStarting", instance.Name+" waits for a node")
+		d.Hold(cache.Progressing, soon, "InstanceStarting", instance.Name+" waits for a node")
 	case !pod.Ready:
-		d.hold(cache.Progressing, d.patience(instance.Name), "InstanceStarting", instance.Name+" is not ready")
+		d.Hold(cache.Progressing, d.patience(instance.Name), "InstanceStarting", instance.Name+" is not ready")
 	case !report.Reachable:
-		d.hold(cache.Progressing, soon, "AgentUnreachable",
+		d.Hold(cache.Progressing, soon, "AgentUnreachable",
 			fmt.Sprintf("the agent of %s gives no report: %s", instance.Name, report.Problem))
 	default:
 		waitForReport(d, instance, hash)
@@ -172,14 +172,14 @@ func waitForReport(d *draft, instance cache.Instance, hash string) {
 	case report.Reason == string(wire.ReasonMemoryLimited) &&
 		(pod.Resize == cache.ResizeDeferred || pod.Resize == cache.ResizeInfeasible):
 		// waitForResize has said why the settings cannot be in force.
-	case report.SettingsHash != hash && !d.stopped && !d.invalid:
-		d.hold(cache.Progressing, soon, "SettingsNotInForce",
+	case report.SettingsHash != hash && !d.Stopped && !d.Invalid:
+		d.Hold(cache.Progressing, soon, "SettingsNotInForce",
 			instance.Name+" has not put the latest memory and settings in force yet")
 	case report.Reason == string(wire.ReasonUpstreamMissing) && !slices.Contains(d.Lease.Members, instance.Name):
 		// Nobody counts on it yet: it waits for a primary that has just begun.
-		d.hold(cache.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
+		d.Hold(cache.Progressing, soon, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case report.Reason != "":
-		d.hold(cache.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
+		d.Hold(cache.Degraded, later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	}
 }
 
@@ -193,7 +193,7 @@ func (d *draft) overdue(since time.Time) bool {
 	}
 	at := since.Add(missingAfter)
 	if d.Now.Before(at) {
-		d.look(at)
+		d.Look(d.Now, at)
 	}
 	return !d.Now.Before(at)
 }
@@ -205,7 +205,7 @@ func tellMissing(d *draft) {
 		return // There is nothing yet that could be missing.
 	}
 	well, missing := 0, []string(nil)
-	for _, name := range d.plan.Design.Instances {
+	for _, name := range d.Plan.Design.Instances {
 		instance, _ := d.Instance(name)
 		pod := instance.Pod
 		switch {
@@ -220,8 +220,8 @@ func tellMissing(d *draft) {
 		}
 	}
 	if len(missing) > 0 {
-		d.hold(cache.Degraded, 0, "CopiesMissing", fmt.Sprintf("%d of %d instances are well: %s",
-			well, len(d.plan.Design.Instances), strings.Join(missing, "; ")))
+		d.Hold(cache.Degraded, 0, "CopiesMissing", fmt.Sprintf("%d of %d instances are well: %s",
+			well, len(d.Plan.Design.Instances), strings.Join(missing, "; ")))
 	}
 }
 
@@ -230,7 +230,7 @@ func tellMissing(d *draft) {
 // only a new version of Meridian has changed is taken along by the next restart, whatever its reason.
 func restartPods(d *draft) {
 	var next *cache.Instance
-	for _, name := range d.plan.Design.Instances {
+	for _, name := range d.Plan.Design.Instances {
 		instance, _ := d.Instance(name)
 		if d.outdated(instance) == "" {
 			continue
@@ -241,15 +241,15 @@ func restartPods(d *draft) {
 	}
 	// Which instances are outdated is known when all templates are written: of some of them, the primary could be the only
 	// one, and would move first instead of last.
-	if next == nil || len(d.plan.Design.Instances) < 2 || d.invalid ||
-		slices.ContainsFunc(d.plan.Design.Instances, d.changes) {
+	if next == nil || len(d.Plan.Design.Instances) < 2 || d.Invalid ||
+		slices.ContainsFunc(d.Plan.Design.Instances, d.changes) {
 		return
 	}
-	d.hold(cache.Progressing, soon, "Rolling", fmt.Sprintf("the instances take over %s, one after the other",
+	d.Hold(cache.Progressing, soon, "Rolling", fmt.Sprintf("the instances take over %s, one after the other",
 		d.outdated(*next)))
-	if d.settled() && !d.writes(cache.KindPod, cache.PodName(next.Name)) {
-		d.change(cache.Action{
-			Verb: cache.RestartPod, Kind: cache.KindPod, Name: cache.PodName(next.Name),
+	if d.settled() && !d.Writes(cache.KindPod, cache.PodName(next.Name)) {
+		d.Change(cache.Action{
+			Do: cache.RestartPod{}, Kind: cache.KindPod, Name: cache.PodName(next.Name),
 			UID: next.Pod.UID, ResourceVersion: next.Pod.ResourceVersion, Why: "it takes over " + d.outdated(*next),
 		})
 	}
@@ -277,7 +277,7 @@ func (d *draft) settled() bool {
 			return false
 		}
 	}
-	return len(d.plan.Design.Leaving) == 0 && len(d.Instances) == len(d.plan.Design.Instances)
+	return len(d.Plan.Design.Leaving) == 0 && len(d.Instances) == len(d.Plan.Design.Instances)
 }
 
 // tellPendingRestarts lists what is written and takes effect when a pod starts again. Of a cache with one instance a
@@ -292,15 +292,15 @@ func tellPendingRestarts(d *draft) {
 		if pending == "" {
 			if pod.Template != set.Template && pod.Stuck == "" {
 				message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
-				d.plan.Pending = append(d.plan.Pending, message)
-				d.plan.Restarts = append(d.plan.Restarts, message)
+				d.Plan.Pending = append(d.Plan.Pending, message)
+				d.Plan.Restarts = append(d.Plan.Restarts, message)
 			}
 			continue
 		}
 		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, pending)
-		d.plan.Pending = append(d.plan.Pending, message)
-		if len(d.plan.Design.Instances) < 2 {
-			d.hold(cache.Degraded, 0, "RestartPending", fmt.Sprintf(
+		d.Plan.Pending = append(d.Plan.Pending, message)
+		if len(d.Plan.Design.Instances) < 2 {
+			d.Hold(cache.Degraded, 0, "RestartPending", fmt.Sprintf(
 				"%s, which empties a cache of one instance: delete the pod %s when it suits you, or set spec.replicas to 2 "+
 					"or more to have it done without a loss", message, cache.PodName(instance.Name)))
 		}

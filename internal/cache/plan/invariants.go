@@ -61,7 +61,7 @@ func never(
 }
 
 func describeBroken(action cache.Action, why string) string {
-	return fmt.Sprintf("%s %s %s: %s", action.Verb, action.Kind, action.Name, why)
+	return fmt.Sprintf("%s %s %s: %s", action.Verb(), action.Kind, action.Name, why)
 }
 
 // Check says which invariants the plan would break. It is asked before every write.
@@ -96,7 +96,7 @@ func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
 	if len(Problems(s)) == 0 {
 		return true
 	}
-	switch action.Verb {
+	switch action.Do.(type) {
 	case cache.StoreCertificates:
 		return s.Certificates.Leaf.Exists
 	case cache.Create, cache.Update:
@@ -114,8 +114,8 @@ func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
 }
 
 func respectsPause(s cache.Snapshot, action cache.Action) bool {
-	return !s.Spec.Paused || action.Verb == cache.EndFlush ||
-		action.Verb == cache.StoreCertificates && s.Certificates.Leaf.Exists
+	return !s.Spec.Paused || cache.Does[cache.EndFlush](action) ||
+		cache.Does[cache.StoreCertificates](action) && s.Certificates.Leaf.Exists
 }
 
 func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
@@ -123,7 +123,7 @@ func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
 	if found && (child.State == cache.Foreign || child.State == cache.Unreadable) {
 		return false
 	}
-	switch action.Verb {
+	switch action.Do.(type) {
 	case cache.CreateBinding, cache.MovePassword:
 		return s.Binding.Foreign == ""
 	case cache.BeginPassword:
@@ -137,27 +137,29 @@ func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
 
 func replacesNoAuthority(s cache.Snapshot, action cache.Action) bool {
 	trusted := s.Certificates.Leaf.Exists || s.Binding.Exists
-	return action.Verb != cache.StoreCertificates || s.Certificates.Authorities > 0 || !trusted
+	return !cache.Does[cache.StoreCertificates](action) || s.Certificates.Authorities > 0 || !trusted
 }
 
 func makesCredentialsOnce(s cache.Snapshot, action cache.Action) bool {
 	if action.Kind != cache.KindSecret || action.Name != cache.AppSecretName(s.Name) {
 		return true
 	}
-	if action.Verb != cache.MovePassword {
-		return action.Verb == cache.CreateBinding && !s.Binding.Exists
+	move, moves := action.Do.(cache.MovePassword)
+	if !moves {
+		return cache.Does[cache.CreateBinding](action) && !s.Binding.Exists
 	}
-	return s.Binding.Exists && s.Rotation.UnderWay() && action.Number == s.Rotation.Number &&
+	return s.Binding.Exists && s.Rotation.UnderWay() && move.Number == s.Rotation.Number &&
 		!slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
 			return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting &&
-				instance.Report.Rotation != action.Number
+				instance.Report.Rotation != move.Number
 		})
 }
 
 // neverShrinksBelowUsage looks for the pod by its UID. A container that gets smaller must carry what its server may
 // keep, by the server's own word, and what it takes now.
 func neverShrinksBelowUsage(s cache.Snapshot, action cache.Action) bool {
-	if action.Verb != cache.ResizePod {
+	resize, resizes := action.Do.(cache.ResizePod)
+	if !resizes {
 		return true
 	}
 	for _, instance := range s.Instances {
@@ -165,15 +167,15 @@ func neverShrinksBelowUsage(s cache.Snapshot, action cache.Action) bool {
 			continue
 		}
 		report := instance.Report
-		grows := action.Bytes >= instance.Pod.Limit
-		return action.Bytes > 0 && (grows || report.Reachable && report.Allowed > 0 &&
-			wire.CacheLimit(report.Allowed) <= action.Bytes && report.Resident < action.Bytes)
+		grows := resize.Bytes >= instance.Pod.Limit
+		return resize.Bytes > 0 && (grows || report.Reachable && report.Allowed > 0 &&
+			wire.CacheLimit(report.Allowed) <= resize.Bytes && report.Resident < resize.Bytes)
 	}
 	return false
 }
 
 func deletesOnlyStuckPods(s cache.Snapshot, action cache.Action) bool {
-	if action.Verb != cache.DeletePod {
+	if !cache.Does[cache.DeletePod](action) {
 		return true
 	}
 	return slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
@@ -183,24 +185,25 @@ func deletesOnlyStuckPods(s cache.Snapshot, action cache.Action) bool {
 }
 
 func isConditional(_ cache.Snapshot, action cache.Action) bool {
-	switch action.Verb {
+	switch do := action.Do.(type) {
 	case cache.Update, cache.ResizePod, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.TellPod,
 		cache.BeginPassword, cache.MovePassword:
 		return action.UID != "" && action.ResourceVersion != ""
 	case cache.Create, cache.CreateBinding, cache.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
-	case cache.AskFlush, cache.DeleteCache:
-		return action.UID != "" && action.Text != ""
-	case cache.EndFlush, cache.FollowDatabase:
-		return true // They are about the GeoCache itself, which act reads live.
-	default:
-		// Certificates take both forms.
-		return action.Verb == cache.StoreCertificates
+	case cache.AskFlush:
+		return action.UID != "" && do.Request != ""
+	case cache.DeleteCache:
+		return action.UID != "" && do.Database != ""
+	case cache.StoreCertificates, cache.EndFlush, cache.FollowDatabase:
+		// The first takes both forms; the others are about the GeoCache itself, which act reads live.
+		return true
 	}
+	return false
 }
 
 func makesTheLeaseOnce(s cache.Snapshot, action cache.Action) bool {
-	return action.Verb != cache.CreateLease || s.Lease.UID == "" && (s.Stored.LeaseUID == "" || nobodyRemembers(s))
+	return !cache.Does[cache.CreateLease](action) || s.Lease.UID == "" && (s.Stored.LeaseUID == "" || nobodyRemembers(s))
 }
 
 func keepsToItsLease(s cache.Snapshot, named string) bool {
@@ -218,13 +221,14 @@ func nobodyRemembers(s cache.Snapshot) bool {
 }
 
 func endsAfterItsDatabase(s cache.Snapshot, action cache.Action) bool {
-	return action.Verb != cache.DeleteCache ||
-		s.Spec.FollowDatabase && !s.Database.Exists && action.UID == s.UID && action.Text == s.Spec.DatabaseRef.Name
+	end, ends := action.Do.(cache.DeleteCache)
+	return !ends ||
+		s.Spec.FollowDatabase && !s.Database.Exists && action.UID == s.UID && end.Database == s.Spec.DatabaseRef.Name
 }
 
 // removesNoPrimary goes by what the agents have agreed on. While the database sleeps nobody needs the cache.
 func removesNoPrimary(s cache.Snapshot, action cache.Action) bool {
-	if action.Verb != cache.DeleteSet {
+	if !cache.Does[cache.DeleteSet](action) {
 		return true
 	}
 	if s.Spec.FollowDatabase && s.Database.Hibernated {
@@ -234,14 +238,12 @@ func removesNoPrimary(s cache.Snapshot, action cache.Action) bool {
 }
 
 func emptiesOnlyWhenAsked(s cache.Snapshot, action cache.Action) bool {
-	if action.Verb != cache.AskFlush {
-		return true
-	}
-	return s.Flush != "" && action.Text == s.Flush && action.Name == s.Lease.Holder
+	ask, asks := action.Do.(cache.AskFlush)
+	return !asks || s.Flush != "" && ask.Request == s.Flush && action.Name == s.Lease.Holder
 }
 
 func restartsBesideACopy(s cache.Snapshot, action cache.Action) bool {
-	if action.Verb != cache.RestartPod {
+	if !cache.Does[cache.RestartPod](action) {
 		return true
 	}
 	return slices.ContainsFunc(s.Instances, func(other cache.Instance) bool {

@@ -17,24 +17,24 @@ func makeLease(d *draft) {
 	case lease.Foreign != "":
 		// stopAtForeign has spoken.
 	case d.Forgotten():
-		d.hold(cache.Progressing, soon, "LeaseLost", fmt.Sprintf(
+		d.Hold(cache.Progressing, soon, "LeaseLost", fmt.Sprintf(
 			"the Lease %s is lost and no instance has obeyed it, so the cache begins anew with another one", name))
 		if lease.UID == "" {
-			d.change(cache.Action{
-				Verb: cache.CreateLease, Kind: cache.KindLease, Name: name,
+			d.Change(cache.Action{
+				Do: cache.CreateLease{}, Kind: cache.KindLease, Name: name,
 				Why: "the one that was made is lost, and no instance has obeyed it",
 			})
 		}
 	case d.LeaseLost():
-		d.hold(cache.Stalled, 0, "LeaseLost", fmt.Sprintf(
+		d.Hold(cache.Stalled, 0, "LeaseLost", fmt.Sprintf(
 			"the Lease %s by which the agents agree on the primary is not the one that was made, and nobody is elected "+
 				"without it; delete the pods of the cache, which empties it, and it begins anew with another one", name))
 	case lease.UID == "":
-		d.change(cache.Action{
-			Verb: cache.CreateLease, Kind: cache.KindLease, Name: name, Why: "the agents agree on the primary by it",
+		d.Change(cache.Action{
+			Do: cache.CreateLease{}, Kind: cache.KindLease, Name: name, Why: "the agents agree on the primary by it",
 		})
 	case lease.Problem != "":
-		d.hold(cache.Stalled, 0, "RecordUnclear", fmt.Sprintf(
+		d.Hold(cache.Stalled, 0, "RecordUnclear", fmt.Sprintf(
 			"the record on the Lease %s cannot be read: %s; if a newer version of Meridian has written it, bring the "+
 				"operator to that version; else delete the cache and make it again, empty", name, lease.Problem))
 	}
@@ -51,8 +51,8 @@ func followDatabase(d *draft) {
 	if d.Follows == wanted || follows || d.Spec.FollowDatabase && !d.Database.Exists {
 		return
 	}
-	d.change(cache.Action{
-		Verb: cache.FollowDatabase, Name: d.Name, Text: wanted,
+	d.Change(cache.Action{
+		Do: cache.FollowDatabase{Database: wanted}, Name: d.Name,
 		Why: fmt.Sprintf("spec.followDatabase is %t", d.Spec.FollowDatabase),
 	})
 }
@@ -63,18 +63,18 @@ func endWithDatabase(d *draft) {
 	if !d.Spec.FollowDatabase || d.Database.Exists || !d.Built() {
 		return
 	}
-	d.change(cache.Action{
-		Verb: cache.DeleteCache, Name: d.Name, UID: d.UID, Text: d.Spec.DatabaseRef.Name,
+	d.Change(cache.Action{
+		Do: cache.DeleteCache{Database: d.Spec.DatabaseRef.Name}, Name: d.Name, UID: d.UID,
 		Why: "its database is gone, and spec.followDatabase is true",
 	})
-	d.ended = !d.stopped && !d.invalid
+	d.Ended = !d.Stopped && !d.Invalid
 }
 
 // tellPods has the kubelets of agents that have older settings look for the new ones. An agent that has them already,
 // or is not up yet, needs no word.
 func tellPods(d *draft) {
 	child, found := d.Child(cache.KindSettings, cache.SettingsName(d.Name))
-	if !found || child.State != cache.Same || d.stopped {
+	if !found || child.State != cache.Same || d.Stopped {
 		return
 	}
 	told, why := d.Stored.Hash, "its agent has not got the latest settings yet"
@@ -86,43 +86,38 @@ func tellPods(d *draft) {
 		pod, report := instance.Pod, instance.Report
 		has := report.SettingsHash == d.Stored.Hash && (!d.Rotation.UnderWay() || report.Rotation == d.Rotation.Number)
 		if pod == nil || pod.Deleting || !report.Reachable || has || pod.Settings == told ||
-			d.writes(cache.KindPod, cache.PodName(instance.Name)) {
+			d.Writes(cache.KindPod, cache.PodName(instance.Name)) {
 			continue
 		}
-		d.do(cache.Action{
-			Verb: cache.TellPod, Kind: cache.KindPod, Name: cache.PodName(instance.Name), UID: pod.UID,
-			ResourceVersion: pod.ResourceVersion, Text: told, Why: why,
+		d.Do(cache.Action{
+			Do: cache.TellPod{Hash: told}, Kind: cache.KindPod, Name: cache.PodName(instance.Name), UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion, Why: why,
 		})
 	}
 }
 
 // writes says that the plan writes the object already.
-func (d *draft) writes(kind, name string) bool {
-	return slices.ContainsFunc(d.plan.Actions, func(action cache.Action) bool {
-		return action.Kind == kind && action.Name == name
-	})
-}
 
 // removeLeaving takes away instances that are no longer wanted, when the agents do not count on them any more. With a
 // database that hibernates all of them go.
 func removeLeaving(d *draft) {
-	for _, name := range d.plan.Design.Leaving {
+	for _, name := range d.Plan.Design.Leaving {
 		instance, _ := d.Instance(name)
 		asleep := d.Asleep()
 		holder, _ := d.Instance(d.Lease.Holder)
 		switch {
 		case instance.Set == nil || instance.Set.Deleting:
-			d.hold(cache.Progressing, 0, "InstanceLeaving", name+" is being deleted")
+			d.Hold(cache.Progressing, 0, "InstanceLeaving", name+" is being deleted")
 		case asleep && name == d.Lease.Holder && len(d.Instances) > 1:
 			// The others first: the primary has nobody to hand over to then.
-			d.hold(cache.Progressing, soon, "InstanceLeaving", name+" goes last")
+			d.Hold(cache.Progressing, soon, "InstanceLeaving", name+" goes last")
 		case !asleep && !d.Serves(holder):
-			d.hold(cache.Progressing, soon, "PrimaryUnclear", "no primary serves, so no instance is taken away")
+			d.Hold(cache.Progressing, soon, "PrimaryUnclear", "no primary serves, so no instance is taken away")
 		case !asleep && slices.Contains(d.Lease.Members, name):
-			d.hold(cache.Progressing, soon, "MemberLeaving", name+" is no longer wanted, and could still become the primary")
+			d.Hold(cache.Progressing, soon, "MemberLeaving", name+" is no longer wanted, and could still become the primary")
 		default:
-			d.change(cache.Action{
-				Verb: cache.DeleteSet, Kind: cache.KindSet, Name: name, UID: instance.Set.UID,
+			d.Change(cache.Action{
+				Do: cache.DeleteSet{}, Kind: cache.KindSet, Name: name, UID: instance.Set.UID,
 				ResourceVersion: instance.Set.ResourceVersion, Why: "it is no longer wanted",
 			})
 		}
@@ -133,17 +128,17 @@ func removeLeaving(d *draft) {
 func waitForPrimary(d *draft) {
 	holder, _ := d.Instance(d.Lease.Holder)
 	switch {
-	case d.Lease.Term == 0 || d.LeaseLost() || d.Lease.Problem != "" || d.Asleep() || len(d.plan.Design.Instances) == 0:
+	case d.Lease.Term == 0 || d.LeaseLost() || d.Lease.Problem != "" || d.Asleep() || len(d.Plan.Design.Instances) == 0:
 		// The instances, or a human, are waited for.
 	case d.Lease.Holder == "":
-		d.hold(cache.Progressing, soon, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
+		d.Hold(cache.Progressing, soon, "NoPrimary", "nobody holds the lease, and the agents agree on a primary")
 	case d.Lease.Expired && !d.Serves(holder):
-		d.hold(cache.Progressing, soon, "NoPrimary", d.Lease.Holder+
+		d.Hold(cache.Progressing, soon, "NoPrimary", d.Lease.Holder+
 			" has not renewed the lease for its whole duration, and the agents agree on another primary")
 	case !d.Serves(holder):
-		d.hold(cache.Progressing, soon, "NotOpenYet", d.Lease.Holder+" holds the lease and does not accept writes yet")
+		d.Hold(cache.Progressing, soon, "NotOpenYet", d.Lease.Holder+" holds the lease and does not accept writes yet")
 	case d.Route.Target != d.Lease.Holder || d.Route.Term != d.Lease.Term:
-		d.hold(cache.Progressing, soon, "NotRoutedYet", "the write address does not lead to "+d.Lease.Holder+" yet")
+		d.Hold(cache.Progressing, soon, "NotRoutedYet", "the write address does not lead to "+d.Lease.Holder+" yet")
 	}
 }
 
@@ -155,7 +150,7 @@ func waitForReads(d *draft) {
 	}
 	readers := d.readers()
 	if lack := d.Reads.Lack(readers, holder.Name, d.WasReady, d.newest(readers), d.Now); lack != "" {
-		d.hold(cache.Progressing, soon, "ReadsNotRoutedYet", lack)
+		d.Hold(cache.Progressing, soon, "ReadsNotRoutedYet", lack)
 	}
 }
 
@@ -176,7 +171,7 @@ func (d *draft) newest(readers []string) time.Time {
 
 // readers are the instances that the read address shall lead to now.
 func (d *draft) readers() []string {
-	names := slices.Clone(d.plan.Design.Instances)
+	names := slices.Clone(d.Plan.Design.Instances)
 	if len(names) == 1 && names[0] == d.Lease.Holder {
 		return names
 	}
@@ -194,15 +189,15 @@ func carryOutFlush(d *draft) {
 	switch {
 	case d.Flush == "":
 	case holder.Report.Flushed == d.Flush && d.Serves(holder):
-		d.do(cache.Action{
-			Verb: cache.EndFlush, Name: d.Name, Text: d.Flush, Why: holder.Name + " has emptied the cache",
+		d.Do(cache.Action{
+			Do: cache.EndFlush{Request: d.Flush}, Name: d.Name, Why: holder.Name + " has emptied the cache",
 		})
 	case !d.Serves(holder) || holder.Pod == nil:
-		d.hold(cache.Progressing, soon, "FlushWaiting", "the cache is emptied as soon as it has a primary")
+		d.Hold(cache.Progressing, soon, "FlushWaiting", "the cache is emptied as soon as it has a primary")
 	default:
-		d.hold(cache.Progressing, time.Second, "Flushing", "the cache is being emptied")
-		d.change(cache.Action{
-			Verb: cache.AskFlush, Name: holder.Name, UID: holder.Pod.UID, Text: d.Flush,
+		d.Hold(cache.Progressing, time.Second, "Flushing", "the cache is being emptied")
+		d.Change(cache.Action{
+			Do: cache.AskFlush{Request: d.Flush}, Name: holder.Name, UID: holder.Pod.UID,
 			Why: "a user asks for an empty cache",
 		})
 	}

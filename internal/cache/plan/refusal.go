@@ -11,14 +11,14 @@ import (
 	"meridian.dev/meridian/internal/cache"
 )
 
-func leaveTheDead(d *draft) { d.ended = d.Deleting }
+func leaveTheDead(d *draft) { d.Ended = d.Deleting }
 
 // refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
 // What comes from the spec stays as it is; what keeps a running cache alive goes on.
 func refuseInvalid(d *draft) {
 	if problems := Problems(d.Snapshot); len(problems) > 0 {
-		d.hold(cache.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
-		d.invalid = true
+		d.Hold(cache.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
+		d.Invalid = true
 	}
 }
 
@@ -37,18 +37,13 @@ func Problems(snapshot cache.Snapshot) []string {
 	return problems
 }
 
-func stopWhilePaused(d *draft) {
-	if d.Spec.Paused {
-		d.stopped = true
-		d.hold(cache.Paused, 0, "Paused", "spec.paused is true; set it to false to have pending changes carried out")
-	}
-}
+func stopWhilePaused(d *draft) { d.StopWhilePaused(d.Spec.Paused) }
 
 // stopAtForeign stops changes altogether: a cache that is half there under names of others would look alive.
 func stopAtForeign(d *draft) {
 	var problems []string
 	for _, child := range d.Children {
-		if child.State == cache.Foreign || child.State == cache.Unreadable {
+		if child.Taken() {
 			problems = append(problems, child.Problem)
 		}
 	}
@@ -61,10 +56,10 @@ func stopAtForeign(d *draft) {
 		}
 	}
 	for _, problem := range problems {
-		d.hold(cache.Stalled, 0, "ForeignChild", problem+
+		d.Hold(cache.Stalled, 0, "ForeignChild", problem+
 			"; delete or rename that object, or make the cache under another name: a cache cannot have the name of a "+
 			"GeoDatabase, because both name their objects after themselves")
-		d.stopped = true
+		d.Stopped = true
 	}
 }
 
@@ -75,12 +70,12 @@ func waitForTheDatabase(d *draft) {
 	switch {
 	case d.Database.Exists:
 	case d.Built():
-		d.hold(cache.Degraded, 0, "DatabaseMissing", fmt.Sprintf(
+		d.Hold(cache.Degraded, 0, "DatabaseMissing", fmt.Sprintf(
 			"the GeoDatabase %s does not exist; the cache goes on without it: delete the cache if it is of no use any more",
 			name))
 	default:
-		d.stopped = true
-		d.hold(cache.Progressing, 0, "DatabaseMissing", fmt.Sprintf(
+		d.Stopped = true
+		d.Hold(cache.Progressing, 0, "DatabaseMissing", fmt.Sprintf(
 			"the GeoDatabase %s does not exist; the cache is made as soon as it does", name))
 	}
 }

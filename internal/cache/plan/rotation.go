@@ -13,35 +13,35 @@ func rotatePassword(d *draft) {
 		token = d.Spec.Rotate.Password
 	}
 	binding, leaf := d.Binding, d.Certificates.Leaf
-	if d.invalid || !binding.Exists || binding.Foreign != "" || !leaf.Exists || leaf.Foreign != "" ||
-		d.writes(cache.KindSecret, cache.LeafName(d.Name)) || !d.Rotation.UnderWay() && !d.Rotation.Asked(token) {
+	if d.Invalid || !binding.Exists || binding.Foreign != "" || !leaf.Exists || leaf.Foreign != "" ||
+		d.Writes(cache.KindSecret, cache.LeafName(d.Name)) || !d.Rotation.UnderWay() && !d.Rotation.Asked(token) {
 		return
 	}
 	lacking := d.LacksPassword()
 	switch {
 	case d.Asleep():
-		d.plan.Pending = append(d.plan.Pending, "applications get another password when the database is awake")
+		d.Plan.Pending = append(d.Plan.Pending, "applications get another password when the database is awake")
 	case !d.Rotation.UnderWay():
-		d.change(cache.Action{
-			Verb: cache.BeginPassword, Kind: cache.KindSecret, Name: cache.LeafName(d.Name), UID: leaf.UID,
-			ResourceVersion: leaf.ResourceVersion, Text: token, Why: "another password is asked for",
+		d.Change(cache.Action{
+			Do: cache.BeginPassword{Token: token}, Kind: cache.KindSecret, Name: cache.LeafName(d.Name), UID: leaf.UID,
+			ResourceVersion: leaf.ResourceVersion, Why: "another password is asked for",
 		})
 	case lacking == "":
-		d.change(cache.Action{
-			Verb: cache.MovePassword, Kind: cache.KindSecret, Name: cache.AppSecretName(d.Name), UID: binding.UID,
-			ResourceVersion: binding.ResourceVersion, Number: d.Rotation.Number,
+		d.Change(cache.Action{
+			Do: cache.MovePassword{Number: d.Rotation.Number}, Kind: cache.KindSecret, Name: cache.AppSecretName(d.Name),
+			UID: binding.UID, ResourceVersion: binding.ResourceVersion,
 			Why: "every instance accepts the next password; the one of before stays valid until the next rotation",
 		})
-	case !d.stopped:
-		d.hold(cache.Progressing, soon, "RotatingPassword", "applications get another password: "+lacking)
+	case !d.Stopped:
+		d.Hold(cache.Progressing, soon, "RotatingPassword", "applications get another password: "+lacking)
 	}
 }
 
 // tellScripting says that scripts are still allowed, and until when.
 func tellScripting(d *draft) {
-	design := d.plan.Design
-	if design.Spec.Scripting == v1alpha1.ScriptingRefused && !design.ReplicationAlone && !d.invalid {
-		d.plan.Pending = append(d.plan.Pending,
+	design := d.Plan.Design
+	if design.Spec.Scripting == v1alpha1.ScriptingRefused && !design.ReplicationAlone && !d.Invalid {
+		d.Plan.Pending = append(d.Plan.Pending,
 			"spec.scripting: scripts are refused when every instance was restarted with this version of Meridian")
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -26,18 +26,18 @@ func policy(design cache.Design) *networkingv1.NetworkPolicy {
 			PodSelector: own, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
 				{
-					Ports: children.OpenPorts(wire.PortCache),
-					From:  children.Clients(design.Spec.Network.Clients, instances),
+					Ports: service.OpenPorts(wire.PortCache),
+					From:  service.Clients(design.Spec.Network.Clients, instances),
 				},
 				{
-					Ports: children.OpenPorts(wire.PortAgent), From: []networkingv1.NetworkPolicyPeer{instances, operators},
+					Ports: service.OpenPorts(wire.PortAgent), From: []networkingv1.NetworkPolicyPeer{instances, operators},
 				},
 			},
 		},
 	}
 	if design.Spec.Network.Egress == v1alpha1.EgressNeeded {
 		made.Spec.PolicyTypes = append(made.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
-		made.Spec.Egress = children.NeededEgress(instances, wire.PortCache)
+		made.Spec.Egress = service.NeededEgress(instances, wire.PortCache)
 	}
 	return made
 }

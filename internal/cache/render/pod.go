@@ -16,7 +16,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func podTemplate(design cache.Design, instance string) (corev1.PodTemplateSpec, 
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}
-	children.Evictable(template.Annotations, "agent", "run", "tmp")
+	service.Evictable(template.Annotations, "agent", "run", "tmp")
 	template.Annotations[cache.AnnotationWish], template.Annotations[cache.AnnotationTemplate] = Wish(design.Spec), mark
 	return template, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/scenario"
 )
@@ -164,7 +164,7 @@ func TestSettingsBesideInstancesOfBefore(t *testing.T) {
 
 func TestBinding(t *testing.T) {
 	design := cache.Design{Identity: cache.Identity{Namespace: "gis", Name: "tiles", UID: "gc-1"}}
-	secret := render.Binding(design, "p/@ss", children.Rotation{}, []byte("authority"))
+	secret := render.Binding(design, "p/@ss", service.Rotation{}, []byte("authority"))
 	for key, want := range map[string]string{
 		"host": "tiles.gis.svc", "ro-host": "tiles-ro.gis.svc", "port": "6379", "username": "app", "password": "p/@ss",
 		"ca.crt": "authority", "type": "redis", "provider": "meridian",

@@ -22,26 +22,26 @@ const leaseDuration = 10 * time.Second
 
 // writeService selects nothing: the holder of the lease writes where it leads.
 func writeService(design cache.Design) *corev1.Service {
-	return service(design, cache.WriteName(design.Name), nil)
+	return serviceOf(design, cache.WriteName(design.Name), nil)
 }
 
 // readService leads to the replicas whose agents say that they follow; to the primary if there is none.
 func readService(design cache.Design) *corev1.Service {
-	return service(design, cache.ReadName(design.Name), map[string]string{
+	return serviceOf(design, cache.ReadName(design.Name), map[string]string{
 		cache.LabelCache: design.Name, cache.LabelRead: "true",
 	})
 }
 
 // podsService gives every pod a name, ready or not: agents look for each other when nothing is ready.
 func podsService(design cache.Design) *corev1.Service {
-	headless := service(design, cache.PodsName(design.Name), map[string]string{cache.LabelCache: design.Name})
+	headless := serviceOf(design, cache.PodsName(design.Name), map[string]string{cache.LabelCache: design.Name})
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	headless.Spec.PublishNotReadyAddresses = true
 	headless.Spec.Ports = append(headless.Spec.Ports, port("agent", wire.PortAgent))
 	return headless
 }
 
-func service(design cache.Design, name string, selector map[string]string) *corev1.Service {
+func serviceOf(design cache.Design, name string, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{

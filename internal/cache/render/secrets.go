@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -65,21 +65,21 @@ func Authority(design cache.Design, authorities, certificate, key []byte) *corev
 // the next one of applications and the one before it, with what is written down about the rotation.
 type Credentials struct {
 	Replication, Next, Previous string
-	Rotation                    children.Rotation
+	Rotation                    service.Rotation
 }
 
 // CredentialsOf reads them.
 func CredentialsOf(leaf *corev1.Secret) Credentials {
 	return Credentials{
 		Replication: string(leaf.Data[wire.KeyReplicationPassword]), Next: string(leaf.Data[wire.KeyNextPassword]),
-		Previous: string(leaf.Data[wire.KeyPreviousPassword]), Rotation: children.RotationOf(leaf),
+		Previous: string(leaf.Data[wire.KeyPreviousPassword]), Rotation: service.RotationOf(leaf),
 	}
 }
 
 // RotationOf is how far the rotation of the application's password has come: it begins beside the certificate, and is
 // over in the Secret for applications.
-func RotationOf(leaf, binding *corev1.Secret) children.Rotation {
-	begun, told := children.RotationOf(leaf), children.RotationOf(binding)
+func RotationOf(leaf, binding *corev1.Secret) service.Rotation {
+	begun, told := service.RotationOf(leaf), service.RotationOf(binding)
 	if told.Number >= begun.Number {
 		return told
 	}
@@ -105,7 +105,7 @@ func Leaf(design cache.Design, certificate, key, bundle []byte, credentials Cred
 }
 
 // Binding renders the Secret for applications, with the keys of the Service Binding specification.
-func Binding(design cache.Design, password string, rotation children.Rotation, bundle []byte) *corev1.Secret {
+func Binding(design cache.Design, password string, rotation service.Rotation, bundle []byte) *corev1.Secret {
 	write := cache.HostOf(cache.WriteName(design.Name), design.Namespace)
 	read := cache.HostOf(cache.ReadName(design.Name), design.Namespace)
 	binding := &corev1.Secret{

@@ -14,7 +14,7 @@ func claims(pass Pass) []condition.Claim {
 	stalled := stalledClaim(pass)
 	progressing := progressingClaim(pass, stalled)
 	degraded := condition.False(v1alpha1.ConditionDegraded, reasonNothingMissing, "nothing that was promised is missing")
-	if hold, found := first(pass.Plan, cache.Degraded); found {
+	if hold, found := pass.Plan.First(cache.Degraded); found {
 		degraded = condition.True(v1alpha1.ConditionDegraded, condition.Reason(hold.Name), hold.Message)
 	}
 	serving := servingClaim(pass.Snapshot)
@@ -31,7 +31,7 @@ func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) c
 			return condition.False(typ, other.Reason, other.Message)
 		}
 	}
-	hold, paused := first(pass.Plan, cache.Paused)
+	hold, paused := pass.Plan.First(cache.Paused)
 	switch {
 	case pass.Snapshot.Deleting:
 		return condition.False(typ, reasonDeleting, "the cache is being deleted")
@@ -62,7 +62,7 @@ func servingClaim(snapshot cache.Snapshot) condition.Claim {
 
 func stalledClaim(pass Pass) condition.Claim {
 	const typ = v1alpha1.ConditionStalled
-	hold, found := first(pass.Plan, cache.Stalled)
+	hold, found := pass.Plan.First(cache.Stalled)
 	switch {
 	case len(pass.Violations) > 0:
 		return condition.True(typ, reasonPlanRefused, strings.Join(pass.Violations, "; "))
@@ -77,7 +77,7 @@ func stalledClaim(pass Pass) condition.Claim {
 // progressingClaim is False while stalled: tools could not tell which of the two to believe.
 func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 	const typ = v1alpha1.ConditionProgressing
-	hold, found := first(pass.Plan, cache.Progressing)
+	hold, found := pass.Plan.First(cache.Progressing)
 	switch {
 	case stalled.Status == "True":
 		return condition.False(typ, stalled.Reason, stalled.Message)
@@ -88,7 +88,7 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 	}
 	for _, action := range pass.Plan.Actions {
 		if visible(action, pass.Snapshot) {
-			return condition.True(typ, reasonChanging, string(action.Verb)+" "+action.Name+": "+action.Why)
+			return condition.True(typ, reasonChanging, action.Verb()+" "+action.Name+": "+action.Why)
 		}
 	}
 	return condition.False(typ, reasonNothingToDo, "no change is under way")
@@ -97,23 +97,15 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 // visible tells changes from upkeep: a certificate that is replaced in time does not make a cache less ready, nor does
 // a template that only a new version of Meridian has changed.
 func visible(action cache.Action, snapshot cache.Snapshot) bool {
-	switch {
-	case action.Verb == cache.StoreCertificates:
+	switch action.Do.(type) {
+	case cache.StoreCertificates:
 		return !snapshot.Certificates.Leaf.Exists
-	case action.Verb == cache.TellPod, action.Verb == cache.EndFlush, action.Verb == cache.FollowDatabase:
+	case cache.TellPod, cache.EndFlush, cache.FollowDatabase:
 		return false
-	case action.Verb == cache.Update && action.Kind == cache.KindSet:
+	case cache.Update:
 		instance, _ := snapshot.Instance(action.Name)
-		return instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)
+		return action.Kind != cache.KindSet || instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)
+	default:
+		return true
 	}
-	return true
-}
-
-func first(plan cache.Plan, weight cache.Weight) (cache.Hold, bool) {
-	for _, hold := range plan.Holds {
-		if hold.Weight == weight {
-			return hold, true
-		}
-	}
-	return cache.Hold{}, false
 }

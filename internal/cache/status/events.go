@@ -14,7 +14,7 @@ func events(before, after v1alpha1.GeoCacheStatus, pass Pass) []Event {
 	var told []Event
 	for _, result := range pass.Outcome.Results {
 		// That a kubelet was nudged is no news.
-		if result.Wrote && result.Action.Verb != cache.TellPod {
+		if result.Wrote && !cache.Does[cache.TellPod](result.Action) {
 			told = tell(told, doneEvent(result.Action))
 		}
 		if len(result.Unheld) > 0 {
@@ -58,25 +58,52 @@ func tell(told []Event, event Event) []Event {
 	return append(told, event)
 }
 
-var doneReasons = map[cache.Verb]string{
-	cache.Create: "Created", cache.Update: "Updated", cache.ResizePod: "Resized",
-	cache.CreateBinding: "CredentialsCreated", cache.StoreCertificates: "CertificatesStored",
-	cache.BeginPassword: "RotationBegun", cache.MovePassword: "PasswordRotated",
-	cache.DeletePod: "PodReplaced", cache.RestartPod: "PodRestarted", cache.DeleteSet: "InstanceRemoved",
-	cache.CreateLease: "Created",
-	cache.TellPod:     "SettingsAnnounced", cache.AskFlush: "FlushAsked", cache.EndFlush: "Flushed",
-	cache.FollowDatabase: "DatabaseFollowed", cache.DeleteCache: "DatabaseGone",
+// doneReason is the reason of the event that tells of what was done.
+func doneReason(step cache.Step) string {
+	switch step := step.(type) {
+	case cache.Update:
+		if step.Repair {
+			return "DriftRepaired"
+		}
+		return "Updated"
+	case cache.Create, cache.CreateLease:
+		return "Created"
+	case cache.ResizePod:
+		return "Resized"
+	case cache.CreateBinding:
+		return "CredentialsCreated"
+	case cache.StoreCertificates:
+		return "CertificatesStored"
+	case cache.BeginPassword:
+		return "RotationBegun"
+	case cache.MovePassword:
+		return "PasswordRotated"
+	case cache.DeletePod:
+		return "PodReplaced"
+	case cache.RestartPod:
+		return "PodRestarted"
+	case cache.DeleteSet:
+		return "InstanceRemoved"
+	case cache.TellPod:
+		return "SettingsAnnounced"
+	case cache.AskFlush:
+		return "FlushAsked"
+	case cache.EndFlush:
+		return "Flushed"
+	case cache.FollowDatabase:
+		return "DatabaseFollowed"
+	case cache.DeleteCache:
+		return "DatabaseGone"
+	}
+	return ""
 }
 
 func doneEvent(action cache.Action) Event {
-	event := Event{
-		Reason: doneReasons[action.Verb], Action: string(action.Verb),
+	update, _ := action.Do.(cache.Update)
+	return Event{
+		Warning: update.Repair, Reason: doneReason(action.Do), Action: action.Verb(),
 		Note: strings.TrimSpace(action.Kind+" "+action.Name) + ": " + action.Why,
 	}
-	if action.Repair {
-		event.Warning, event.Reason = true, "DriftRepaired"
-	}
-	return event
 }
 
 // turns are the conditions worth an event when they change.

@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/redact"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
@@ -45,7 +45,7 @@ type Actor struct {
 	// Begin says why no restart may begin for a database now; it may be nil.
 	Begin func(key client.ObjectKey) string
 	// Tell hands a request for another primary to the agent of the holder.
-	Tell func(ctx context.Context, agent children.Agent, request wire.Switchover) error
+	Tell func(ctx context.Context, agent service.Agent, request wire.Switchover) error
 }
 
 // pass is one plan under way.

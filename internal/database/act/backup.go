@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -32,7 +32,7 @@ func (p *pass) storeAccess(
 	}
 	var data map[string][]byte
 	if repository != nil {
-		secrets, err := children.Secrets(ctx, p.Live, p.object.Namespace, render.SecretsOf(*repository))
+		secrets, err := service.Secrets(ctx, p.Live, p.object.Namespace, render.SecretsOf(*repository))
 		if err != nil {
 			return database.Result{}, err
 		}

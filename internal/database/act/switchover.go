@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -69,7 +69,7 @@ func (p *pass) switchOver(
 	if ask.Target != database.AnyInstance {
 		request.Target = ask.Target
 	}
-	agent := children.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
+	agent := service.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
 	err = p.Tell(ctx, agent, request)
 	var refused *RefusedError
 	if !errors.As(err, &refused) {
@@ -99,7 +99,7 @@ func (p *pass) material(ctx context.Context) (pki.Material, error) {
 }
 
 // TellAgent asks an agent for another primary.
-func TellAgent(ctx context.Context, agent children.Agent, request wire.Switchover) error {
+func TellAgent(ctx context.Context, agent service.Agent, request wire.Switchover) error {
 	answer, err := agent.Post(ctx, wire.PathSwitchover, request)
 	if err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/plugin/bundle"
 	"meridian.dev/meridian/internal/recall"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
@@ -26,7 +26,7 @@ func (w *town) take() (recall.Story, string) {
 	source := recall.Source{
 		Reader: w.admin, Scheme: w.admin.Scheme(), Now: w.clock.Now,
 		Ask: func(ctx context.Context, pod corev1.Pod) (wire.Report, error) {
-			report, err := w.ask(ctx, children.Agent{Address: pod.Status.PodIP})
+			report, err := w.ask(ctx, service.Agent{Address: pod.Status.PodIP})
 			return report.Public(), err
 		},
 	}

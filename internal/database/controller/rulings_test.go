@@ -134,7 +134,7 @@ func TestActorLooksAgain(t *testing.T) {
 			action.Name, action.UID = test.object.GetName(), string(test.object.GetUID())
 			action.ResourceVersion = test.object.GetResourceVersion()
 			actor := act.Actor{Client: w.admin, Live: w.admin, Now: time.Now}
-			_, err := actor.Act(t.Context(), expect.Ledger{}, w.database(), database.Plan{Actions: []database.Action{action}})
+			_, err := actor.Act(t.Context(), expect.Ledger{}, w.database(), decided(action))
 			if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), test.why) {
 				t.Errorf("the actor says %v, want a conflict: %s", err, test.why)
 			}
@@ -152,10 +152,10 @@ func (w *town) checkRemoval(pod *corev1.Pod) {
 	w.get(pod.Name, pod)
 	remove := func() error {
 		actor := act.Actor{Client: w.admin, Live: w.admin, Now: time.Now}
-		_, err := actor.Act(context.Background(), expect.Ledger{}, w.database(), database.Plan{Actions: []database.Action{{
+		_, err := actor.Act(context.Background(), expect.Ledger{}, w.database(), decided(database.Action{
 			Do: database.RemovePod{}, Kind: database.KindPod, Name: pod.Name, UID: string(pod.UID),
 			ResourceVersion: pod.ResourceVersion,
-		}}})
+		}))
 		return err
 	}
 	if err := remove(); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "nobody vouches") {
@@ -200,4 +200,9 @@ func TestLostNode(t *testing.T) {
 	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
 	w.update(node)
 	w.until("the pod is removed", func() bool { return !w.get("towns-2-0", &corev1.Pod{}) })
+}
+
+// decided is a plan of these actions.
+func decided(actions ...database.Action) database.Plan {
+	return database.Plan{Decided: database.Decided{Actions: actions}}
 }

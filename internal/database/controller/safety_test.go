@@ -87,10 +87,10 @@ func checkRefused(w *world, why string) {
 	pod := &corev1.Pod{}
 	w.get("cities-1-0", pod)
 	actor := act.Actor{Client: w.client, Live: w.client, Now: time.Now}
-	_, err := actor.Act(w.t.Context(), expect.Ledger{}, w.database(), database.Plan{Actions: []database.Action{{
+	_, err := actor.Act(w.t.Context(), expect.Ledger{}, w.database(), decided(database.Action{
 		Do: database.DeletePod{}, Kind: database.KindPod, Name: pod.Name,
 		UID: string(pod.UID), ResourceVersion: pod.ResourceVersion,
-	}}})
+	}))
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), why) {
 		w.t.Errorf("the actor says %v, want a conflict: %s", err, why)
 	}
@@ -152,10 +152,10 @@ func TestAuthorityIsGone(t *testing.T) {
 	})
 	actor := act.Actor{Client: w.client, Live: w.client, Now: time.Now}
 	_, err := actor.Act(t.Context(), expect.Ledger{}, w.database(), database.Plan{
-		Actions: []database.Action{{
+		Decided: decided(database.Action{
 			Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: leaf.Name,
 			UID: string(leaf.UID), ResourceVersion: leaf.ResourceVersion,
-		}},
+		}).Decided,
 		Design: database.Design{Identity: database.Identity{Namespace: space, Name: "cities"}},
 	})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "authority that is trusted is gone") {

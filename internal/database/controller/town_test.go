@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -266,7 +266,7 @@ func (w *town) up(name string) bool {
 	return w.get(database.PodName(name), &pod) && pod.Status.PodIP != "" && pod.DeletionTimestamp == nil
 }
 
-func (w *town) tell(_ context.Context, _ children.Agent, request wire.Switchover) error {
+func (w *town) tell(_ context.Context, _ service.Agent, request wire.Switchover) error {
 	w.told = append(w.told, request)
 	if w.refusal != "" {
 		return &act.RefusedError{Why: w.refusal}
@@ -299,7 +299,7 @@ func (w *town) settings() wire.Settings {
 }
 
 // ask answers for the agents. They have every setting at once.
-func (w *town) ask(_ context.Context, agent children.Agent) (wire.Report, error) {
+func (w *town) ask(_ context.Context, agent service.Agent) (wire.Report, error) {
 	serial, err := strconv.Atoi(strings.TrimPrefix(agent.Address, "10.1.0."))
 	if err != nil {
 		return wire.Report{}, errors.New("nobody is there")

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/condition"
 )
 
@@ -63,7 +63,7 @@ func Selected() map[client.Object]cache.ByObject {
 func Live() []client.Object { return []client.Object{&corev1.Secret{}} }
 
 // Watch has the controller run a pass when a database or one of its children changes in the given cache.
-func Watch(watcher controller.Controller, from cache.Cache, pulse *children.Pulse) error {
+func Watch(watcher controller.Controller, from cache.Cache, pulse *service.Pulse) error {
 	// The status is written by this loop itself; only what others write is news.
 	news := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	sources := []source.Source{

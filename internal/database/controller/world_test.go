@@ -36,11 +36,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
 	"meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/internal/database/observe"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
@@ -236,9 +236,9 @@ func (w *world) start(config *rest.Config, kinds *runtime.Scheme) *controller.Lo
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Now: w.now,
 		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
-		Installation: home + "/" + account, LostAfter: 5 * time.Minute, Pulse: &children.Pulse{Label: database.LabelDatabase},
+		Installation: home + "/" + account, LostAfter: 5 * time.Minute, Pulse: &service.Pulse{Label: database.LabelDatabase},
 		Ask: w.ask, Refusals: refusals,
-		TryWrite: children.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
+		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 		Try:      observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{
 		Client: part.GetClient(), Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: w.now, Tell: w.tell,
@@ -369,7 +369,7 @@ func (w *world) boot(instance, revision string, state corev1.PodStatus) {
 // addressOf is where the pod of an instance of cities is.
 func addressOf(instance string) string { return "10.0.0." + strings.TrimPrefix(instance, "cities-") }
 
-func (w *world) ask(_ context.Context, agent children.Agent) (wire.Report, error) {
+func (w *world) ask(_ context.Context, agent service.Agent) (wire.Report, error) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	report, found := w.reports[agent.Address]
@@ -379,7 +379,7 @@ func (w *world) ask(_ context.Context, agent children.Agent) (wire.Report, error
 	return report, nil
 }
 
-func (w *world) tell(_ context.Context, _ children.Agent, request wire.Switchover) error {
+func (w *world) tell(_ context.Context, _ service.Agent, request wire.Switchover) error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	w.told = append(w.told, request)

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
@@ -109,7 +109,7 @@ func (p *pass) readOther(ctx context.Context, name string) (map[string][]byte, e
 
 // accessData reads the Secrets that a repository names.
 func (p *pass) accessData(ctx context.Context, from v1alpha1.Repository) (map[string][]byte, string, error) {
-	secrets, err := children.Secrets(ctx, p.Live, p.object.Namespace, render.SecretsOf(from))
+	secrets, err := service.Secrets(ctx, p.Live, p.object.Namespace, render.SecretsOf(from))
 	if err != nil {
 		return nil, "", err
 	}

@@ -5,17 +5,17 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 )
 
 // readCaches looks which caches name the database, and whether applications are led to them. It never fails: a database
 // does not wait for what is wrong with its caches.
 func (p *pass) readCaches(ctx context.Context) error {
-	found, err := children.CachesOf(ctx, p.reader, p.Live, client.ObjectKeyFromObject(p.object))
+	found, err := service.CachesOf(ctx, p.reader, p.Live, client.ObjectKeyFromObject(p.object))
 	if err != nil {
-		p.facts.Caches.Problem = children.Brief(err)
+		p.facts.Caches.Problem = service.Brief(err)
 		return nil
 	}
 	for _, cache := range found {

@@ -19,9 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -244,7 +244,7 @@ func podFacts(pod *corev1.Pod, now time.Time) *database.Pod {
 		Address: pod.Status.PodIP, Settings: pod.Annotations[database.AnnotationSettings],
 		Secrets: pod.Annotations[database.AnnotationSecrets], Backup: pod.Annotations[database.AnnotationBackup],
 		CPU: requested(pod.Spec)[corev1.ResourceCPU], Memory: requested(pod.Spec)[corev1.ResourceMemory],
-		Granted: granted(pod), UnplacedSince: children.UnplacedSince(pod),
+		Granted: granted(pod), UnplacedSince: service.UnplacedSince(pod),
 	}
 	// What cannot be read says nothing.
 	facts.Use, _ = strconv.Atoi(pod.Annotations[wire.AnnotationVolumeUse])
@@ -307,7 +307,7 @@ func stuckOf(pod *corev1.Pod, now time.Time) string {
 			reason = fmt.Sprintf("%s: %s: %s", status.Name, waiting.Reason, waiting.Message)
 		}
 	}
-	return cmp.Or(children.Unschedulable(pod, now), reason)
+	return cmp.Or(service.Unschedulable(pod, now), reason)
 }
 
 // listClasses finds the classes that there are for a database that has no volume yet. If they cannot be listed, they

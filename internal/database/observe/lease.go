@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -105,8 +105,8 @@ func (p *pass) readRoute(ctx context.Context) error {
 
 // readReads says where the read address leads.
 func (p *pass) readReads(ctx context.Context) error {
-	service := client.ObjectKey{Namespace: p.object.Namespace, Name: database.ReadName(p.object.Name)}
-	reads, err := children.FindReads(ctx, p.reader, service, p.instanceAt)
+	address := client.ObjectKey{Namespace: p.object.Namespace, Name: database.ReadName(p.object.Name)}
+	reads, err := service.FindReads(ctx, p.reader, address, p.instanceAt)
 	p.facts.Reads = reads
 	return err
 }

@@ -24,10 +24,10 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/admit"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
@@ -47,7 +47,7 @@ type Observer struct {
 	// LostAfter is how long a node may be away before its instances are replaced.
 	LostAfter time.Duration
 	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
-	Pulse *children.Pulse
+	Pulse *service.Pulse
 	// Try asks the API server whether it would take a pod, and makes none. Without it nothing is tried.
 	Try func(ctx context.Context, pod *corev1.Pod) error
 	// TryResize asks the API server whether a pod may be patched to another size, and has the answer filled in. Without it
@@ -62,9 +62,9 @@ type Observer struct {
 	// taken to be whole, and agents are asked without a certificate, by whatever way Ask knows.
 	Outside bool
 	// TryWrite says what admission would make of a write. Without it no field is tolerated.
-	TryWrite children.TryWrite
+	TryWrite service.TryWrite
 	// Ask gets the report of an agent. It keeps to the time limit of its context.
-	Ask func(ctx context.Context, agent children.Agent) (wire.Report, error)
+	Ask func(ctx context.Context, agent service.Agent) (wire.Report, error)
 }
 
 // pass is one observation under way.

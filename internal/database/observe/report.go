@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -34,16 +34,16 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 	case p.material == nil && !p.Outside:
 		return database.Report{Problem: "there is no certificate to call it with yet"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, children.Patience)
+	ctx, cancel := context.WithTimeout(ctx, service.Patience)
 	defer cancel()
-	agent := children.Agent{Address: address, Host: render.AgentHost(p.facts.Identity)}
+	agent := service.Agent{Address: address, Host: render.AgentHost(p.facts.Identity)}
 	if p.material != nil {
 		agent.Material = *p.material
 	}
 	report, err := p.Ask(ctx, agent)
 	switch {
 	case err != nil:
-		return database.Report{Problem: children.Brief(err)}
+		return database.Report{Problem: service.Brief(err)}
 	case report.DatabaseUID != "" && report.DatabaseUID != p.facts.DataUID() || report.Instance != instance:
 		return database.Report{Problem: fmt.Sprintf("%s answers for %s of another database", address, report.Instance)}
 	}
@@ -74,7 +74,7 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 }
 
 // AskAgent gets the report of an agent.
-func AskAgent(ctx context.Context, agent children.Agent) (wire.Report, error) {
+func AskAgent(ctx context.Context, agent service.Agent) (wire.Report, error) {
 	answer, err := agent.Get(ctx, wire.PathReport)
 	switch {
 	case err != nil:

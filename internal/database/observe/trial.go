@@ -10,11 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/redact"
+	"meridian.dev/meridian/internal/service"
 )
 
 // tryTemplate asks the API server about a pod from the wanted template, when one is about to be made: what admission
@@ -73,7 +73,7 @@ func judgeTrial(template string, err error, grows resourceGrowth) *database.Tria
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err):
 		trial.Refusal = redact.Refusal(err)
 	default:
-		trial.Unknown = children.Brief(err)
+		trial.Unknown = service.Brief(err)
 	}
 	return trial
 }

@@ -15,7 +15,7 @@ func writeSettings(d *draft.Draft) {
 		}
 		return
 	}
-	d.WriteKind(database.KindSettings, d.Change)
+	d.WriteKind(d.Children, database.KindSettings, d.Change)
 }
 
 // addresses are the kinds that follow from the name of the database and its instances, and from nothing else.
@@ -32,7 +32,7 @@ func writeAddresses(d *draft.Draft) {
 		return
 	}
 	for _, kind := range addresses {
-		d.WriteKind(kind, d.Upkeep)
+		d.WriteKind(d.Children, kind, d.Upkeep)
 	}
 }
 

@@ -462,7 +462,9 @@ func TestInvariantsBite(t *testing.T) {
 			if test.world != nil {
 				test.world(&snapshot)
 			}
-			decided := database.Plan{Actions: []database.Action{test.action}, Design: design.Of(snapshot)}
+			decided := database.Plan{
+				Decided: database.Decided{Actions: []database.Action{test.action}}, Design: design.Of(snapshot),
+			}
 			if test.design != nil {
 				test.design(&decided.Design)
 			}
@@ -484,7 +486,7 @@ func TestInvariantsBite(t *testing.T) {
 	smaller.Instances[1].Pod.Template = render.Template(design.Of(smaller), "cities-2")
 	smaller.Instances[1].Pod.Resize = database.PodResizeInfeasible
 	for _, violation := range invariant.Check(smaller, database.Plan{
-		Actions: []database.Action{replace(3)}, Design: design.Of(smaller),
+		Decided: database.Decided{Actions: []database.Action{replace(3)}}, Design: design.Of(smaller),
 	}) {
 		if violation.Rule == "database.restart-one-at-a-time" {
 			t.Errorf("an idle replica beside one that waits for a larger node: %v", violation)
@@ -492,7 +494,7 @@ func TestInvariantsBite(t *testing.T) {
 	}
 	twice := base()
 	if got := invariant.Check(twice, database.Plan{
-		Actions: []database.Action{create, create}, Design: design.Of(twice),
+		Decided: database.Decided{Actions: []database.Action{create, create}}, Design: design.Of(twice),
 	}); len(got) != 1 || got[0].Rule != "database.write-once" {
 		t.Errorf("an object that is written twice: %v, want database.write-once", got)
 	}

@@ -33,12 +33,7 @@ func refuseInvalid(d *draft.Draft) {
 	d.Invalid = true
 }
 
-func stopWhilePaused(d *draft.Draft) {
-	if d.Spec.Paused {
-		d.Stopped = true
-		d.Hold(database.Paused, 0, "Paused", "spec.paused is true; set it to false to have pending changes carried out")
-	}
-}
+func stopWhilePaused(d *draft.Draft) { d.StopWhilePaused(d.Spec.Paused) }
 
 // stopAtForeign stops changes altogether: a database that is half there under names of others would look alive.
 func stopAtForeign(d *draft.Draft) {
@@ -48,7 +43,7 @@ func stopAtForeign(d *draft.Draft) {
 		d.Stopped = true
 	}
 	for _, child := range d.Children {
-		if child.Kind == database.KindClaim && taken(child) {
+		if child.Kind == database.KindClaim && child.Taken() {
 			d.Hold(database.Stalled, 0, "ForeignClaim", child.Problem+"; "+wayOut(d, child.Name))
 			d.Stopped = true
 		}
@@ -68,16 +63,12 @@ func wayOut(d *draft.Draft, name string) string {
 		d.HandOver(name))
 }
 
-func taken(child database.Child) bool {
-	return child.State == database.Foreign || child.State == database.Unreadable
-}
-
 // foreign lists the names that are taken by somebody else, and what cannot be read. Claims are not among them: they may
 // hold the only copy of somebody's data, and nobody is told to delete one.
 func foreign(snapshot database.Snapshot) []string {
 	var problems []string
 	for _, child := range snapshot.Children {
-		if child.Kind != database.KindClaim && taken(child) {
+		if child.Kind != database.KindClaim && child.Taken() {
 			problems = append(problems, child.Problem)
 		}
 	}

@@ -183,7 +183,7 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 			if test.change != nil {
 				test.change(&action)
 			}
-			decided := database.Plan{Actions: []database.Action{action}, Design: design.Of(snapshot)}
+			decided := database.Plan{Decided: database.Decided{Actions: []database.Action{action}}, Design: design.Of(snapshot)}
 			if test.design != nil {
 				test.design(&decided.Design)
 			}
@@ -199,7 +199,7 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 	// The same actions at the right moment break nothing, or the table would show nothing.
 	right := three()
 	for _, action := range []database.Action{roster("cities-1", "cities-2"), ask} {
-		decided := database.Plan{Actions: []database.Action{action}, Design: design.Of(right)}
+		decided := database.Plan{Decided: database.Decided{Actions: []database.Action{action}}, Design: design.Of(right)}
 		if got := invariant.Check(right, decided); got != nil {
 			t.Errorf("%s breaks %v", action.Verb(), got)
 		}
@@ -207,7 +207,7 @@ func TestInvariantsOfMembersBite(t *testing.T) {
 	leave(&right)
 	right.Spec.Storage.Reclaim = v1alpha1.ReclaimDelete
 	for _, action := range []database.Action{deleteSet, deleteClaim} {
-		decided := database.Plan{Actions: []database.Action{action}, Design: design.Of(right)}
+		decided := database.Plan{Decided: database.Decided{Actions: []database.Action{action}}, Design: design.Of(right)}
 		if got := invariant.Check(right, decided); got != nil {
 			t.Errorf("%s breaks %v", action.Verb(), got)
 		}

@@ -68,7 +68,7 @@ var rules = []rule.Step[*draft.Draft]{
 	step("database.resize-pods", roll.ResizePods,
 		"CPU and memory change in place, memory shrinks only after the buffers have", "DB26"),
 	step("database.label-pods", roll.LabelPods, "labels and annotations of the user change in place"),
-	step("database.roll-instances", roll.RollInstances,
+	step("database.roll-instances", roll.Instances,
 		"what requires a restart restarts one instance at a time, the primary last", "DB20", "DB21", "DB23", "DB25"),
 	step("database.make-base-backups", backup.MakeBase,
 		"one base backup at a time is asked of one instance, until it is there"),
@@ -118,6 +118,6 @@ func Decide(snapshot database.Snapshot) database.Plan {
 	d := draft.Of(snapshot, steady)
 	rule.Run(rules, d)
 	d.SortHolds()
-	d.Look(snapshot.Certificates.Again)
-	return d.Plan
+	d.Look(d.Now, snapshot.Certificates.Again)
+	return *d.Plan
 }

@@ -142,12 +142,4 @@ func unbound(d *draft.Draft, instance database.Instance) string {
 	return ""
 }
 
-// tellTolerated names the fields that admission changes whenever they are written. They hold nothing up.
-func tellTolerated(d *draft.Draft) {
-	for _, child := range d.Children {
-		if len(child.Tolerated) > 0 {
-			d.Plan.Pending = append(d.Plan.Pending, fmt.Sprintf("admission in this cluster changes the %s %s whenever it is "+
-				"written, and that is left as it is: %s", child.Kind, child.Name, draft.Summary(child.Tolerated)))
-		}
-	}
-}
+func tellTolerated(d *draft.Draft) { d.TellTolerated(d.Children) }

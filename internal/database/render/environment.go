@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -35,15 +35,15 @@ var cacheKeys = []struct{ key, from string }{
 //
 // CACHE_URL leads to the first cache. When others come beside it, it stays where it is: an application that has used it
 // is not to lose its cache because somebody adds another.
-func Environment(secret *corev1.Secret, caches []children.Cache) *corev1.Secret {
+func Environment(secret *corev1.Secret, caches []service.Cache) *corev1.Secret {
 	made := addresses{Secret: secret.DeepCopy(), bound: boundKeys(secret), keys: map[string]string{}}
 	if made.Data == nil {
 		made.Data = map[string][]byte{}
 	}
-	own := children.Cache{Secret: secret}
+	own := service.Cache{Secret: secret}
 	made.bind(envWrite, wire.KeyURI, own)
 	made.bind(envRead, wire.KeyReadURI, own)
-	living := slices.DeleteFunc(slices.Clone(caches), func(cache children.Cache) bool { return cache.Deleting })
+	living := slices.DeleteFunc(slices.Clone(caches), func(cache service.Cache) bool { return cache.Deleting })
 	chosen := first(living, made.bound[envCache])
 	for _, cache := range living {
 		for _, each := range cacheKeys {
@@ -82,7 +82,7 @@ type addresses struct {
 }
 
 // bind writes one key, if it is ours to write.
-func (e addresses) bind(key, from string, cache children.Cache) {
+func (e addresses) bind(key, from string, cache service.Cache) {
 	_, exists := e.Data[key]
 	before, ours := e.bound[key]
 	switch {
@@ -96,8 +96,8 @@ func (e addresses) bind(key, from string, cache children.Cache) {
 }
 
 // first is the cache that is meant when none is named: the one that was before, or the oldest.
-func first(caches []children.Cache, before string) string {
-	var oldest children.Cache
+func first(caches []service.Cache, before string) string {
+	var oldest service.Cache
 	for i, cache := range caches {
 		if cache.Name == before {
 			return before

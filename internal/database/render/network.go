@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -31,11 +31,11 @@ func policy(design database.Design) *networkingv1.NetworkPolicy {
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
 				{
-					Ports: children.OpenPorts(wire.PortPostgres),
-					From:  children.Clients(design.Spec.Network.Clients, instances),
+					Ports: service.OpenPorts(wire.PortPostgres),
+					From:  service.Clients(design.Spec.Network.Clients, instances),
 				},
 				{
-					Ports: children.OpenPorts(wire.PortAgent),
+					Ports: service.OpenPorts(wire.PortAgent),
 					From:  []networkingv1.NetworkPolicyPeer{instances, operators(design)},
 				},
 			},
@@ -43,7 +43,7 @@ func policy(design database.Design) *networkingv1.NetworkPolicy {
 	}
 	if design.Spec.Network.Egress == v1alpha1.EgressNeeded {
 		made.Spec.PolicyTypes = append(made.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
-		made.Spec.Egress = children.NeededEgress(instances, wire.PortPostgres)
+		made.Spec.Egress = service.NeededEgress(instances, wire.PortPostgres)
 	}
 	return made
 }

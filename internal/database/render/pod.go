@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -28,7 +28,7 @@ func podTemplate(design database.Design, instance database.InstanceDesign) (core
 	if instance.Restart != "" {
 		template.Annotations[database.AnnotationRestart] = instance.Restart
 	}
-	children.Evictable(template.Annotations, "agent", "run", "tmp", "shm")
+	service.Evictable(template.Annotations, "agent", "run", "tmp", "shm")
 	wish := Wish(design.Spec)
 	template.Annotations[database.AnnotationWish] = wish
 	name := instance.Template // A design that was made whole has it already.

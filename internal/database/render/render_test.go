@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/scenario"
 )
@@ -317,7 +317,7 @@ func TestPlace(t *testing.T) {
 			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
 		},
 	}
-	podOf := func(place children.Place) corev1.PodSpec {
+	podOf := func(place service.Place) corev1.PodSpec {
 		snapshot.Images.Place = place
 		made, err := render.Children(design.Of(snapshot))
 		if err != nil {
@@ -331,7 +331,7 @@ func TestPlace(t *testing.T) {
 		t.Fatal("there is no StatefulSet")
 		return corev1.PodSpec{}
 	}
-	plain, placed := podOf(children.Place{}), podOf(children.Place{AnyUser: true, PullSecrets: []string{"registry"}})
+	plain, placed := podOf(service.Place{}), podOf(service.Place{AnyUser: true, PullSecrets: []string{"registry"}})
 	if plain.SecurityContext.RunAsUser == nil || len(plain.ImagePullSecrets) > 0 {
 		t.Errorf("without a word a pod has account %v and Secrets %v", plain.SecurityContext, plain.ImagePullSecrets)
 	}

@@ -14,26 +14,26 @@ import (
 
 // writeService selects nothing: the holder of the lease writes where it leads.
 func writeService(design database.Design) *corev1.Service {
-	return service(design, database.WriteName(design.Name), nil)
+	return serviceOf(design, database.WriteName(design.Name), nil)
 }
 
 // readService leads to the replicas whose agents say that they are near enough.
 func readService(design database.Design) *corev1.Service {
-	return service(design, database.ReadName(design.Name), map[string]string{
+	return serviceOf(design, database.ReadName(design.Name), map[string]string{
 		database.LabelDatabase: design.Name, database.LabelRead: "true",
 	})
 }
 
 // podsService gives every pod a name, ready or not: agents look for each other when nothing is ready.
 func podsService(design database.Design) *corev1.Service {
-	headless := service(design, database.PodsName(design.Name), map[string]string{database.LabelDatabase: design.Name})
+	headless := serviceOf(design, database.PodsName(design.Name), map[string]string{database.LabelDatabase: design.Name})
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	headless.Spec.PublishNotReadyAddresses = true
 	headless.Spec.Ports = append(headless.Spec.Ports, port("agent", wire.PortAgent))
 	return headless
 }
 
-func service(design database.Design, name string, selector map[string]string) *corev1.Service {
+func serviceOf(design database.Design, name string, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -155,7 +155,7 @@ func NextLogin(secret *corev1.Secret) (Login, bool) {
 func Note(secret *corev1.Secret, rotation database.Rotation) { rotation.Note(secret) }
 
 // RotationOf reads what was written down. What cannot be read was not.
-func RotationOf(secret *corev1.Secret) database.Rotation { return children.RotationOf(secret) }
+func RotationOf(secret *corev1.Secret) database.Rotation { return service.RotationOf(secret) }
 
 // Renewal is the policy of a rotation: what was made before it began is replaced.
 func Renewal(policy pki.Policy, rotation database.Rotation) pki.Policy {

@@ -62,7 +62,9 @@ func TestErrorsOfAPass(t *testing.T) {
 func TestEventsAreToldOnce(t *testing.T) {
 	pass := status.Pass{
 		Snapshot: database.Snapshot{Identity: database.Identity{Name: "cities", Generation: 1}},
-		Plan:     database.Plan{Holds: []database.Hold{{Name: "ForeignChild", Message: "taken", Weight: database.Stalled}}},
+		Plan: database.Plan{Decided: database.Decided{Holds: []database.Hold{{
+			Name: "ForeignChild", Message: "taken", Weight: database.Stalled,
+		}}}},
 	}
 	after, first := status.Report(v1alpha1.GeoDatabaseStatus{}, pass)
 	_, second := status.Report(after, pass)
@@ -79,7 +81,9 @@ func TestBirth(t *testing.T) {
 	short := func(reason, message string) status.Pass {
 		return status.Pass{
 			Snapshot: database.Snapshot{Identity: database.Identity{Name: "cities", Generation: 1}},
-			Plan:     database.Plan{Holds: []database.Hold{{Name: reason, Message: message, Weight: database.Degraded}}},
+			Plan: database.Plan{Decided: database.Decided{Holds: []database.Hold{{
+				Name: reason, Message: message, Weight: database.Degraded,
+			}}}},
 		}
 	}
 	begins := short(database.ReasonBeingMade, "1 of 3 instances are well")

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/act"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim/search"
 )
@@ -392,7 +392,7 @@ func (a agents) at(ctx context.Context, address string) (*corev1.Pod, error) {
 }
 
 // ask answers for the agent of an instance.
-func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, error) {
+func (a agents) ask(ctx context.Context, agent service.Agent) (wire.Report, error) {
 	if name, made := strings.CutPrefix(agent.Address, nowhere); made {
 		settings := settingsOf(ctx, a.cluster)
 		return wire.Report{
@@ -455,7 +455,7 @@ func (a agents) ask(ctx context.Context, agent children.Agent) (wire.Report, err
 }
 
 // tell asks the agent of the holder to hand over. Asking twice for the same is asking once.
-func (a agents) tell(ctx context.Context, agent children.Agent, request wire.Switchover) error {
+func (a agents) tell(ctx context.Context, agent service.Agent, request wire.Switchover) error {
 	pod, err := a.at(ctx, agent.Address)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim/search"
 )
@@ -71,7 +71,7 @@ func allowedTo(pod *corev1.Pod) int64 {
 }
 
 // askCache answers for the agent of a cache.
-func (a agents) askCache(ctx context.Context, agent children.Agent) (wire.CacheReport, error) {
+func (a agents) askCache(ctx context.Context, agent service.Agent) (wire.CacheReport, error) {
 	settings, found, err := cacheSettings(ctx, a.cluster)
 	if !found || err != nil {
 		return wire.CacheReport{}, errors.New("it has no settings")
@@ -153,7 +153,7 @@ func remembered(ctx context.Context, cluster client.Reader) (wire.LeaseRecord, w
 const flushed = "example.com/flushed"
 
 // flush empties a cache.
-func (a agents) flush(ctx context.Context, agent children.Agent, request wire.Flush) error {
+func (a agents) flush(ctx context.Context, agent service.Agent, request wire.Flush) error {
 	pod, err := a.at(ctx, agent.Address)
 	if err != nil {
 		return err

@@ -1,50 +1,22 @@
 package access
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/plan/draft"
+	"meridian.dev/meridian/internal/service"
 )
 
-// KeepCertificates makes the authority once and then keeps it alive. Replacing what exists is safety and goes on while
-// changes are stopped.
+// KeepCertificates keeps the authority and the certificates of the instances, and replaces them when a user asks.
 func KeepCertificates(d *draft.Draft) {
-	certificates := d.Certificates
-	switch {
-	case certificates.Problem != "":
-		d.Hold(database.Stalled, 0, "AuthorityUnreadable", fmt.Sprintf(
-			"the Secret %s cannot be read: %s; %s", database.AuthorityName(d.Name), certificates.Problem, newAuthority(d)))
-		return
-	case certificates.Authority.Foreign != "" || certificates.Leaf.Foreign != "":
-		return
-	case d.AuthorityLost():
-		d.Hold(database.Stalled, 0, "AuthorityLost", fmt.Sprintf(
-			"the Secret %s has no authority any more, and one is trusted; %s", database.AuthorityName(d.Name),
-			newAuthority(d)))
-		return
-	case len(certificates.Steps) == 0:
+	if d.Draft.KeepCertificates(service.Keeping[database.Step]{
+		Certificates: d.Certificates, Authority: database.AuthorityName(d.Name), Leaf: database.LeafName(d.Name),
+		App: database.AppSecretName(d.Name), AppSecret: d.Binding, Store: database.StoreCertificates{},
+	}) {
 		renewCertificates(d)
-		return
 	}
-	action := database.Action{
-		Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: database.LeafName(d.Name),
-		UID: certificates.Leaf.UID, ResourceVersion: certificates.Leaf.ResourceVersion,
-		Why: strings.Join(certificates.Steps, "; "),
-	}
-	if certificates.Leaf.Exists {
-		d.Do(action)
-	} else {
-		d.Change(action)
-	}
-}
-
-// newAuthority says how a human replaces an authority that cannot be used. It takes all that rests on the old one.
-func newAuthority(d *draft.Draft) string {
-	return fmt.Sprintf("bring it back; or delete it together with the Secrets %s and %s to have new ones made, which "+
-		"interrupts every client that trusts the old authority", database.LeafName(d.Name), database.AppSecretName(d.Name))
 }
 
 // CreateBinding makes the credentials of the application. It waits for the authority, which is

@@ -25,12 +25,14 @@ func (d *Draft) ClaimGone(instance database.Instance) bool {
 	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool { return claim.Claim == nil })
 }
 
+// ClaimDeleting says that somebody has deleted a claim of an instance.
 func (d *Draft) ClaimDeleting(instance database.Instance) bool {
 	return slices.ContainsFunc(d.Claims(instance), func(claim database.ClaimOf) bool {
 		return claim.Claim != nil && claim.Deleting
 	})
 }
 
+// Weigh makes a number of an answer, for ranks.
 func Weigh(so bool) int {
 	if so {
 		return 1
@@ -38,6 +40,7 @@ func Weigh(so bool) int {
 	return 0
 }
 
+// Without are the names but that one.
 func Without(roster []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(roster), func(each string) bool { return each == name })
 }

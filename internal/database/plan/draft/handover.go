@@ -30,6 +30,7 @@ func (d *Draft) AskFor(purpose database.Purpose, holder database.Instance, why s
 	}
 }
 
+// SwitchOver asks the agent of the holder, if it answers and is not written to already.
 func (d *Draft) SwitchOver(holder database.Instance, ask database.SwitchOver, why string) {
 	if holder.Pod == nil || !holder.Report.Reachable || d.Writes("", holder.Name) {
 		return

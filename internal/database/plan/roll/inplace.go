@@ -21,10 +21,10 @@ func ResizePods(d *draft.Draft) {
 		size := render.SizeOf(d.Plan.Design, wanted.Name)
 		switch {
 		case infeasible(d, instance) != "":
-			// RollInstances has it made anew, where there is room.
+			// Instances has it made anew, where there is room.
 		case size.Equal(pod.Size()):
 			waitForResize(d, instance)
-		case refusesSize(pod) && madeFor(d, instance, size):
+		case refusesSize(pod) && madeFor(instance, size):
 			// Admission has given it another size, and another pod would get that too: it is told, and tolerated.
 			d.Plan.Pending = append(d.Plan.Pending, fmt.Sprintf(
 				"%s has %s CPU and %s where %s and %s are wanted, and the API server refuses these: %s", wanted.Name,
@@ -81,7 +81,7 @@ func infeasible(d *draft.Draft, instance database.Instance) string {
 	}
 	size := render.SizeOf(d.Plan.Design, instance.Name)
 	switch {
-	case madeFor(d, instance, size):
+	case madeFor(instance, size):
 		return ""
 	case pod.Resize == database.PodResizeInfeasible && size.Equal(pod.Size()):
 		return pod.ResizeMessage
@@ -95,7 +95,7 @@ func infeasible(d *draft.Draft, instance database.Instance) string {
 func refusesSize(pod *database.Pod) bool { return pod.SizeTrial != nil && pod.SizeTrial.Refusal != "" }
 
 // madeFor says that the pod of an instance was made from a template of that size.
-func madeFor(d *draft.Draft, instance database.Instance, size database.Size) bool {
+func madeFor(instance database.Instance, size database.Size) bool {
 	return instance.Set != nil && instance.Set.Observed && !outdated(instance) && instance.Set.Revision != "" &&
 		size.Equal(instance.Set.Size())
 }

@@ -38,7 +38,7 @@ func nextWindow(d *draft.Draft) string {
 	if d.Window.Begins.IsZero() || d.Invalid {
 		return ""
 	}
-	d.Look(d.Window.Begins)
+	d.Look(d.Now, d.Window.Begins)
 	return ", or in the maintenance window that opens at " + d.Window.Begins.Format(time.RFC3339)
 }
 
@@ -48,5 +48,5 @@ func difference(d *draft.Draft, instance string) string {
 	if child.State != database.Changed {
 		return "its template is newer"
 	}
-	return draft.Summary(child.Changes)
+	return d.Summary(child.Changes)
 }

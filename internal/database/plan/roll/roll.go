@@ -23,10 +23,10 @@ type due struct {
 	why         string
 }
 
-// RollInstances restarts what the user's wish needs restarted: one instance at a time, replicas first, each only while
+// Instances restarts what the user's wish needs restarted: one instance at a time, replicas first, each only while
 // all others are well; then the primary moves, and the old one is the last. It stops at the first harm.
-func RollInstances(d *draft.Draft) {
-	dues := dues(d)
+func Instances(d *draft.Draft) {
+	dues := allDue(d)
 	if d.Invalid || d.LeaseLost() || d.Lease.Problem != "" {
 		return
 	}
@@ -93,8 +93,8 @@ func stopRoll(d *draft.Draft, others string) {
 		fmt.Sprintf("%s; %scorrect the spec, or undo the change", harm(d), others))
 }
 
-// dues are the instances that need a restart by the user's wish.
-func dues(d *draft.Draft) []due {
+// allDue are the instances that need a restart by the user's wish.
+func allDue(d *draft.Draft) []due {
 	var dues []due
 	for _, wanted := range d.Plan.Design.Instances {
 		instance, found := d.Instance(wanted.Name)
@@ -176,7 +176,7 @@ func nextOf(d *draft.Draft, dues []due) due {
 		instance := one.instance
 		begun := one.pod && instance.Set != nil && instance.Set.Template == render.Template(d.Plan.Design, instance.Name)
 		return []int{
-			draft.Weigh(one.server && lowers(d, instance) == (instance.Name == d.Lease.Holder)),
+			draft.Weigh(one.server && lowers(instance) == (instance.Name == d.Lease.Holder)),
 			draft.Weigh(instance.Name != d.Lease.Holder), draft.Weigh(d.Idle(instance.Name)), draft.Weigh(begun),
 			draft.Weigh(unwell(d, instance.Name) != ""),
 			int(instance.Report.LagBytes>>24)*1000 + instance.Serial,
@@ -193,7 +193,7 @@ var atLeast = []string{
 
 // lowers says that an instance waits for a restart to lower one of these: then the primary has to be the first, in its
 // place, because a replica cannot have less, and one that is promised another value keeps the old one as a primary.
-func lowers(d *draft.Draft, instance database.Instance) bool {
+func lowers(instance database.Instance) bool {
 	return slices.ContainsFunc(instance.Report.Parameters, func(parameter database.Parameter) bool {
 		current, first := strconv.Atoi(parameter.Current)
 		wanted, second := strconv.Atoi(parameter.Wanted)
@@ -293,7 +293,7 @@ func restart(d *draft.Draft, next due) {
 	if next.server {
 		d.Change(database.Action{
 			Do: database.RestartServer{
-				Target: instance.Name, Token: token(d, instance), Stay: instance.Name == d.Lease.Holder && lowers(d, instance),
+				Target: instance.Name, Token: token(d, instance), Stay: instance.Name == d.Lease.Holder && lowers(instance),
 			},
 			Kind: database.KindSettings, Name: database.SettingsName(d.Name),
 			UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Why: instance.Name + ": " + next.why,

@@ -6,6 +6,7 @@ import (
 	"meridian.dev/meridian/internal/database/render"
 )
 
+// WriteSets writes the StatefulSets whose template may reach their instances.
 func WriteSets(d *draft.Draft) {
 	for _, child := range d.Children {
 		if child.Kind == database.KindSet && (child.State != database.Changed || !withheld(d, child.Name)) {

@@ -1,8 +1,8 @@
-// Package children holds what the loops of the operator have in common about the objects that they make. It knows
-// no loop, and decides nothing.
+// Package service holds what the loops of the operator have in common: the nouns of what they see and decide, the plan
+// in the making, and how agents, routes and admission are seen. It knows no loop.
 //
 // Start reading at [Agent].
-package children
+package service
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"

@@ -1,4 +1,4 @@
-package children_test
+package service_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/sim"
 )
 
@@ -43,8 +43,8 @@ func TestFindReads(t *testing.T) {
 		}
 	}
 	instances := map[string]string{"10.0.0.1": "cities-1", "10.0.0.2": "cities-2", "10.0.0.3": "cities-3"}
-	find := func() *children.Reads {
-		reads, err := children.FindReads(t.Context(), writer, client.ObjectKey{Namespace: "gis", Name: "cities-ro"},
+	find := func() *service.Reads {
+		reads, err := service.FindReads(t.Context(), writer, client.ObjectKey{Namespace: "gis", Name: "cities-ro"},
 			func(address string) string { return instances[address] })
 		if err != nil {
 			t.Fatal(err)
@@ -65,11 +65,11 @@ func TestFindReads(t *testing.T) {
 func TestReadsLack(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	both := []string{"cities-2", "cities-3"}
-	ago := func(age time.Duration, targets ...string) *children.Reads {
-		return &children.Reads{Targets: targets, Since: now.Add(-age)}
+	ago := func(age time.Duration, targets ...string) *service.Reads {
+		return &service.Reads{Targets: targets, Since: now.Add(-age)}
 	}
 	tests := map[string]struct {
-		reads    *children.Reads
+		reads    *service.Reads
 		readers  []string
 		wasReady bool
 		readyFor time.Duration

@@ -1,4 +1,4 @@
-package database
+package service
 
 // Route is where the write address leads.
 type Route struct {

@@ -1,4 +1,4 @@
-package children_test
+package service_test
 
 import (
 	"crypto/rand"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -38,7 +38,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		})}
 	pod.StartTLS()
 	defer pod.Close()
-	agent := children.Agent{Address: agentAddress, Host: "cities-rw.gis.svc", Material: material}
+	agent := service.Agent{Address: agentAddress, Host: "cities-rw.gis.svc", Material: material}
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		path := "/" + strconv.Itoa(code)
 		got, err := agent.Get(t.Context(), path)

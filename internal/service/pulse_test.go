@@ -1,4 +1,4 @@
-package children_test
+package service_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"meridian.dev/meridian/internal/children"
+	"meridian.dev/meridian/internal/service"
 )
 
 func lease(version, holder string) *coordinationv1.Lease {
@@ -24,7 +24,7 @@ func lease(version, holder string) *coordinationv1.Lease {
 // TestPulse follows a lease that is renewed, falls silent, and is renewed again. Only what is seen here counts: one
 // version twice is no renewal.
 func TestPulse(t *testing.T) {
-	pulse := children.Pulse{Label: "of"}
+	pulse := service.Pulse{Label: "of"}
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	if pulse.Beat(lease("1", "cities-1/a"), at(0)) {

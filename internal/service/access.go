@@ -1,4 +1,4 @@
-package children
+package service
 
 import (
 	"context"
