@@ -118,7 +118,7 @@ func TestInvariantsOfBackupsBite(t *testing.T) {
 			}
 			var broken []string
 			for _, violation := range invariant.Check(snapshot, database.Plan{
-				Actions: []database.Action{test.action}, Design: design.Of(snapshot),
+				Decided: database.Decided{Actions: []database.Action{test.action}}, Design: design.Of(snapshot),
 			}) {
 				broken = append(broken, violation.Rule)
 			}
