@@ -10,10 +10,9 @@ import (
 // until it is split by topic. An entry only shrinks: one that a package no longer needs, or that leaves it more room
 // than allowanceRoom, is refused, so that what was won is not lost again. No entry is ever added.
 var allowances = map[string]int{
-	"internal/postgres/server": 3500,
-	"kit/sim":                  3250,
-	"test/sim":                 5500,
-	"test/sim/lives":           4500,
+	"kit/sim":        3250,
+	"test/sim":       5500,
+	"test/sim/lives": 4500,
 }
 
 // allowanceRoom lets a package that awaits its split take in a mended rule, and no new topic.

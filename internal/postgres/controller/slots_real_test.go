@@ -7,7 +7,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
-	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/postgres/server/session"
 	"meridian.dev/meridian/internal/tenure"
 )
 
@@ -30,7 +30,7 @@ func TestTheSlotOfAnAbsentMemberHoldsNoRows(t *testing.T) {
 		t.Fatal("the slot has lost its xmin by itself: this test shows nothing")
 	}
 
-	link := &server.Link{Folder: one.path("run"), Port: testPort}
+	link := &session.Link{Folder: one.path("run"), Port: testPort}
 	defer link.Close()
 	release := postgres.KeepPlaces{Slots: []string{slot}, Release: []string{slot}}
 	for range 2 {

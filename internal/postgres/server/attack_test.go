@@ -19,7 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/postgres/server/session"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -46,7 +46,7 @@ const attackPort = 15437
 type target struct {
 	t    *testing.T
 	data string
-	link *server.Link
+	link *session.Link
 	name string
 }
 
@@ -88,7 +88,7 @@ func serve(t *testing.T, settings ...string) *target {
 		_ = process.Process.Signal(syscall.SIGINT)
 		_ = process.Wait()
 	})
-	it := &target{t: t, data: data, link: &server.Link{Folder: folder, Port: attackPort}}
+	it := &target{t: t, data: data, link: &session.Link{Folder: folder, Port: attackPort}}
 	t.Cleanup(it.link.Close)
 	for range 600 {
 		if connection, err := it.dial("postgres", "postgres"); err == nil {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/postgres/server/session"
 )
 
 // EndReceiver implements postgres.Runner. The server must have been told to follow nobody, and the key must have been
@@ -228,35 +228,9 @@ func socketsOf(pid int) (map[string]bool, error) {
 
 // startOf reads when a child was begun. It is not ok if it has ended, or has another parent.
 func startOf(pid, parent int) (start string, ok bool) {
-	fields := statusOf(pid)
+	fields := session.StatusOf(pid)
 	if len(fields) < 20 || string(fields[1]) != strconv.Itoa(parent) {
 		return "", false
 	}
 	return string(fields[19]), true
-}
-
-// statusOf reads "pid (name) state parent …" from the state on, where the start is the 20th. The name may hold
-// anything, so its end is the last bracket. It is nil for a process that has ended.
-func statusOf(pid int) [][]byte {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return nil
-	}
-	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-}
-
-// tick is the unit of the start of a process, the same on every Linux.
-const tick = 10 * time.Millisecond
-
-// begunAt is when a process was begun, on the clock since boot, or up to a tick earlier; 0 if that is not known.
-func begunAt(pid int) tenure.Instant {
-	fields := statusOf(pid)
-	if len(fields) < 20 {
-		return 0
-	}
-	ticks, err := strconv.ParseInt(string(fields[19]), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return tenure.Instant(ticks) * tenure.Instant(tick)
 }

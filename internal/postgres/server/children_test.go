@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"meridian.dev/meridian/internal/postgres/server"
+	"meridian.dev/meridian/internal/postgres/server/session"
 	"meridian.dev/meridian/kit/watchdog"
 )
 
@@ -112,11 +113,11 @@ func TestBegunAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
-	begun, after := time.Duration(server.BegunAt(command.Process.Pid)), watchdog.Now()
+	begun, after := time.Duration(session.BegunAt(command.Process.Pid)), watchdog.Now()
 	if begun < before-10*time.Millisecond || begun > after {
 		t.Errorf("begun at %s, between %s and %s", begun, before, after)
 	}
-	if begun := server.BegunAt(1 << 30); begun != 0 {
+	if begun := session.BegunAt(1 << 30); begun != 0 {
 		t.Errorf("a process that does not exist was begun at %s", begun)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/postgres/server/session"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
@@ -140,7 +141,7 @@ func (c *Copies) keepPlace(ctx context.Context, source postgres.Source) (kept bo
 	defer cancel()
 	connection, err := c.connect(ctx, source)
 	if err != nil {
-		return false, &postgres.NotYetError{Err: fmt.Errorf("connect to %s: %w", source.Host, short(err))}
+		return false, &postgres.NotYetError{Err: fmt.Errorf("connect to %s: %w", source.Host, session.Short(err))}
 	}
 	defer func() { _ = connection.Close(ctx) }()
 	_, err = connection.Exec(ctx, "CREATE_REPLICATION_SLOT "+source.Slot+" PHYSICAL RESERVE_WAL").ReadAll()
@@ -149,7 +150,7 @@ func (c *Copies) keepPlace(ctx context.Context, source postgres.Source) (kept bo
 	case refused != nil && refused.Code == stateLimit:
 		return false, nil
 	case err != nil && (refused == nil || refused.Code != stateDuplicate):
-		return false, fmt.Errorf("keep a place in the log of %s: %w", source.Host, short(err))
+		return false, fmt.Errorf("keep a place in the log of %s: %w", source.Host, session.Short(err))
 	}
 	return true, nil
 }
@@ -239,7 +240,7 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 	defer cancel()
 	connection, err := c.connect(ctx, source)
 	if err != nil {
-		return postgres.Upstream{}, fmt.Errorf("ask %s about itself: %w", source.Host, short(err))
+		return postgres.Upstream{}, fmt.Errorf("ask %s about itself: %w", source.Host, session.Short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
 	answer, err := identify(ctx, connection, source)
@@ -255,7 +256,7 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 	timeline := answer.History.Timeline()
 	text := ""
 	if timeline > 1 {
-		row, err := firstRow(ctx, connection, fmt.Sprintf("TIMELINE_HISTORY %d", timeline), 2)
+		row, err := session.FirstRow(ctx, connection, fmt.Sprintf("TIMELINE_HISTORY %d", timeline), 2)
 		if err != nil {
 			return postgres.Upstream{}, err
 		}
@@ -268,7 +269,7 @@ func (c *Copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upst
 // tells says whether a parameter of ours has that value in the server, or what is taken for it where a server of an
 // earlier version does not know the parameter.
 func tells(ctx context.Context, connection *pgconn.PgConn, parameter, value string, unknown bool) (bool, error) {
-	row, err := firstRow(ctx, connection, "SHOW "+parameter, 1)
+	row, err := session.FirstRow(ctx, connection, "SHOW "+parameter, 1)
 	switch refused, _ := errors.AsType[*pgconn.PgError](err); {
 	case refused != nil && refused.Code == stateUnknown:
 		return unknown, nil
@@ -289,7 +290,7 @@ const (
 func identify(ctx context.Context, connection *pgconn.PgConn, source postgres.Source) (postgres.Upstream, error) {
 	begun := time.Now()
 	for {
-		row, err := firstRow(ctx, connection, "IDENTIFY_SYSTEM", 3)
+		row, err := session.FirstRow(ctx, connection, "IDENTIFY_SYSTEM", 3)
 		if err != nil {
 			return postgres.Upstream{}, err
 		}
@@ -334,12 +335,12 @@ func (c *Copies) Positions(ctx context.Context, source postgres.Source) (postgre
 	defer cancel()
 	connection, err := c.connectAs(ctx, source, render.RoleMonitor, map[string]string{"search_path": "pg_catalog"})
 	if err != nil {
-		return postgres.Positions{}, fmt.Errorf("ask %s about its replicas: %w", source.Host, short(err))
+		return postgres.Positions{}, fmt.Errorf("ask %s about its replicas: %w", source.Host, session.Short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
 	results, err := connection.Exec(ctx, positionsQuery).ReadAll()
 	if err != nil {
-		return postgres.Positions{}, fmt.Errorf("ask %s about its replicas: %w", source.Host, short(err))
+		return postgres.Positions{}, fmt.Errorf("ask %s about its replicas: %w", source.Host, session.Short(err))
 	}
 	answer := postgres.Positions{Slots: map[string]uint64{}}
 	for _, row := range results[0].Rows {
@@ -362,7 +363,7 @@ func (c *Copies) Gone(ctx context.Context, source postgres.Source, from tenure.P
 	defer cancel()
 	connection, err := c.connect(ctx, source)
 	if err != nil {
-		return 0, fmt.Errorf("ask %s for WAL: %w", source.Host, short(err))
+		return 0, fmt.Errorf("ask %s for WAL: %w", source.Host, session.Short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
 	end, err := gone(ctx, connection, from)
@@ -373,7 +374,7 @@ func (c *Copies) Gone(ctx context.Context, source postgres.Source, from tenure.P
 }
 
 func gone(ctx context.Context, connection *pgconn.PgConn, from tenure.Position) (uint64, error) {
-	row, err := firstRow(ctx, connection, "SHOW wal_segment_size", 1)
+	row, err := session.FirstRow(ctx, connection, "SHOW wal_segment_size", 1)
 	if err != nil {
 		return 0, err
 	}
@@ -398,7 +399,7 @@ func gone(ctx context.Context, connection *pgconn.PgConn, from tenure.Position) 
 		case refused != nil && refused.Code == stateNoFile:
 			return begin + size, nil
 		case refused != nil:
-			return 0, short(refused)
+			return 0, session.Short(refused)
 		case err != nil:
 			return 0, err
 		}
@@ -419,21 +420,6 @@ func segmentSize(text string) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("read the size of a segment: %q is none", text)
-}
-
-func firstRow(ctx context.Context, connection *pgconn.PgConn, command string, columns int) ([]string, error) {
-	results, err := connection.Exec(ctx, command).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", command, err) // With the state that it was refused with.
-	}
-	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < columns {
-		return nil, fmt.Errorf("%s: an answer of another form", command)
-	}
-	var row []string
-	for _, value := range results[0].Rows[0] {
-		row = append(row, string(value))
-	}
-	return row, nil
 }
 
 // connect opens a connection for the commands of replication.

@@ -1,5 +1,5 @@
 // Package server is the real world behind the interfaces of package postgres: a volume ([Disk]), mounted objects
-// ([Mounts]), PostgreSQL's process ([Runner]) and SQL over its local socket ([Link]). It decides nothing.
+// ([Mounts]), PostgreSQL's process ([Runner]) and SQL over its local socket ([session.Link]). It decides nothing.
 //
 // Every child process is started through one kit/supervise Supervisor, because the agent is process 1 of its
 // container and reaps whatever ends there.
@@ -14,6 +14,7 @@ import (
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
+	"meridian.dev/meridian/internal/postgres/server/session"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
 )
@@ -23,9 +24,9 @@ var (
 	_ postgres.Disk   = (*Disk)(nil)
 	_ postgres.Mounts = (*Mounts)(nil)
 	_ postgres.Runner = (*Runner)(nil)
-	_ postgres.SQL    = (*Link)(nil)
+	_ postgres.SQL    = (*session.Link)(nil)
 	_ postgres.Copies = (*Copies)(nil)
-	_ postgres.Probe  = (*Probe)(nil)
+	_ postgres.Probe  = (*session.Probe)(nil)
 )
 
 // Place is where everything is.
@@ -50,9 +51,9 @@ type World struct {
 	Disk   *Disk
 	Mounts *Mounts
 	Runner *Runner
-	Link   *Link
+	Link   *session.Link
 	Copies *Copies
-	Probe  *Probe
+	Probe  *session.Probe
 }
 
 // New puts it together.
@@ -66,7 +67,7 @@ func New(place Place) *World {
 		Folder: place.Volume, SocketLock: filepath.Join(place.Runtime, ".s.PGSQL."+strconv.Itoa(int(port))+".lock"),
 		Supervisor: place.Supervisor, Env: place.Env, Log: place.Log,
 	}
-	link := func() *Link { return &Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
+	link := func() *session.Link { return &session.Link{Folder: place.Runtime, Port: port, Major: disk.Major} }
 	return &World{
 		Disk: disk,
 		Mounts: &Mounts{
@@ -80,7 +81,7 @@ func New(place Place) *World {
 		Copies: &Copies{
 			Supervisor: place.Supervisor, Folder: place.Volume, Env: place.Env, Log: place.Log, Installed: installed,
 		},
-		Probe: &Probe{Link: link()},
+		Probe: &session.Probe{Link: link()},
 	}
 }
 

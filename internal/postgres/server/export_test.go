@@ -2,11 +2,9 @@ package server
 
 // Inner functions for the tests of this package.
 var (
-	Matches  = matches
 	MajorOf  = majorOf
 	Durable  = writeDurably
 	InitArgs = initdbArguments
-	BegunAt  = begunAt
 	Gone     = gone
 )
 
@@ -17,12 +15,6 @@ func Progress(lines ...string) (done, total int64, text string) {
 		said.add([]byte(line))
 	}
 	return done, total, said.text()
-}
-
-// NewVerifier returns the text of a verifier with a new salt.
-func NewVerifier(password string) (string, error) {
-	made, err := newVerifier(password)
-	return made.String(), err
 }
 
 // Consistent returns how much of the log a server must replay before it lets anybody in.

@@ -1,4 +1,4 @@
-package server
+package session
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func (l *Link) lookAtLogins(
 	var replica bool
 	err = connection.QueryRow(ctx, notedQuery, render.RoleMonitor).Scan(&replica, &application.NotedRotation)
 	if err != nil {
-		return fmt.Errorf("look for the rotation: %w", short(err))
+		return fmt.Errorf("look for the rotation: %w", Short(err))
 	}
 	if logins.Next == nil {
 		return nil
@@ -107,7 +107,7 @@ func findRole(ctx context.Context, connection *pgx.Conn, login postgres.Login, o
 	case errors.Is(err, pgx.ErrNoRows):
 		return role{}, nil
 	case err != nil:
-		return role{}, fmt.Errorf("look for the role: %w", short(err))
+		return role{}, fmt.Errorf("look for the role: %w", Short(err))
 	}
 	found.there, found.set = true, matches(stored, login.Password)
 	return found, nil
@@ -125,12 +125,12 @@ func (l *Link) tryLogin(ctx context.Context, login postgres.Login, wanted wire.A
 	config.ConnectTimeout, config.DefaultQueryExecMode = lookPatience, pgx.QueryExecModeExec
 	connection, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("log in: %w", short(err))
+		return fmt.Errorf("log in: %w", Short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
 	var acts string
 	if err := connection.QueryRow(ctx, "select current_user::text").Scan(&acts); err != nil {
-		return fmt.Errorf("log in: %w", short(err))
+		return fmt.Errorf("log in: %w", Short(err))
 	}
 	if acts != wanted.Owner {
 		return fmt.Errorf("log in: it acts as %s instead of %s", acts, wanted.Owner)

@@ -1,4 +1,4 @@
-package server
+package session
 
 import (
 	"context"
@@ -91,13 +91,13 @@ func (l *Link) connectWith(ctx context.Context, database string, others map[stri
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	connection, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the server: %w", short(err))
+		return nil, fmt.Errorf("connect to the server: %w", Short(err))
 	}
 	return connection, nil
 }
 
-// short drops the list of attempts from an error of the library, which says the same several times.
-func short(err error) error {
+// Short drops the list of attempts from an error of the library, which says the same several times.
+func Short(err error) error {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return errors.New(refused.Message)
 	}
@@ -178,7 +178,7 @@ func (l *Link) look(ctx context.Context) (postgres.Server, error) {
 	err = connection.QueryRow(ctx, serverQuery).Scan(&server.Replica, &server.Version, &server.SystemIdentifier,
 		&server.Timeline, &server.LSN, &segment, &server.Loaded, &server.Settings, &server.PendingRestart, &server.Refused)
 	if err != nil {
-		return postgres.Server{}, fmt.Errorf("ask the server about itself: %w", short(err))
+		return postgres.Server{}, fmt.Errorf("ask the server about itself: %w", Short(err))
 	}
 	// The control file learns of a new timeline at the next checkpoint; the name of the log file knows at once.
 	if len(segment) > 8 {
@@ -218,7 +218,7 @@ func (l *Link) lookInside(
 	case errors.Is(err, pgx.ErrNoRows):
 		return application, nil
 	case err != nil:
-		return postgres.Application{}, fmt.Errorf("look for the database: %w", short(err))
+		return postgres.Application{}, fmt.Errorf("look for the database: %w", Short(err))
 	}
 	application.Database = true
 	return application, l.lookDeeper(ctx, wanted, &application)
@@ -247,11 +247,11 @@ where e.extname is not null or a.name = any($1) order by 1`
 func extensions(ctx context.Context, connection *pgx.Conn, wanted wire.Settings) ([]postgres.Extension, error) {
 	rows, err := connection.Query(ctx, extensionQuery, wanted.Extensions)
 	if err != nil {
-		return nil, fmt.Errorf("look for extensions: %w", short(err))
+		return nil, fmt.Errorf("look for extensions: %w", Short(err))
 	}
 	extensions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[postgres.Extension])
 	if err != nil {
-		return nil, fmt.Errorf("look for extensions: %w", short(err))
+		return nil, fmt.Errorf("look for extensions: %w", Short(err))
 	}
 	// The server sorts by its own rules.
 	slices.SortFunc(extensions, func(a, b postgres.Extension) int { return strings.Compare(a.Name, b.Name) })
@@ -295,7 +295,7 @@ func (l *Link) inDatabase(ctx context.Context, database, statement string) error
 
 func (l *Link) execute(ctx context.Context, connection *pgx.Conn, statement string) error {
 	if _, err := connection.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return short(err)
+		return Short(err)
 	}
 	return nil
 }

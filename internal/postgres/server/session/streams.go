@@ -1,4 +1,4 @@
-package server
+package session
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (l *Link) prove(ctx context.Context, server *postgres.Server) error {
 		var seen proof
 		err = connection.QueryRow(ctx, proofQuery).Scan(&seen.mark, &seen.names, &seen.open, &seen.full)
 		if err != nil {
-			return fmt.Errorf("ask a new session about its configuration: %w", short(err))
+			return fmt.Errorf("ask a new session about its configuration: %w", Short(err))
 		}
 		seen.at, seen.loaded = time.Now(), tenure.Instant(watchdog.Now())
 		l.proven = seen
@@ -147,7 +147,7 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("ask the server about replication: %w", short(err))
+		return fmt.Errorf("ask the server about replication: %w", Short(err))
 	}
 	kept.note(facts)
 	return nil
@@ -156,7 +156,7 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, error) {
 	rows, err := connection.Query(ctx, sendersQuery)
 	if err != nil {
-		return nil, fmt.Errorf("ask the server about replication: %w", short(err))
+		return nil, fmt.Errorf("ask the server about replication: %w", Short(err))
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (postgres.Sender, error) {
 		var sender postgres.Sender
@@ -164,11 +164,11 @@ func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, erro
 		var flushed int64
 		err := row.Scan(&sender.PID, &name, &sender.Stream, &flushed, &sender.Priority)
 		sender.Member, sender.Joining, sender.Timeline = render.Streamer(name)
-		sender.Flushed, sender.Began = uint64(flushed), begunAt(sender.PID)
+		sender.Flushed, sender.Began = uint64(flushed), BegunAt(sender.PID)
 		return sender, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask the server about replication: %w", short(err))
+		return nil, fmt.Errorf("ask the server about replication: %w", Short(err))
 	}
 	return found, nil
 }
@@ -224,7 +224,7 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 	_, err = connection.Exec(ctx, `select pg_drop_replication_slot(slot_name) from pg_replication_slots
 		where slot_type = 'physical' and not active and wal_status = 'lost' and slot_name = any($1)`, wanted)
 	if err != nil {
-		return fmt.Errorf("give up a place in the log: %w", short(err))
+		return fmt.Errorf("give up a place in the log: %w", Short(err))
 	}
 	for _, slot := range how.Release {
 		if err := l.releaseRows(ctx, slot); err != nil {
@@ -235,7 +235,7 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 		from unnest($1::text[]) name
 		where not exists (select from pg_replication_slots where slot_name = name)`, wanted)
 	if err != nil {
-		return fmt.Errorf("keep places in the log: %w", short(err))
+		return fmt.Errorf("keep places in the log: %w", Short(err))
 	}
 	for slot, lsn := range how.Positions {
 		// The server goes no further than it has replayed, and never back.
@@ -243,24 +243,24 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 			where slot_name = $1 and slot_type = 'physical' and not active and restart_lsn < $2::pg_lsn`,
 			slot, postgres.FormatLSN(lsn))
 		if err != nil {
-			return fmt.Errorf("advance a place in the log: %w", short(err))
+			return fmt.Errorf("advance a place in the log: %w", Short(err))
 		}
 	}
 	rows, err := connection.Query(ctx, `select slot_name::text from pg_replication_slots
 		where slot_type = 'physical' and not temporary and not active and not (slot_name = any($1))`, wanted)
 	if err != nil {
-		return fmt.Errorf("keep places in the log: %w", short(err))
+		return fmt.Errorf("keep places in the log: %w", Short(err))
 	}
 	idle, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("keep places in the log: %w", short(err))
+		return fmt.Errorf("keep places in the log: %w", Short(err))
 	}
 	for _, name := range idle {
 		if !render.OurSlot(name) {
 			continue
 		}
 		if _, err := connection.Exec(ctx, "select pg_drop_replication_slot($1)", name); err != nil {
-			return fmt.Errorf("give up a place in the log: %w", short(err))
+			return fmt.Errorf("give up a place in the log: %w", Short(err))
 		}
 	}
 	return nil
@@ -278,10 +278,10 @@ func (l *Link) releaseRows(ctx context.Context, slot string) error {
 	config.RuntimeParams = map[string]string{"replication": "database", "application_name": "release/" + slot}
 	connection, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("release the rows that a slot holds: %w", short(err))
+		return fmt.Errorf("release the rows that a slot holds: %w", Short(err))
 	}
 	defer func() { _ = connection.Close(ctx) }()
-	row, err := firstRow(ctx, connection, "READ_REPLICATION_SLOT "+slot, 3)
+	row, err := FirstRow(ctx, connection, "READ_REPLICATION_SLOT "+slot, 3)
 	if err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func (l *Link) Drain(ctx context.Context) (reached uint64, err error) {
 		var left int
 		if err := connection.QueryRow(ctx, `select count(pg_terminate_backend(pid)) from pg_stat_activity
 			where `+applicationSessions).Scan(&left); err != nil {
-			return 0, fmt.Errorf("end the sessions of applications: %w", short(err))
+			return 0, fmt.Errorf("end the sessions of applications: %w", Short(err))
 		}
 		if left == 0 {
 			break
@@ -354,7 +354,7 @@ func (l *Link) Drain(ctx context.Context) (reached uint64, err error) {
 	err = connection.QueryRow(ctx,
 		"select (pg_logical_emit_message(true, 'meridian', 'drained') - '0/0')::bigint").Scan(&lsn)
 	if err != nil {
-		return 0, fmt.Errorf("flush the log: %w", short(err))
+		return 0, fmt.Errorf("flush the log: %w", Short(err))
 	}
 	return uint64(lsn), nil
 }

@@ -1,4 +1,4 @@
-package server
+package session
 
 import (
 	"context"
@@ -62,20 +62,20 @@ func (l *Link) compare(ctx context.Context, server *postgres.Server) error {
 		}
 		rows, err := connection.Query(ctx, compareQuery)
 		if err != nil {
-			return fmt.Errorf("compare the parameters: %w", short(err))
+			return fmt.Errorf("compare the parameters: %w", Short(err))
 		}
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[postgres.Parameter])
 		if err != nil {
-			return fmt.Errorf("compare the parameters: %w", short(err))
+			return fmt.Errorf("compare the parameters: %w", Short(err))
 		}
 		l.compared = compared{mark: server.Loaded, at: time.Now(), parameters: found}
 		rows, err = connection.Query(ctx,
 			`select name::text, setting::int from pg_settings where name = any($1) order by 1`, postgres.BoundNames())
 		if err != nil {
-			return fmt.Errorf("compare the parameters: %w", short(err))
+			return fmt.Errorf("compare the parameters: %w", Short(err))
 		}
 		if l.compared.own, err = pgx.CollectRows(rows, pgx.RowToStructByPos[postgres.Floor]); err != nil {
-			return fmt.Errorf("compare the parameters: %w", short(err))
+			return fmt.Errorf("compare the parameters: %w", Short(err))
 		}
 	}
 	server.Parameters, server.Compared, server.Own = l.compared.parameters, l.compared.mark, l.compared.own
@@ -150,7 +150,7 @@ func (l *Link) lookAtLibraries(ctx context.Context, connection *pgx.Conn, applic
 func libraries(ctx context.Context, connection *pgx.Conn, application *postgres.Application) error {
 	rows, err := connection.Query(ctx, collationQuery)
 	if err != nil {
-		return fmt.Errorf("compare collations: %w", short(err))
+		return fmt.Errorf("compare collations: %w", Short(err))
 	}
 	application.Libraries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (wire.Library, error) {
 		var library wire.Library
@@ -159,7 +159,7 @@ func libraries(ctx context.Context, connection *pgx.Conn, application *postgres.
 		return bounded(library, indexes), err
 	})
 	if err != nil {
-		return fmt.Errorf("compare collations: %w", short(err))
+		return fmt.Errorf("compare collations: %w", Short(err))
 	}
 	return postgisLibraries(ctx, connection, application)
 }
@@ -173,12 +173,12 @@ func bounded(library wire.Library, indexes []string) wire.Library {
 func postgisLibraries(ctx context.Context, connection *pgx.Conn, application *postgres.Application) error {
 	rows, err := connection.Query(ctx, versionsQuery)
 	if err != nil {
-		return fmt.Errorf("look for versions of libraries: %w", short(err))
+		return fmt.Errorf("look for versions of libraries: %w", Short(err))
 	}
 	type function struct{ Name, Schema, Noted string }
 	functions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[function])
 	if err != nil {
-		return fmt.Errorf("look for versions of libraries: %w", short(err))
+		return fmt.Errorf("look for versions of libraries: %w", Short(err))
 	}
 	var versions []string
 	for _, found := range functions {
@@ -186,7 +186,7 @@ func postgisLibraries(ctx context.Context, connection *pgx.Conn, application *po
 		var text string
 		call := "select coalesce(" + pgx.Identifier{found.Schema, found.Name}.Sanitize() + "(), '')"
 		if err := connection.QueryRow(ctx, call).Scan(&text); err != nil {
-			return fmt.Errorf("ask for the version of %s: %w", name, short(err))
+			return fmt.Errorf("ask for the version of %s: %w", name, Short(err))
 		}
 		// What follows tells of files and of the network.
 		version, _, _ := strings.Cut(text, " ")
@@ -218,11 +218,11 @@ func addDependents(ctx context.Context, connection *pgx.Conn, application *postg
 		}
 		rows, err := connection.Query(ctx, dependentQuery)
 		if err != nil {
-			return fmt.Errorf("look for dependent indexes: %w", short(err))
+			return fmt.Errorf("look for dependent indexes: %w", Short(err))
 		}
 		indexes, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return fmt.Errorf("look for dependent indexes: %w", short(err))
+			return fmt.Errorf("look for dependent indexes: %w", Short(err))
 		}
 		application.Libraries[index] = bounded(library, indexes)
 	}
