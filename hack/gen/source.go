@@ -114,7 +114,7 @@ func remarkOf(group *ast.CommentGroup) remark {
 	for line := range strings.Lines(group.Text()) {
 		line = strings.TrimSpace(line)
 		if marker, ok := strings.CutPrefix(line, "+"); ok {
-			about.markers = append(about.markers, marker)
+			about.markers = append(about.markers, lists.Replace(marker))
 		} else {
 			text = append(text, line)
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 // AllowedCacheNames are the settings of a server that a cache may have: those that both servers know and change while
-// they run, and that endanger neither the data, nor who may come in, nor the container. The rules of the schema have
-// the same list. The folder catalogue has all names of the servers; this line, run for redis and for valkey, writes a
-// file anew:
+// they run, and that endanger neither the data, nor who may come in, nor the container. The rules of the schema
+// are generated from this list. The folder catalogue has all names of the servers; this line, run for redis and for
+// valkey, writes a file anew:
 //
 //	kubectl run catalogue --rm -i -q --restart=Never --image=localhost/meridian/redis:8 --command -- sh -c '
 //	  redis-server --port 0 --unixsocket /tmp/socket >/dev/null & sleep 1
