@@ -123,14 +123,10 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.moveLogin(ctx, action, do)
 	case database.PublishBundle:
 		return p.publishBundle(ctx, action)
-	case database.StoreAccess:
-		return p.storeAccess(ctx, action, do)
-	case database.WantBase:
-		return p.wantBase(ctx, action, do)
-	case database.Guard:
-		return p.setFinalizer(ctx, true)
-	case database.Release:
-		return p.setFinalizer(ctx, false)
+	case database.StoreAccess, database.WantBase:
+		return p.doForBackups(ctx, action)
+	case database.Guard, database.Release:
+		return p.setFinalizer(ctx, database.Does[database.Guard](action))
 	case database.CreateLease:
 		return p.createLease(ctx, action, do)
 	case database.AdoptLease:
@@ -165,6 +161,15 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.deleteSet(ctx, action)
 	}
 	return database.Result{}, fmt.Errorf("the verb %q is unknown", action.Verb())
+}
+
+// doForBackups carries out what keeps backups.
+func (p *pass) doForBackups(ctx context.Context, action database.Action) (database.Result, error) {
+	if want, wants := action.Do.(database.WantBase); wants {
+		return p.wantBase(ctx, action, want)
+	}
+	store, _ := action.Do.(database.StoreAccess)
+	return p.storeAccess(ctx, action, store)
 }
 
 func (p *pass) createChild(ctx context.Context, action database.Action) (database.Result, error) {

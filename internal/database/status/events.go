@@ -150,9 +150,8 @@ func doneReason(action database.Action) string {
 	case database.DeleteSet:
 		return "InstanceRemoved"
 	case database.DeleteClaim:
-		return "ClaimDeleted"
 	}
-	return ""
+	return "ClaimDeleted" // The one that is left.
 }
 
 // turns are the conditions worth an event when they change.
