@@ -130,7 +130,7 @@ func shownReasons(repo *arch.Repo) map[condition.Reason]string {
 func reasonsIn(node ast.Node) []*ast.BasicLit {
 	switch node := node.(type) {
 	case *ast.ValueSpec: // const reasonX condition.Reason = "X"
-		if named(node.Type, "Reason") {
+		if named(node.Type, "Reason") || named(node.Type, "BackupReason") {
 			return texts(node.Values)
 		}
 	case *ast.CompositeLit: // condition.Entry{Reason: "X"}
