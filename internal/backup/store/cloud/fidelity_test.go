@@ -41,7 +41,8 @@ func TestTheModelIsTrueToARealServer(t *testing.T) {
 		if choose.IntN(20) == 0 {
 			size = store.PartSize + choose.IntN(3) - 1
 		}
-		want, got := do(t, pretended, call, name, size, step), do(t, actual, call, name, size, step)
+		at := [2]int{size, step}
+		want, got := do(t, pretended, call, name, at), do(t, actual, call, name, at)
 		if want != got {
 			t.Fatalf("seed %d, step %d: %s %s of %d bytes: the server says %s, the model %s",
 				*seed, step, call, name, size, got, want)
@@ -55,8 +56,9 @@ func TestTheModelIsTrueToARealServer(t *testing.T) {
 	}
 }
 
-func do(t *testing.T, under store.Store, call, name string, size, step int) string {
+func do(t *testing.T, under store.Store, call, name string, at [2]int) string {
 	t.Helper()
+	size, step := at[0], at[1]
 	ctx := t.Context()
 	said := func(err error) string {
 		if found, ok := errors.AsType[*store.Error](err); ok {
