@@ -36,9 +36,10 @@ type Backup struct {
 
 	// When the latest backup is restored on trial, in a pod of its own with a volume of its own, and looked through:
 	// `weekly`, or any other schedule as in `schedule`, or `Never`. `status.backup.restoreDuration` says how long it took.
+	// Nothing is restored on trial yet: with a schedule the condition Recoverable says VerifyOverdue when its time is over.
 	// Changing it takes effect at once.
 	// +optional
-	// +kubebuilder:default=weekly
+	// +kubebuilder:default=Never
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(Never|hourly|daily|weekly|(daily|(weekly )?[A-Za-z]{3}([-,][A-Za-z]{3})*) [0-2][0-9]:[0-5][0-9])$')",message="spec.backup.verify: must be Never, or days and a time, such as weekly, weekly sun 04:00 or daily 04:00"
 	Verify string `json:"verify,omitempty"`

@@ -17,10 +17,10 @@ func Schedule(backup v1alpha1.Backup) (window.Schedule, *Problem) {
 
 // Verify is described with Schedule.
 func Verify(backup v1alpha1.Backup) (window.Schedule, *Problem) {
-	if backup.Verify == v1alpha1.VerifyNever {
+	if backup.Verify == "" || backup.Verify == v1alpha1.VerifyNever {
 		return window.Schedule{}, nil
 	}
-	return schedule(backup, "spec.backup.verify", withDefault(backup.Verify, "weekly"))
+	return schedule(backup, "spec.backup.verify", backup.Verify)
 }
 
 func withDefault(text, otherwise string) string {
