@@ -36,7 +36,7 @@ type Backup struct {
 
 	// When the latest backup is restored on trial, in a pod of its own with a volume of its own, and looked through:
 	// `weekly`, or any other schedule as in `schedule`, or `Never`. `status.backup.restoreDuration` says how long it took.
-	// Nothing is restored on trial yet: with a schedule the condition Recoverable says VerifyOverdue when its time is over.
+	// Nothing is restored on trial yet: with a schedule Recoverable says VerifyOverdue when the time for it is over.
 	// Changing it takes effect at once.
 	// +optional
 	// +kubebuilder:default=Never

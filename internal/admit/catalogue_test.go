@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/admit"
@@ -105,7 +106,11 @@ func TestAllowedCacheNames(t *testing.T) {
 			}
 		}
 	}
-	schema, err := os.ReadFile("../../api/v1alpha1/geocache.go")
+	definition, err := os.ReadFile("../../deploy/crds/meridian.dev_geocaches.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := yaml.YAMLToJSON(definition)
 	if err != nil {
 		t.Fatal(err)
 	}

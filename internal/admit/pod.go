@@ -24,9 +24,13 @@ type pod struct {
 
 var databasePod = pod{
 	containers: []string{"database", "install"}, inits: []string{"install"},
-	volumes: []string{"agent", "data", "wal", "run", "tmp", "shm", "settings", "app", "tls", "token"},
+	volumes: []string{
+		"agent", "data", "wal", "run", "tmp", "shm", "settings", "app", "tls", "token",
+		"repository", "source", "backups", "source-backups",
+	},
 	mounts: []string{
-		"/agent", "/var/lib/meridian", "/var/lib/meridian-wal", "/run/meridian", "/tmp", "/dev/shm", "/etc/meridian",
+		"/agent", "/var/lib/meridian", "/var/lib/meridian-wal", "/var/lib/meridian-backup",
+		"/var/lib/meridian-restore", "/run/meridian", "/tmp", "/dev/shm", "/etc/meridian",
 		"/var/run/secrets/kubernetes.io/serviceaccount",
 	},
 	ports:     []int32{5432, 8700, 8701},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -29,7 +30,7 @@ func (p pod) claims(claim string) bool {
 // keeps tells whether a Secret has private keys. The credentials of applications, NAME-app, are for whoever needs them.
 func (p pod) keeps(secret string) bool {
 	return slices.ContainsFunc(p.owners, func(owner string) bool {
-		return secret == owner+"-ca" || secret == owner+"-tls"
+		return slices.Contains([]string{"-ca", "-tls", "-repository", "-source"}, strings.TrimPrefix(secret, owner))
 	})
 }
 

@@ -35,7 +35,7 @@ func Install(source, target string) error {
 func NameUser(list string) error {
 	content := fmt.Sprintf("root:x:0:0:root:/:/sbin/nologin\npostgres:x:%d:%d:PostgreSQL:/:/sbin/nologin\n",
 		os.Getuid(), os.Getgid())
-	if err := os.WriteFile(list, []byte(content), 0o644); err != nil { //nolint:gosec // It is there to be read.
+	if err := os.WriteFile(list, []byte(content), 0o644); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
 	return nil

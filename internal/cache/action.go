@@ -2,7 +2,7 @@ package cache
 
 import "meridian.dev/meridian/internal/service"
 
-// What the loop decides, and what becomes of it.
+// Decided and the others are what the loop decides, and what becomes of it.
 type (
 	Decided = service.Plan[Step]
 	Action  = service.Action[Step]

@@ -2,7 +2,7 @@ package cache
 
 import "meridian.dev/meridian/internal/service"
 
-// What is known of objects that the spec asks for, of Secrets, and of the write address.
+// Child and the others are what is known of objects that the spec asks for, of Secrets, and of the write address.
 type (
 	Child        = service.Child
 	State        = service.State

@@ -12,7 +12,7 @@ type Plan struct {
 	Design Design `json:"-"`
 }
 
-// Hold is a named reason to wait, Weight what it means for the conditions.
+// Weight is what a Hold, a named reason to wait, means for the conditions.
 type (
 	Hold   = service.Hold
 	Weight = service.Weight

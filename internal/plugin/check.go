@@ -24,7 +24,7 @@ func (p *plugin) checkCommand() *cobra.Command {
 			"With --cluster: what the cluster and the namespace lack for databases, before there is one. Nothing is made.",
 		Example: "  kubectl meridian check cities\n  kubectl meridian check cities -o json\n" +
 			"  kubectl meridian check --cluster",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.complete,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: p.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wide {
 				return p.checkCluster(cmd.Context(), args)

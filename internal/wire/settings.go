@@ -156,6 +156,15 @@ func (s Settings) Check() error {
 			problem("extensions[%d]: %q is there twice", index, name)
 		}
 	}
+	s.checkParameters(problem)
+	s.checkRestarts(problem)
+	if s.Restore != nil {
+		s.Restore.check(problem)
+	}
+	return errors.Join(problems...)
+}
+
+func (s Settings) checkParameters(problem func(string, ...any)) {
 	for index, parameter := range s.Parameters {
 		if !parameterName.MatchString(parameter.Name) {
 			problem("parameters[%d]: %q is not the name of a parameter", index, parameter.Name)
@@ -167,6 +176,9 @@ func (s Settings) Check() error {
 			problem("parameters[%d]: %s is there twice or out of order", index, parameter.Name)
 		}
 	}
+}
+
+func (s Settings) checkRestarts(problem func(string, ...any)) {
 	for index, restart := range s.Restarts {
 		if restart.Instance == "" || restart.Token == "" || strings.ContainsFunc(restart.Token, unicode.IsControl) {
 			problem("restarts[%d]: must name an instance and a token without control characters", index)
@@ -175,10 +187,6 @@ func (s Settings) Check() error {
 			problem("restarts[%d]: %s is there twice or out of order", index, restart.Instance)
 		}
 	}
-	if s.Restore != nil {
-		s.Restore.check(problem)
-	}
-	return errors.Join(problems...)
 }
 
 // checkIdentifier accepts what PostgreSQL keeps unchanged as a quoted name: it would cut a longer one in silence.

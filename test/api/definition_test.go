@@ -197,10 +197,11 @@ func TestPrinterColumns(t *testing.T) {
 	if err := cluster.Status().Update(t.Context(), database); err != nil {
 		t.Fatal(err)
 	}
+	const header = "NAME READY SERVING PRIMARY REPLICAS LAG VERSION RECOVERABLE AGE"
 	for _, test := range []struct{ resource, header, row string }{
-		{"gdb", "NAME READY SERVING PRIMARY REPLICAS LAG VERSION AGE", "cities True False cities-1 2/2 <1s 17.6"},
-		{"meridian", "NAME READY SERVING PRIMARY REPLICAS LAG VERSION AGE", "cities True False cities-1 2/2 <1s 17.6"},
-		{"geodatabases", "NAME READY SERVING PRIMARY REPLICAS LAG VERSION AGE", "cities True False cities-1"},
+		{"gdb", header, "cities True False cities-1 2/2 <1s 17.6"},
+		{"meridian", header, "cities True False cities-1 2/2 <1s 17.6"},
+		{"geodatabases", header, "cities True False cities-1"},
 	} {
 		output := strings.Join(strings.Fields(mustKubectl(t, namespace, "", "get", test.resource)), " ")
 		if !strings.Contains(output, test.header) || !strings.Contains(output, test.row) {

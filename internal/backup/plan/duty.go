@@ -101,46 +101,57 @@ const (
 func Decide(s Situation) []Duty {
 	var duties []Duty
 	office := Office(s.Leads, s.Term)
-	give := GiveUp{
-		Ship: s.Ship.Running && (!s.Wanted || s.Ship.For != office),
-		Read: s.Read.Running && (!s.Wanted || s.Read.For != office),
-		Base: s.Base.Running && (!s.Wanted || s.Wish != nil && s.Wish.ID == s.Base.For && s.Wish.Instance != s.Instance),
-	}
+	give := givenUp(s, office)
 	if give != (GiveUp{}) {
 		duties = append(duties, give)
 	}
 	if !s.Wanted || !s.Known {
 		return duties
 	}
-	every := fillEvery
-	switch {
-	case s.Fills:
-		every = fillSooner
-	case s.Leads && s.Flushed > s.Confirmed:
-		every = shipEvery
-	case s.Leads:
-		every = idleEvery
-	}
 	// Of another office it has not been done yet.
-	if s.Ship.For != office && !s.Ship.Running || s.Ship.due(s.Now, every, 30*time.Second) {
+	if s.Ship.For != office && !s.Ship.Running || s.Ship.due(s.Now, shipPause(s), 30*time.Second) {
 		duties = append(duties, ShipLog{office})
 	}
-	if s.Leads && shipped(s) {
-		every = readEvery
-		switch {
-		case s.Stored == nil || s.Stored.Stale:
-			every = shipEvery
-		case s.Wish != nil && !slices.Contains(s.Stored.Done, s.Wish.ID):
-			every = wishEvery
-		}
-		if s.Read.due(s.Now, every, 5*time.Minute) {
-			duties = append(duties, ReadRepository{office})
-		}
+	if s.Leads && shipped(s) && s.Read.due(s.Now, readPause(s), 5*time.Minute) {
+		duties = append(duties, ReadRepository{office})
 	}
 	if wish := wishOf(s); wish != "" && s.Running && shipped(s) && s.Base.due(s.Now, 0, 10*time.Minute) {
 		duties = append(duties, MakeBase{wish})
 	}
 	return duties
+}
+
+// givenUp is what was begun in another office, or is wanted of another instance now.
+func givenUp(s Situation, office string) GiveUp {
+	return GiveUp{
+		Ship: s.Ship.Running && (!s.Wanted || s.Ship.For != office),
+		Read: s.Read.Running && (!s.Wanted || s.Read.For != office),
+		Base: s.Base.Running && (!s.Wanted || s.Wish != nil && s.Wish.ID == s.Base.For && s.Wish.Instance != s.Instance),
+	}
+}
+
+// shipPause is how long after a pass of shipping the next one begins.
+func shipPause(s Situation) time.Duration {
+	switch {
+	case s.Fills:
+		return fillSooner
+	case s.Leads && s.Flushed > s.Confirmed:
+		return shipEvery
+	case s.Leads:
+		return idleEvery
+	}
+	return fillEvery
+}
+
+// readPause is how long after the repository was read it is read again.
+func readPause(s Situation) time.Duration {
+	switch {
+	case s.Stored == nil || s.Stored.Stale:
+		return shipEvery
+	case s.Wish != nil && !slices.Contains(s.Stored.Done, s.Wish.ID):
+		return wishEvery
+	}
+	return readEvery
 }
 
 // Office tells works of one time in office from those of another.

@@ -63,7 +63,7 @@ from (select row_number() over () as number, %[2]s as value from
 		counts[way] = strings.Join(answer, " ")
 	}
 	if counts[0] != counts[1] {
-		return &Problem{Check: "compare the spatial index " + index + " of " + database + " with a scan",
+		return &ProblemError{Check: "compare the spatial index " + index + " of " + database + " with a scan",
 			Said: fmt.Sprintf("it finds %s, the table has %s", counts[0], counts[1])}
 	}
 	return nil

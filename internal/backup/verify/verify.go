@@ -58,7 +58,7 @@ func Run(ctx context.Context, request Request) (Result, error) {
 	}
 	result := Result{Restore: restored, Duration: request.Now().Sub(began)}
 	result.Indexes, err = look(ctx, request)
-	if problem, ok := errors.AsType[*Problem](err); ok {
+	if problem, ok := errors.AsType[*ProblemError](err); ok {
 		result.Problem, err = problem, nil
 	}
 	if err != nil {
@@ -74,16 +74,16 @@ func Run(ctx context.Context, request Request) (Result, error) {
 	return result, nil
 }
 
-// Problem is something wrong with what was restored.
-type Problem struct{ Check, Said string }
+// ProblemError is something wrong with what was restored.
+type ProblemError struct{ Check, Said string }
 
-func (p *Problem) Error() string { return p.Check + ": " + p.Said }
+func (p *ProblemError) Error() string { return p.Check + ": " + p.Said }
 
 // look runs PostgreSQL's own checks, first on the files and then on a server that only we can reach.
 func look(ctx context.Context, request Request) (int, error) {
 	if err := request.run(ctx, "pg_checksums", "--check", "--pgdata="+request.Data); err != nil {
 		// A database without checksums has none to look at.
-		if problem, ok := errors.AsType[*Problem](err); !ok || !strings.Contains(problem.Said, "not enabled") {
+		if problem, ok := errors.AsType[*ProblemError](err); !ok || !strings.Contains(problem.Said, "not enabled") {
 			return 0, err
 		}
 	}
@@ -137,7 +137,7 @@ func serve(ctx context.Context, request Request) (stop func(), err error) {
 	for {
 		select {
 		case <-ended:
-			return nil, &Problem{Check: "start the server", Said: last(said.String())}
+			return nil, &ProblemError{Check: "start the server", Said: last(said.String())}
 		case <-ctx.Done():
 			stop()
 			return nil, ctx.Err()
@@ -162,7 +162,7 @@ func (r Request) ask(ctx context.Context, name string, arguments ...string) (str
 	command.Stdout, command.Stderr = &output, &said
 	err := command.Run()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.Exited() && ctx.Err() == nil {
-		return "", &Problem{Check: name, Said: last(output.String() + "\n" + said.String())}
+		return "", &ProblemError{Check: name, Said: last(output.String() + "\n" + said.String())}
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)

@@ -36,7 +36,7 @@ func (p *pass) storeAccess(
 		if err != nil {
 			return database.Result{}, err
 		}
-		missing := ""
+		var missing string
 		if data, missing = render.AccessData(*repository, secrets); missing != "" {
 			return database.Result{}, moved(action, missing)
 		}

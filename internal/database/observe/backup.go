@@ -87,9 +87,9 @@ func (p *pass) readOther(ctx context.Context, name string) (map[string][]byte, e
 	if _, err := p.find(ctx, database.SettingsName(name), &stored); err != nil {
 		return nil, err
 	}
-	settings, err := wire.DecodeBackupSettings([]byte(stored.Data[wire.KeyBackup]))
+	settings, unread := wire.DecodeBackupSettings([]byte(stored.Data[wire.KeyBackup]))
 	owner := metav1.GetControllerOfNoCopy(&stored)
-	if err != nil || owner == nil || owner.UID != other.UID {
+	if unread != nil || owner == nil || owner.UID != other.UID {
 		facts.BeginProblem = "the GeoDatabase " + name + " has no settings of backups yet"
 		return nil, nil
 	}

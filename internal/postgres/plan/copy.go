@@ -141,9 +141,14 @@ func rewindTheCopy(s postgres.Snapshot, plan *draft) bool {
 	return true
 }
 
+// replaceable says that this copy is a replica's beside the one of another instance.
+func replaceable(s postgres.Snapshot) bool {
+	return follows(s) && s.Standing.Role == tenure.RoleFollow && another(s) && !s.Primary()
+}
+
 // replaceADivergedCopy begins a rewind, or a clone where the log that is needed is gone. The server is stopped before.
 func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
-	if !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s) || s.Primary() {
+	if !replaceable(s) {
 		return false
 	}
 	if s.JobOf(postgres.JobStop).Running {

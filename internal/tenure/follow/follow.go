@@ -1,5 +1,5 @@
 // Package follow is what an instance does that is not the holder: it follows whoever is, and hears of it at once. Start
-// reading at FollowTheHolder.
+// reading at TheHolder.
 package follow
 
 import (
@@ -56,9 +56,9 @@ func told(d *draft.Draft, name string) int64 {
 	return 0
 }
 
-// FollowTheHolder follows whoever the lease names, at a term that is not below any that was seen (F2), and nobody while
+// TheHolder follows whoever the lease names, at a term that is not below any that was seen (F2), and nobody while
 // a fence stands.
-func FollowTheHolder(d *draft.Draft) bool {
+func TheHolder(d *draft.Draft) bool {
 	lease := d.Lease
 	switch {
 	case d.Holder(), d.Leads():

@@ -1,5 +1,5 @@
 // Package lead is what the holder tells its server: to lead, whose copies to wait for, and when to let applications in;
-// and how the members of the quorum change. Start reading at LeadAsTheHolder.
+// and how the members of the quorum change. Start reading at AsTheHolder.
 package lead
 
 import (
@@ -15,9 +15,9 @@ import (
 	"meridian.dev/meridian/kit/quorum"
 )
 
-// LeadAsTheHolder tells the server to lead while the right to do so holds. The deadline is with the watchdog before the
+// AsTheHolder tells the server to lead while the right to do so holds. The deadline is with the watchdog before the
 // server hears of it.
-func LeadAsTheHolder(d *draft.Draft) bool {
+func AsTheHolder(d *draft.Draft) bool {
 	term, record := mayLead(d)
 	if record == nil || d.Yielding != nil || d.Stopping && !d.Leads() {
 		return false

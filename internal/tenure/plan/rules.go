@@ -120,7 +120,7 @@ var (
 			"a switchover closes the gate, stops the server, reads its final position, and then transfers the lease"),
 	}
 	leading = []step{
-		rule.Do("tenure.lead-as-the-holder", lead.LeadAsTheHolder,
+		rule.Do("tenure.lead-as-the-holder", lead.AsTheHolder,
 			"the server leads only by the lease, waits for its quorum, and lets applications in when it may",
 			"C3", "Q2", "G1"),
 	}
@@ -129,7 +129,7 @@ var (
 			"a flush is in the lease before anybody is told that it is done, so that no copy from before it leads", "V6"),
 		rule.Do("tenure.change-members", lead.ChangeMembers,
 			"the quorum changes in the lease and at the server one side at a time", "Q1", "Q3"),
-		rule.Do("tenure.route-writes", route.RouteWrites,
+		rule.Do("tenure.route-writes", route.Writes,
 			"the write address leads to the holder once its server is a primary, before its gate opens"),
 		rule.Do("tenure.tell-peers", follow.TellPeers, "the others follow at once"),
 	}
@@ -146,7 +146,7 @@ var (
 			"where data may be lost, an empty copy is begun when no member has one", "V2"),
 	}
 	following = []step{
-		rule.Do("tenure.follow-the-holder", follow.FollowTheHolder,
+		rule.Do("tenure.follow-the-holder", follow.TheHolder,
 			"only a holder of the highest term ever seen is followed", "F2"),
 	}
 	reporting = []step{

@@ -1,5 +1,5 @@
 // Package route is how applications find the instances: the write address, which the holder writes, the labels of the
-// pods, and who still comes to a pod that ends. Start reading at RouteWrites.
+// pods, and who still comes to a pod that ends. Start reading at Writes.
 package route
 
 import (
@@ -28,11 +28,11 @@ const (
 	refuseLasts = 2 * time.Second
 )
 
-// RouteWrites makes the write address lead here, and again when somebody has changed, emptied or replaced it. It does
+// Writes makes the write address lead here, and again when somebody has changed, emptied or replaced it. It does
 // not wait for the gate: nodes take over such a change within a second or so, and applications that are refused here
 // meanwhile are let in the moment that the gate opens. It waits for the promotion: that must not meet sessions that are
 // about to be let in by the rules of a replica, and would be put off by each of them.
-func RouteWrites(d *draft.Draft) bool {
+func Writes(d *draft.Draft) bool {
 	leading, route := d.Engine.Leading, d.Route
 	if d.Standing.Role != tenure.RoleLead || leading == nil || d.Address == "" {
 		return false

@@ -167,7 +167,9 @@ func (a *azure) List(ctx context.Context, prefix, token string) (store.Page, err
 	if token != "" {
 		query.Set("marker", token)
 	}
-	answer, err := a.do(ctx, azureRequest{method: http.MethodGet, doing: doing, query: query})
+	answer, err := a.do(ctx, azureRequest{ //nolint:bodyclose // decode does.
+		method: http.MethodGet, doing: doing, query: query,
+	})
 	if err != nil {
 		return store.Page{}, err
 	}

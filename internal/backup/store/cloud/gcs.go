@@ -210,7 +210,9 @@ func (g *gcs) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 // Head implements store.Store.
 func (g *gcs) Head(ctx context.Context, name string) (store.Object, error) {
 	doing := "look at " + name
-	answer, err := g.do(ctx, call{doing: doing, method: http.MethodGet, url: g.object(name, nil)})
+	answer, err := g.do(ctx, call{ //nolint:bodyclose // decode does.
+		doing: doing, method: http.MethodGet, url: g.object(name, nil),
+	})
 	if err != nil {
 		return store.Object{}, err
 	}
@@ -235,7 +237,7 @@ func (g *gcs) List(ctx context.Context, prefix, token string) (store.Page, error
 	if token != "" {
 		query.Set("pageToken", token)
 	}
-	answer, err := g.do(ctx, call{
+	answer, err := g.do(ctx, call{ //nolint:bodyclose // decode does.
 		doing: doing, method: http.MethodGet, url: below(g.place, query, "storage/v1/b", g.bucket, "o"),
 	})
 	if store.Is(err, store.NotFound) {

@@ -198,12 +198,8 @@ func decodeJSON(answer *http.Response, into any) error { return decode(answer, i
 
 func decode(answer *http.Response, into any, unmarshal func([]byte, any) error) error {
 	content, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	return errors.Join(err, answer.Body.Close(), unmarshalled(content, into, unmarshal, err))
-}
-
-func unmarshalled(content []byte, into any, unmarshal func([]byte, any) error, err error) error {
-	if err != nil {
-		return nil
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return err
 	}
 	return unmarshal(content, into)
 }

@@ -29,12 +29,12 @@ const repositoryRoot = "../../../.."
 
 // server is a real server of this machine's, which is ended and begun again on the same data.
 type server struct {
-	t                 *testing.T
-	address, folder   string
-	id, secret        string
-	certificate, key  string
-	program, settings string
-	process           *exec.Cmd
+	t                *testing.T
+	address, folder  string
+	id, secret       string
+	certificate, key string
+	program          string
+	process          *exec.Cmd
 }
 
 func newServer(t *testing.T) *server {

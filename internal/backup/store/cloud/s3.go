@@ -133,7 +133,7 @@ type s3Part struct {
 
 func (s *s3) begin(ctx context.Context, name string) (upload, error) {
 	doing := "write " + name
-	answer, err := s.do(ctx, s3Request{
+	answer, err := s.do(ctx, s3Request{ //nolint:bodyclose // decode does.
 		method: http.MethodPost, doing: doing, name: name, query: url.Values{"uploads": {""}},
 		header: http.Header{"X-Amz-Checksum-Algorithm": {"SHA256"}},
 	})
@@ -175,7 +175,7 @@ func (u *s3Upload) finish(ctx context.Context) error {
 	if err != nil {
 		return &store.Error{Class: store.Away, Doing: doing, Err: err}
 	}
-	answer, err := u.do(ctx, s3Request{
+	answer, err := u.do(ctx, s3Request{ //nolint:bodyclose // decode does.
 		method: http.MethodPost, doing: doing, name: u.name, query: url.Values{"uploadId": {u.id}},
 		header: absent(), body: content,
 	})
@@ -244,7 +244,9 @@ func (s *s3) List(ctx context.Context, prefix, token string) (store.Page, error)
 	if token != "" {
 		query.Set("start-after", token)
 	}
-	answer, err := s.do(ctx, s3Request{method: http.MethodGet, doing: doing, query: query})
+	answer, err := s.do(ctx, s3Request{ //nolint:bodyclose // decode does.
+		method: http.MethodGet, doing: doing, query: query,
+	})
 	if store.Is(err, store.NotFound) {
 		// A listing is never of what is not there: it was not answered by the bucket.
 		err = &store.Error{Class: store.Away, Doing: doing, Err: errors.Unwrap(err)}

@@ -90,7 +90,7 @@ func exchange(ctx context.Context, link *link, key string) (string, time.Duratio
 	form := url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion},
 	}
-	answer, err := link.send(ctx, call{
+	answer, err := link.send(ctx, call{ //nolint:bodyclose // decode does.
 		doing: "ask for a token", method: http.MethodPost, url: place, body: []byte(form.Encode()),
 		header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
 		sign:   func(*http.Request, []byte) error { return nil },
