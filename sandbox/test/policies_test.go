@@ -45,7 +45,8 @@ func TestPoliciesAreEnforced(t *testing.T) {
 	}
 	expect("before any policy", func(int, int) bool { return true })
 	apply(t, ns, denyAll)
-	expect("no way out, not even to names", func(int, int) bool { return false })
+	// Who asks itself needs no network: its own name is in its /etc/hosts, and its own address is its own.
+	expect("no way out, not even to names", func(from, to int) bool { return from == to })
 	apply(t, ns, letNames)
 	expect("names alone", func(from, to int) bool { return from == to })
 	apply(t, ns, letAsk)
