@@ -2,7 +2,8 @@ package cache
 
 import "meridian.dev/meridian/internal/service"
 
-// Decided and the others are what the loop decides, and what becomes of it.
+// What the loop decides, and what becomes of it.
+
 type (
 	Decided = service.Plan[Step]
 	Action  = service.Action[Step]

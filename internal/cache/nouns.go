@@ -2,7 +2,8 @@ package cache
 
 import "meridian.dev/meridian/internal/service"
 
-// Child and the others are what is known of objects that the spec asks for, of Secrets, and of the write address.
+// What is known of objects that the spec asks for, of Secrets, and of the write address.
+
 type (
 	Child        = service.Child
 	State        = service.State

@@ -12,7 +12,8 @@ type Plan struct {
 	Design Design `json:"-"`
 }
 
-// Weight is what a Hold, a named reason to wait, means for the conditions.
+// A Hold is a named reason to wait, its Weight what it means for the conditions.
+
 type (
 	Hold   = service.Hold
 	Weight = service.Weight

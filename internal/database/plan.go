@@ -52,7 +52,8 @@ type Warning struct {
 // ReasonBeingMade names the hold about copies that were never there: it is no reason to warn anybody.
 const ReasonBeingMade = "CopiesBeingMade"
 
-// Weight is what a Hold, a named reason to wait, means for the conditions.
+// A Hold is a named reason to wait, its Weight what it means for the conditions.
+
 type (
 	Hold   = service.Hold
 	Weight = service.Weight

@@ -91,7 +91,7 @@ func (p *pass) readOther(ctx context.Context, name string) (map[string][]byte, e
 	owner := metav1.GetControllerOfNoCopy(&stored)
 	if unread != nil || owner == nil || owner.UID != other.UID {
 		facts.BeginProblem = "the GeoDatabase " + name + " has no settings of backups yet"
-		return nil, nil
+		return nil, nil //nolint:nilerr // What cannot be read is a fact about the source, and its reason to wait.
 	}
 	facts.Begin = &wire.Restore{
 		Repository: settings.Repository, Namespace: settings.Namespace, Name: settings.Database, UID: settings.DatabaseUID,
