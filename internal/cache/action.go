@@ -2,13 +2,15 @@ package cache
 
 import "meridian.dev/meridian/internal/service"
 
-// What the loop decides, and what becomes of it.
-
 type (
+	// Decided is what the loop decides in one pass.
 	Decided = service.Plan[Step]
-	Action  = service.Action[Step]
+	// Action is one write of one object, and what it was decided on.
+	Action = service.Action[Step]
+	// Outcome is what became of a plan.
 	Outcome = service.Outcome[Step]
-	Result  = service.Result[Step]
+	// Result is what became of one action.
+	Result = service.Result[Step]
 )
 
 // Does says that an action does what the type argument names.

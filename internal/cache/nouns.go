@@ -2,14 +2,17 @@ package cache
 
 import "meridian.dev/meridian/internal/service"
 
-// What is known of objects that the spec asks for, of Secrets, and of the write address.
-
 type (
-	Child        = service.Child
-	State        = service.State
-	Secret       = service.Secret
+	// Child is an object that the spec asks for, as it is.
+	Child = service.Child
+	// State says how a child differs from what is wanted.
+	State = service.State
+	// Secret is what is known of a Secret; never its content.
+	Secret = service.Secret
+	// Certificates is what is known of the authority and of what it has signed.
 	Certificates = service.Certificates
-	Route        = service.Route
+	// Route is where the write address leads.
+	Route = service.Route
 )
 
 // The states of a child.

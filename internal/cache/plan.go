@@ -12,10 +12,10 @@ type Plan struct {
 	Design Design `json:"-"`
 }
 
-// A Hold is a named reason to wait, its Weight what it means for the conditions.
-
 type (
-	Hold   = service.Hold
+	// Hold is a named reason to wait.
+	Hold = service.Hold
+	// Weight is what a hold means for the conditions.
 	Weight = service.Weight
 )
 

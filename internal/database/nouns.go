@@ -2,15 +2,19 @@ package database
 
 import "meridian.dev/meridian/internal/service"
 
-// What is known of objects that the spec asks for, of Secrets, and of the write address.
-
 type (
-	Child        = service.Child
-	State        = service.State
-	Secret       = service.Secret
+	// Child is an object that the spec asks for, as it is.
+	Child = service.Child
+	// State says how a child differs from what is wanted.
+	State = service.State
+	// Secret is what is known of a Secret; never its content.
+	Secret = service.Secret
+	// Certificates is what is known of the authority and of what it has signed.
 	Certificates = service.Certificates
-	Rotation     = service.Rotation
-	Route        = service.Route
+	// Rotation is how far a rotation on request has come.
+	Rotation = service.Rotation
+	// Route is where the write address leads.
+	Route = service.Route
 )
 
 // The states of a child.

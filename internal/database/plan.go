@@ -52,10 +52,10 @@ type Warning struct {
 // ReasonBeingMade names the hold about copies that were never there: it is no reason to warn anybody.
 const ReasonBeingMade = "CopiesBeingMade"
 
-// A Hold is a named reason to wait, its Weight what it means for the conditions.
-
 type (
-	Hold   = service.Hold
+	// Hold is a named reason to wait.
+	Hold = service.Hold
+	// Weight is what a hold means for the conditions.
 	Weight = service.Weight
 )
 
