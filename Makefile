@@ -73,8 +73,14 @@ check: ## Try a change while you work on it: all but the race detector and the c
 	$(call stage,Lint of all modules,lint)
 	$(call stage,Unit tests and a sample of the simulations,test-plain RACY=)
 
-test: ## Run everything that a change must pass, two stages at a time (Linux, root)
-	@hack/test.sh
+test: ## Run everything that a change must pass, stage by stage
+	$(call stage,Generated files are current,gen-check)
+	$(call stage,Lint of all modules,lint)
+	$(call stage,Unit tests of both modules,test-unit)
+	$(call stage,Rules and rights on a real API server,test-api)
+	$(call stage,The sandbox and its images,test-sandbox)
+	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=10)
+	$(call stage,A database on a real cluster,test-e2e)
 
 gen-check: ## Fail if `make gen` would change a file
 	go run ./hack/gen -check
