@@ -344,6 +344,7 @@ func (v *view) mounted(pod *corev1.Pod) (bool, error) {
 			found, err = get(v, v, volume.ConfigMap.Name, &corev1.ConfigMap{})
 		case volume.Secret != nil:
 			found, err = get(v, v, volume.Secret.SecretName, &corev1.Secret{})
+			found = found || volume.Secret.Optional != nil && *volume.Secret.Optional // The kubelet does not wait for it.
 		case volume.PersistentVolumeClaim != nil:
 			claim := v.claim(volume.PersistentVolumeClaim.ClaimName)
 			found = claim != nil && claim.Status.Phase == corev1.ClaimBound
