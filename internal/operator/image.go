@@ -29,6 +29,9 @@ func imageRights() rbac.Table {
 // ownImage is the image that the pod of this process was made with, so that whoever takes the images from a registry of
 // their own says so in one place. What the spec of the pod says counts, after admission has changed it.
 func ownImage(ctx context.Context, config *rest.Config, namespace, pod string) (string, error) {
+	if pod == "" {
+		return OwnImage, nil
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", fmt.Errorf("make a client: %w", err)

@@ -92,7 +92,7 @@ func TestScopes(t *testing.T) {
 		})
 	}
 	for _, namespace := range options.Namespaces {
-		await(t, admin, namespace, &output)
+		await(t, admin, namespace, ended, &output)
 	}
 	var claims corev1.PersistentVolumeClaimList
 	if err := admin.List(t.Context(), &claims, client.InNamespace("weeds")); err != nil || len(claims.Items) > 0 {
@@ -156,10 +156,15 @@ func create(t *testing.T, admin client.Client, object client.Object) {
 }
 
 // await waits for the last child that can be made without nodes.
-func await(t *testing.T, admin client.Client, namespace string, output *log) {
+func await(t *testing.T, admin client.Client, namespace string, ended <-chan error, output *log) {
 	t.Helper()
 	key := client.ObjectKey{Namespace: namespace, Name: "cities-app"}
 	for start := time.Now(); admin.Get(t.Context(), key, &corev1.Secret{}) != nil; time.Sleep(50 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			t.Fatalf("the operator ended before it had done anything in %s: %v", namespace, err)
+		default:
+		}
 		if time.Since(start) > 40*time.Second {
 			t.Fatalf("no credentials in %s; the operator says:\n%s", namespace, output)
 		}
