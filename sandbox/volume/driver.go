@@ -135,8 +135,8 @@ func (d *Driver) NodeStageVolume(
 		return nil, status.Error(codes.InvalidArgument, "raw block volumes are not offered, only file systems")
 	}
 	file, target := d.Store.File(d.Node, request.GetVolumeId()), request.GetStagingTargetPath()
-	if _, err := os.Stat(file); err != nil {
-		return nil, status.Errorf(codes.DataLoss, "volume %s is lost: its disk on %s is gone", request.GetVolumeId(), d.Node)
+	if err := d.there(request.GetVolumeId()); err != nil {
+		return nil, err
 	}
 	if mounted(target) {
 		return &csi.NodeStageVolumeResponse{}, nil
@@ -150,6 +150,14 @@ func (d *Driver) NodeStageVolume(
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
+// there refuses a volume whose file is gone, so that nobody gets what is still mounted of it.
+func (d *Driver) there(volume string) error {
+	if _, err := os.Stat(d.Store.File(d.Node, volume)); err != nil {
+		return status.Errorf(codes.DataLoss, "volume %s is lost: its disk on %s is gone", volume, d.Node)
+	}
+	return nil
+}
+
 // NodeUnstageVolume unmounts it; the loop device goes with the mount.
 func (d *Driver) NodeUnstageVolume(
 	_ context.Context, request *csi.NodeUnstageVolumeRequest,
@@ -160,11 +168,15 @@ func (d *Driver) NodeUnstageVolume(
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
-// NodePublishVolume shows the mounted volume to one pod.
+// NodePublishVolume shows the mounted volume to one pod. The next pod may come before the volume was unmounted behind the
+// one before, so this asks once more whether it is lost.
 func (d *Driver) NodePublishVolume(
 	_ context.Context, request *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {
 	target := request.GetTargetPath()
+	if err := d.there(request.GetVolumeId()); err != nil {
+		return nil, err
+	}
 	if mounted(target) {
 		return &csi.NodePublishVolumeResponse{}, nil
 	}
