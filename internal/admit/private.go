@@ -30,7 +30,8 @@ func (p pod) claims(claim string) bool {
 // keeps tells whether a Secret has private keys. The credentials of applications, NAME-app, are for whoever needs them.
 func (p pod) keeps(secret string) bool {
 	return slices.ContainsFunc(p.owners, func(owner string) bool {
-		return slices.Contains([]string{"-ca", "-tls", "-repository", "-source"}, strings.TrimPrefix(secret, owner))
+		return slices.Contains([]string{"-ca", "-tls", "-repository", "-source"}, strings.TrimPrefix(secret, owner)) ||
+			regexp.MustCompile("^"+regexp.QuoteMeta(owner)+"-cert[0-9]+$").MatchString(secret)
 	})
 }
 

@@ -156,7 +156,7 @@ func randomTemplate(random *rand.Rand, plain corev1.PodSpec) map[string]any {
 		names = append(names, volume.Name)
 	}
 	pick := func(list []string) string { return list[random.IntN(len(list))] }
-	objects := []string{"cities-1", "cities-2", "cities-tls", "cities-ca", "cities-repository",
+	objects := []string{"cities-1", "cities-2", "cities-tls", "cities-cert2", "cities-ca", "cities-repository",
 		"cities-source", "cities-app", "archive", "other"}
 	volumes, mounts := []any{}, []any{}
 	for i := range random.IntN(3) {

@@ -335,8 +335,8 @@ func TestTemplateVolumes(t *testing.T) {
 		"claim of a similar name": {spec: volume(`name: x, persistentVolumeClaim: {claimName: cities-10k-tiles}`)},
 		"application's Secret":    {spec: volume(`name: x, secret: {secretName: cities-app}`)},
 		"private keys": {
-			spec:     volume(`name: x, secret: {secretName: cities-tls}`),
-			refusals: []string{first + `secret.secretName: the Secret cities-tls has private keys`},
+			spec:     volume(`name: x, secret: {secretName: cities-cert1}`),
+			refusals: []string{first + `secret.secretName: the Secret cities-cert1 has private keys`},
 		},
 		"private keys, projected": {
 			spec:     volume(`name: x, projected: {sources: [{configMap: {name: a}}, {secret: {name: cities-ca}}]}`),

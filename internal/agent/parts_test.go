@@ -168,18 +168,32 @@ func TestPeers(t *testing.T) {
 func TestDoors(t *testing.T) {
 	state := material(t, instanceProfile(),
 		pki.Profile{Name: "operator", CommonName: "meridian:operator", Usage: pki.Client},
-		pki.Profile{Name: "other", CommonName: "meridian:other", Usage: pki.Client})
+		pki.Profile{Name: "other", CommonName: "meridian:other", Usage: pki.Client},
+		pki.Profile{Name: "b", CommonName: "meridian:instance", DNSNames: []string{"b.pods"}, Usage: pki.Server | pki.Client})
 	events := make(chan tenure.Event, 10)
 	source := func() (pki.Material, error) { return state.Material("instance") }
 	door := agent.NewPeers(source, "0", events)
 	address, stop := door.Listen(t, "127.0.0.1:0")
 	defer stop()
 	const wish = `{"id":"1"}`
-	// The loop accepts the first wish, refuses the second, and does not hear of others.
+	asks := func(from string) string {
+		document, err := wire.PeerRequest{
+			PeerHeader: wire.PeerHeader{DatabaseUID: "db", From: wire.Member{Name: from}}, Kind: wire.PeerPlace,
+			To: wire.Member{Name: "a"},
+		}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(document)
+	}
+	// The loop accepts the first wish, refuses the second, replies to one message, and does not hear of others.
 	go func() {
-		for range 2 {
-			if asked, ok := (<-events).(tenure.SwitchoverAsked); ok {
+		for range 3 {
+			switch asked := (<-events).(type) {
+			case tenure.SwitchoverAsked:
 				door.Decide(asked.ID, wire.SwitchoverReply{Accepted: asked.Switchover.ID == "1", Why: "because"})
+			case tenure.PeerAsked:
+				door.Reply(asked.Request.ID, wire.PeerReply{})
 			}
 		}
 	}()
@@ -190,6 +204,8 @@ func TestDoors(t *testing.T) {
 		"a message of an operator":     {"operator", http.MethodPost, wire.PathPeer, "{}", http.StatusForbidden},
 		"a message of somebody":        {"other", http.MethodPost, wire.PathPeer, "{}", http.StatusForbidden},
 		"a message without sense":      {"instance", http.MethodPost, wire.PathPeer, "{}", http.StatusBadRequest},
+		"a message of an instance":     {"b", http.MethodPost, wire.PathPeer, asks("b"), http.StatusOK},
+		"a message in another's name":  {"b", http.MethodPost, wire.PathPeer, asks("c"), http.StatusForbidden},
 		"a switchover of an instance":  {"instance", http.MethodPost, wire.PathSwitchover, wish, http.StatusForbidden},
 		"a switchover of the operator": {"operator", http.MethodPost, wire.PathSwitchover, wish, http.StatusAccepted},
 		"a switchover that is refused": {"operator", http.MethodPost, wire.PathSwitchover, `{"id":"2"}`, http.StatusConflict},

@@ -217,6 +217,11 @@ func (s *servers) answerPeer(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, err.Error(), http.StatusBadRequest)
 		return
 	}
+	// Who speaks is said by the certificate: an instance speaks for itself alone.
+	if err := in.TLS.PeerCertificates[0].VerifyHostname(s.peers.host(request.From.Name)); err != nil {
+		http.Error(out, "this certificate is not that of "+request.From.Name, http.StatusForbidden)
+		return
+	}
 	reply, err := s.peers.hear(in.Context(), request)
 	if err != nil {
 		http.Error(out, err.Error(), http.StatusServiceUnavailable)

@@ -168,8 +168,10 @@ func (w *tenancy) run(life context.Context, told <-chan struct{}) error {
 }
 
 // host is the name by which an instance is resolved and verified.
-func (s seat) host(instance string) string {
-	return fmt.Sprintf("%s-0.%s.%s.svc", instance, child(s.owner, "pods"), s.Namespace)
+func (s seat) host(instance string) string { return hostOf(s.owner, instance, s.Namespace) }
+
+func hostOf(owner, instance, namespace string) string {
+	return fmt.Sprintf("%s-0.%s.%s.svc", instance, child(owner, "pods"), namespace)
 }
 
 // shown is what the loop has shown last, and how long ago that was.

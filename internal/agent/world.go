@@ -33,7 +33,7 @@ func connect(
 	env := []string{"PATH=" + options.Path, "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/tmp"}
 	w.real = server.New(server.Place{
 		Volume: options.Volume, Log: options.LogVolume, Runtime: options.Runtime, Settings: options.Settings,
-		App: options.App, TLS: options.TLS,
+		App: options.App, TLS: options.TLS, Host: hostOf(options.Database, options.Instance, options.Namespace),
 		Supervisor: supervisor, Env: env, Lines: lines, Fast: options.Fast, Immediate: options.Immediate,
 	})
 	ports := w.real.Ports()

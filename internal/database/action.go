@@ -60,6 +60,8 @@ type (
 		// Token is that of a rotation, empty for upkeep.
 		Token string `json:"token,omitempty"`
 	}
+	// RemoveCertificate deletes the Secret of a certificate that no pod mounts any more.
+	RemoveCertificate struct{}
 	// BeginLogin writes the next credentials beside the present ones.
 	BeginLogin struct {
 		Token string `json:"token,omitempty"`
@@ -188,6 +190,7 @@ func (UnlabelClaim) step()      {}
 func (CreateBinding) step()     {}
 func (BindCaches) step()        {}
 func (StoreCertificates) step() {}
+func (RemoveCertificate) step() {}
 func (BeginLogin) step()        {}
 func (MoveLogin) step()         {}
 func (PublishBundle) step()     {}

@@ -78,6 +78,9 @@ const (
 	// AnnotationRotation tells, on the Secret of the authority and on that for applications, which rotation was carried
 	// out last, or is under way: see Rotation.
 	AnnotationRotation = service.AnnotationRotation
+	// AnnotationCertificates tells, on the Secret of the authority, which instances have a Secret with a certificate of
+	// their own: the operator may not list Secrets, and has to take those away that nobody needs.
+	AnnotationCertificates = AnnotationPrefix + "/certificates"
 	// AnnotationSecrets tells, on a pod, which certificates and credentials are stored, as AnnotationSettings does.
 	AnnotationSecrets = AnnotationPrefix + "/secrets"
 	// AnnotationBackup tells, on a pod, which settings of backups and which credentials are stored, as AnnotationSettings
@@ -123,7 +126,13 @@ func AccessName(database string) string { return child(database, "repository") }
 // SourceName is described with AccessName.
 func SourceName(database string) string { return child(database, "source") }
 
-// LeafName is the Secret with the certificate that the instances present.
+// CertificateName is the Secret with the certificate of one instance. The name of the instance is not in it: that could
+// be the name of another database, whose Secrets are called so.
+func CertificateName(database string, serial int) string {
+	return child(database, "cert"+strconv.Itoa(serial))
+}
+
+// LeafName is the Secret with the certificate that instances of an earlier version have in common.
 func LeafName(database string) string { return child(database, "tls") }
 
 // InstanceName is the name of an instance: of its StatefulSet and of its claim.

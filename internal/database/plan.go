@@ -101,7 +101,12 @@ type Design struct {
 	Memory *resource.Quantity
 	// Leaving are instances that are no longer wanted and still there.
 	Leaving []string
+	// Shared says that some instance presents, or may when its pod is made, what all have had in common.
+	Shared bool
 }
+
+// Holders are the instances that have a certificate of their own: those that shall have a copy, and those that leave.
+func (d Design) Holders() []string { return slices.Concat(d.Names(), d.Leaving) }
 
 // Growth is what the volumes of a database come to by themselves.
 type Growth struct {

@@ -153,6 +153,8 @@ type Set struct {
 	Restart  string `json:"restart,omitempty"`
 	// Stopped says that it shall have no pod.
 	Stopped bool `json:"stopped,omitempty"`
+	// Shares says that its template mounts the certificate that instances of an earlier version have in common.
+	Shares bool `json:"shares,omitempty"`
 	// CPU and Memory are what the database container of its template asks for.
 	CPU    resource.Quantity `json:"cpu,omitzero"`
 	Memory resource.Quantity `json:"memory,omitzero"`
@@ -183,6 +185,8 @@ type Pod struct {
 	Secrets  string `json:"secrets,omitempty"`
 	// Backup names what the kubelet was last told of for backups, see Backup.Stored.
 	Backup string `json:"backup,omitempty"`
+	// Shares says that it mounts the certificate that instances of an earlier version have in common.
+	Shares bool `json:"shares,omitempty"`
 	// Stuck is why its containers cannot start, empty if they can: no PostgreSQL runs in such a pod.
 	Stuck string `json:"stuck,omitempty"`
 	// Metadata are the labels and annotations that the user has given it, see render.Metadata.

@@ -142,6 +142,9 @@ func sentences(seen *database.Snapshot) []*string {
 		&seen.Binding.Foreign, &seen.Certificates.Problem, &seen.Certificates.Authority.Foreign,
 		&seen.Certificates.Leaf.Foreign,
 	}
+	for i := range seen.Certificates.Own {
+		texts = append(texts, &seen.Certificates.Own[i].Foreign)
+	}
 	if seen.Trial != nil {
 		texts = append(texts, &seen.Trial.Refusal, &seen.Trial.Unknown)
 	}

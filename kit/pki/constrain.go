@@ -8,12 +8,15 @@ import (
 	"strings"
 )
 
-// names are those of all leaves, as an authority is constrained to them: that of a wildcard stands for all below it.
+// names are those of all leaves and the domains, as an authority is constrained to them: that of a wildcard stands for
+// all below it, and a domain too.
 func (p Policy) names() Profile {
-	var all Profile
+	all := Profile{DNSNames: slices.Clone(p.Domains)}
 	for _, profile := range p.Leaves {
 		for _, name := range profile.DNSNames {
-			all.DNSNames = append(all.DNSNames, strings.TrimPrefix(name, "*."))
+			if !covered(p.Domains, name) {
+				all.DNSNames = append(all.DNSNames, strings.TrimPrefix(name, "*."))
+			}
 		}
 		all.Addresses = append(all.Addresses, profile.Addresses...)
 	}
@@ -55,10 +58,7 @@ func (a Authority) permits(names Profile) bool {
 		return true
 	}
 	for _, name := range names.DNSNames {
-		name = strings.TrimPrefix(name, "*.")
-		if !slices.ContainsFunc(permitted, func(base string) bool {
-			return name == base || strings.HasSuffix(name, "."+base)
-		}) {
+		if !covered(permitted, name) {
 			return false
 		}
 	}
@@ -69,4 +69,12 @@ func (a Authority) permits(names Profile) bool {
 		}
 	}
 	return true
+}
+
+// covered says that a name, or what a wildcard stands for, is one of the domains or below one.
+func covered(domains []string, name string) bool {
+	name = strings.TrimPrefix(name, "*.")
+	return slices.ContainsFunc(domains, func(domain string) bool {
+		return name == domain || strings.HasSuffix(name, "."+domain)
+	})
 }

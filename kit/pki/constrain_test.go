@@ -3,6 +3,7 @@ package pki_test
 import (
 	"crypto/x509"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,4 +80,22 @@ func TestOtherNamesTakeAnotherAuthority(t *testing.T) {
 		now = plan.Again
 	}
 	t.Error("the other name was never signed for")
+}
+
+// TestLeavesComeAndGoWithinDomains has another leaf within a domain: the authority of before signs for it.
+func TestLeavesComeAndGoWithinDomains(t *testing.T) {
+	random := seeded()
+	policy := constrained("cities-rw", "one.pods")
+	policy.Domains = []string{"pods"}
+	state := apply(t, pki.Decide(pki.State{}, start, policy), pki.State{}, random)
+	policy.Leaves = append(policy.Leaves, pki.Profile{
+		Name: "second", CommonName: "server", DNSNames: []string{"cities-rw", "two.pods"}, Usage: pki.Server,
+	})
+	state = apply(t, pki.Decide(state, start, policy), state, random)
+	if err := verify(state, "second", "two.pods", start); err != nil || len(state.Authorities) != 1 {
+		t.Errorf("another leaf: %v, %d authorities", err, len(state.Authorities))
+	}
+	if got := state.Authorities[0].Certificate.PermittedDNSDomains; !slices.Equal(got, []string{"cities-rw", "pods"}) {
+		t.Errorf("the authority signs for %v", got)
+	}
 }

@@ -47,6 +47,18 @@ func DecodeMaterial(certificate, key, bundle []byte) (Material, error) {
 	return Material{Certificate: pair, Trust: trust}, nil
 }
 
+// DecodeMaterialFor does the same, and refuses a certificate that is not for that host. Without a host it takes any.
+func DecodeMaterialFor(host string, certificate, key, bundle []byte) (Material, error) {
+	material, err := DecodeMaterial(certificate, key, bundle)
+	if err != nil || host == "" {
+		return material, err
+	}
+	if material.Certificate.Leaf.VerifyHostname(host) != nil {
+		return Material{}, fmt.Errorf("the certificate is not for %s", host)
+	}
+	return material, nil
+}
+
 // ServerConfig returns a configuration for a server that presents, for each new
 // connection, what the source returns then. Everything else is taken from base,
 // which may be nil, except that TLS 1.3 is demanded where base does not say what is.

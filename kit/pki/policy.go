@@ -30,6 +30,9 @@ type Policy struct {
 	// Constrain has each new authority say for which names it signs: those of the leaves, and no others. Whoever steals
 	// its key is nobody else's server by it. An authority that was made without stays in use until it is replaced.
 	Constrain bool
+	// Domains are names that a constrained authority signs for although no leaf has them now, with all names below them:
+	// leaves may come and go there without another authority.
+	Domains []string
 	// Leaves are the wanted leaves.
 	Leaves []Profile
 }

@@ -6,9 +6,12 @@ import (
 )
 
 func keepCertificates(d *draft) {
+	leaf := d.Certificates.Leaf
 	d.KeepCertificates(service.Keeping[cache.Step]{
-		Certificates: d.Certificates, Authority: cache.AuthorityName(d.Name), Leaf: cache.LeafName(d.Name),
-		App: cache.AppSecretName(d.Name), AppSecret: d.Binding, Store: cache.StoreCertificates{},
+		Certificates: d.Certificates, Authority: cache.AuthorityName(d.Name), Issued: []string{cache.LeafName(d.Name)},
+		App: cache.AppSecretName(d.Name), AppSecret: d.Binding, Store: cache.Action{
+			Do: cache.StoreCertificates{}, Name: cache.LeafName(d.Name), UID: leaf.UID, ResourceVersion: leaf.ResourceVersion,
+		},
 	})
 }
 

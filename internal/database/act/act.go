@@ -99,7 +99,7 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.createChild(ctx, action)
 	case database.Update:
 		return p.updateChild(ctx, action)
-	case database.Remove:
+	case database.Remove, database.RemoveCertificate:
 		return p.removeChild(ctx, action)
 	case database.Grow:
 		return p.growClaim(ctx, action)

@@ -165,8 +165,11 @@ func (p *pass) removePod(ctx context.Context, action database.Action) (database.
 	return p.deleteAsDecided(ctx, action, &pod, client.GracePeriodSeconds(0))
 }
 
-// removeChild deletes a child that the spec does not ask for any more.
+// removeChild deletes a child that is not wanted any more: a policy, or a certificate.
 func (p *pass) removeChild(ctx context.Context, action database.Action) (database.Result, error) {
+	if database.Does[database.RemoveCertificate](action) {
+		return p.removeCertificate(ctx, action)
+	}
 	var child networkingv1.NetworkPolicy
 	if action.Kind != database.KindPolicy {
 		return database.Result{}, fmt.Errorf("no %s is ever removed", action.Kind)

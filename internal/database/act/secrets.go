@@ -16,7 +16,6 @@ import (
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/pki"
 )
 
 // passwordBytes of randomness go into a password: more than anyone can guess.
@@ -24,11 +23,10 @@ const passwordBytes = 24
 
 // createBinding makes the credentials. It is a plain create: when they exist already, they stay as they are.
 func (p *pass) createBinding(ctx context.Context) (database.Result, error) {
-	var leaf corev1.Secret
-	if err := p.secret(ctx, database.LeafName(p.design.Name), &leaf); err != nil {
+	bundle, err := p.bundle(ctx)
+	if err != nil {
 		return database.Result{}, err
 	}
-	bundle := leaf.Data[wire.KeyAuthority]
 	if len(bundle) == 0 {
 		return database.Result{}, errors.New("the authority that goes into it is not stored yet")
 	}
@@ -92,17 +90,30 @@ func (p *pass) moveLogin(
 
 // publishBundle gives applications the authorities that are trusted now.
 func (p *pass) publishBundle(ctx context.Context, action database.Action) (database.Result, error) {
-	var leaf corev1.Secret
-	if err := p.secret(ctx, database.LeafName(p.design.Name), &leaf); err != nil {
+	bundle, err := p.bundle(ctx)
+	if err != nil {
 		return database.Result{}, err
 	}
 	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
-		if len(leaf.Data[wire.KeyAuthority]) == 0 {
+		if len(bundle) == 0 {
 			return moved(action, "the authorities are gone")
 		}
-		binding.Data[wire.KeyAuthority] = leaf.Data[wire.KeyAuthority]
+		binding.Data[wire.KeyAuthority] = bundle
 		return nil
 	})
+}
+
+// bundle are the authorities that are trusted now, none if there are none.
+func (p *pass) bundle(ctx context.Context) ([]byte, error) {
+	var authority corev1.Secret
+	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
+		return nil, err
+	}
+	state, err := render.Material(&authority, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the stored authorities: %w", err)
+	}
+	return state.Bundle(), nil
 }
 
 // editBinding changes the Secret for applications as it was when the action was decided on, and nothing else of it:
@@ -125,114 +136,6 @@ func (p *pass) editBinding(
 		return database.Result{Done: true}, nil
 	}
 	return p.patch(ctx, action, &live, after)
-}
-
-// storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,
-// then the leaf with the bundle, because an authority must be known before anyone presents a leaf of it. A crash
-// between the two loses a leaf that nobody has seen; the next pass issues another.
-func (p *pass) storeCertificates(
-	ctx context.Context, action database.Action, store database.StoreCertificates,
-) (database.Result, error) {
-	var authority, leaf corev1.Secret
-	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
-		return database.Result{}, err
-	}
-	if err := p.secret(ctx, database.LeafName(p.design.Name), &leaf); err != nil {
-		return database.Result{}, err
-	}
-	if string(leaf.UID) != action.UID || leaf.ResourceVersion != action.ResourceVersion {
-		return database.Result{}, moved(action, "it was changed since")
-	}
-	state, err := render.Material(&authority, &leaf)
-	if err != nil {
-		return database.Result{}, fmt.Errorf("read the stored authorities: %w", err)
-	}
-	if err := p.authorityIsNew(ctx, action, state, &leaf); err != nil {
-		return database.Result{}, err
-	}
-	rotation := p.rotationOf(&authority, store.Token)
-	policy := render.Policy(p.design.Identity, p.design.Spec)
-	if store.Token != "" {
-		policy = render.Renewal(policy, rotation)
-	}
-	state, err = pki.Decide(state, p.Now(), policy).Apply(state, p.Random)
-	if err != nil {
-		return database.Result{}, fmt.Errorf("make certificates: %w", err)
-	}
-	wantedAuthority, wantedLeaf, err := p.renderCertificates(state, render.Advance(rotation, state, p.Now()))
-	if err != nil {
-		return database.Result{}, err
-	}
-	written, err := p.write(ctx, wantedAuthority, existing(&authority))
-	switch {
-	case err != nil:
-		return database.Result{}, err
-	case authority.UID == "" && !written.Wrote:
-		// Somebody was faster. A leaf of our authority, which nobody will ever trust, must not be stored.
-		return database.Result{}, moved(action, "another authority was stored meanwhile")
-	}
-	return p.write(ctx, wantedLeaf, existing(&leaf))
-}
-
-// rotationOf is the rotation that the authority is in: that of before, or the one that the action begins. An authority
-// that is made new needs none.
-func (p *pass) rotationOf(authority *corev1.Secret, token string) database.Rotation {
-	rotation := render.RotationOf(authority)
-	rotate := p.design.Spec.Rotate
-	switch {
-	case authority.UID == "" && rotate != nil && rotate.Certificates != "":
-		return database.Rotation{Token: rotate.Certificates, Done: p.Now()}
-	case rotation.Asked(token):
-		return database.Rotation{Token: token, Began: p.Now()}
-	}
-	return rotation
-}
-
-// authorityIsNew refuses to make the first authority when somebody trusts one already.
-func (p *pass) authorityIsNew(
-	ctx context.Context, action database.Action, state pki.State, leaf *corev1.Secret,
-) error {
-	if len(state.Authorities) > 0 {
-		return nil
-	}
-	var binding corev1.Secret
-	if err := p.secret(ctx, database.AppSecretName(p.design.Name), &binding); err != nil {
-		return err
-	}
-	if leaf.UID != "" || binding.UID != "" {
-		return moved(action, "the authority that is trusted is gone")
-	}
-	return nil
-}
-
-func (p *pass) renderCertificates(
-	state pki.State, rotation database.Rotation,
-) (authority, leaf *corev1.Secret, err error) {
-	encoded, err := pki.EncodeAuthorities(state.Authorities)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode the authorities: %w", err)
-	}
-	own, ownKey, err := encodeLeaf(state, render.OperatorProfile)
-	if err != nil {
-		return nil, nil, err
-	}
-	certificate, key, err := encodeLeaf(state, render.LeafProfile)
-	if err != nil {
-		return nil, nil, err
-	}
-	authority = render.Authority(p.design, rotation, encoded, own, ownKey)
-	return authority, render.Leaf(p.design, certificate, key, state.Bundle()), nil
-}
-
-func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err error) {
-	issued, found := state.Leaf(profile)
-	if !found {
-		return nil, nil, fmt.Errorf("no leaf %s was issued", profile)
-	}
-	if certificate, key, err = issued.Encode(); err != nil {
-		return nil, nil, fmt.Errorf("encode the leaf %s: %w", profile, err)
-	}
-	return certificate, key, nil
 }
 
 // secret reads a Secret live. One that does not exist is left blank.

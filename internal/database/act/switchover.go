@@ -69,7 +69,8 @@ func (p *pass) switchOver(
 	if ask.Target != database.AnyInstance {
 		request.Target = ask.Target
 	}
-	agent := service.Agent{Address: pod.Status.PodIP, Host: render.AgentHost(p.design.Identity), Material: material}
+	host := render.AgentHost(p.design.Identity, strings.TrimSuffix(pod.Name, "-0"))
+	agent := service.Agent{Address: pod.Status.PodIP, Host: host, Material: material}
 	err = p.Tell(ctx, agent, request)
 	var refused *RefusedError
 	if !errors.As(err, &refused) {
@@ -84,14 +85,11 @@ func (p *pass) switchOver(
 
 // material is what the operator presents to agents.
 func (p *pass) material(ctx context.Context) (pki.Material, error) {
-	var authority, leaf corev1.Secret
+	var authority corev1.Secret
 	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
 		return pki.Material{}, err
 	}
-	if err := p.secret(ctx, database.LeafName(p.design.Name), &leaf); err != nil {
-		return pki.Material{}, err
-	}
-	state, err := render.Material(&authority, &leaf)
+	state, err := render.Material(&authority, nil)
 	if err != nil {
 		return pki.Material{}, fmt.Errorf("read the stored authorities: %w", err)
 	}

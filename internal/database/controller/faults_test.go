@@ -127,7 +127,7 @@ func TestTwoLeaders(t *testing.T) {
 func checkTrust(w *world, name string) {
 	w.t.Helper()
 	var authority, leaf corev1.Secret
-	if !w.get(name+"-tls", &leaf) {
+	if !w.get(name+"-cert1", &leaf) {
 		return
 	}
 	if !w.get(name+"-ca", &authority) {
@@ -167,7 +167,7 @@ func checkWhole(w *world, name string) {
 		w.t.Errorf("the instance of %s is not whole", name)
 	}
 	var leaf, credentials corev1.Secret
-	w.get(name+"-tls", &leaf)
+	w.get(name+"-cert1", &leaf)
 	w.get(name+"-app", &credentials)
 	if string(leaf.Data["ca.crt"]) != string(credentials.Data["ca.crt"]) {
 		w.t.Errorf("%s: applications trust another authority", name)

@@ -80,6 +80,7 @@ func TestLife(t *testing.T) {
 	checkScale(w)
 	checkGrowth(w)
 	checkLostNode(w)
+	checkLeftover(w)
 	checkRotation(w)
 	checkPolicy(w)
 	checkResize(w)
@@ -285,14 +286,23 @@ func checkGrowth(w *world) {
 	})
 }
 
+// checkLeftover has the Secret there that all instances had in common, and no pod mounts any more.
+func checkLeftover(w *world) {
+	w.t.Helper()
+	shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "cities-tls"}}
+	shared.Annotations = map[string]string{database.AnnotationOwner: string(w.database().UID)}
+	w.create(shared)
+	w.passUntil("it is gone", func() bool { return !w.get("cities-tls", &corev1.Secret{}) })
+}
+
 // checkRotation lets two months pass: the leaf is another, the authority the same.
 func checkRotation(w *world) {
 	w.t.Helper()
 	var before, after corev1.Secret
-	w.get("cities-tls", &before)
+	w.get("cities-cert1", &before)
 	w.later = 61 * 24 * time.Hour
 	w.passUntil("the leaf is replaced", func() bool {
-		return w.get("cities-tls", &after) && string(after.Data["tls.crt"]) != string(before.Data["tls.crt"])
+		return w.get("cities-cert1", &after) && string(after.Data["tls.crt"]) != string(before.Data["tls.crt"])
 	})
 	if string(after.Data["ca.crt"]) != string(before.Data["ca.crt"]) {
 		w.t.Error("the bundle has changed")

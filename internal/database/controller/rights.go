@@ -45,6 +45,7 @@ func Rights() rbac.Table {
 		watched("", "pods", []string{"delete"}, "replace a pod that cannot start"),
 		watched("", "secrets", []string{"get"}, "read certificates and credentials by name"),
 		watched("", "secrets", write, "make credentials, and make and replace certificates"),
+		watched("", "secrets", []string{"delete"}, "remove the certificate of an instance that is gone"),
 		watched("events.k8s.io", "events", write, "tell what was done"),
 		{
 			Scope: rbac.Cluster, Group: "storage.k8s.io", Resource: "storageclasses", Verbs: []string{"get", "list"},

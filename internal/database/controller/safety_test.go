@@ -141,9 +141,8 @@ func TestRecordWhilePaused(t *testing.T) {
 func TestAuthorityIsGone(t *testing.T) {
 	w := newWorld(t)
 	makeCities(w)
-	authority, leaf := &corev1.Secret{}, &corev1.Secret{}
+	authority := &corev1.Secret{}
 	w.get("cities-ca", authority)
-	w.get("cities-tls", leaf)
 	if err := w.client.Delete(t.Context(), authority); err != nil {
 		t.Fatal(err)
 	}
@@ -153,10 +152,12 @@ func TestAuthorityIsGone(t *testing.T) {
 	actor := act.Actor{Client: w.client, Live: w.client, Now: time.Now}
 	_, err := actor.Act(t.Context(), expect.Ledger{}, w.database(), database.Plan{
 		Decided: decided(database.Action{
-			Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: leaf.Name,
-			UID: string(leaf.UID), ResourceVersion: leaf.ResourceVersion,
+			Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: authority.Name,
 		}).Decided,
-		Design: database.Design{Identity: database.Identity{Namespace: space, Name: "cities"}},
+		Design: database.Design{
+			Identity:  database.Identity{Namespace: space, Name: "cities"},
+			Instances: []database.InstanceDesign{{Serial: 1, Name: "cities-1"}},
+		},
 	})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "authority that is trusted is gone") {
 		t.Errorf("the actor says %v, want a conflict", err)

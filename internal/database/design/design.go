@@ -49,6 +49,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 			design.Leaving = append(design.Leaving, instance.Name)
 		}
 	}
+	design.Shared = snapshot.Mounts(database.LeafName(snapshot.Name))
 	return design
 }
 

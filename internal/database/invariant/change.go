@@ -213,7 +213,7 @@ func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Acti
 		return true
 	}
 	return !s.Certificates.Unpublished && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
-		return instance.Up() && instance.Report.Certificate != s.Certificates.Identity
+		return instance.Up() && instance.Report.Certificate != s.CertificateOf(instance).Identity
 	})
 }
 

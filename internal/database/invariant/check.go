@@ -37,6 +37,8 @@ var invariants = []rule.Invariant[judged, database.Action]{
 		"a login is published when the primary and all that take sessions have confirmed it", "DB27"),
 	never("database.sign-only-what-is-trusted", signsWhatIsKnown,
 		"a rotation goes on when everyone has what its last step has brought", "DB12"),
+	never("database.remove-no-mounted-certificate", removesNoMounted,
+		"a certificate stays while a pod mounts it, or would when it is made"),
 	never("database.replace-no-authority", replacesNoAuthority,
 		"no new authority takes the place of one that is trusted", "DB12"),
 	never("database.shrink-no-claim", shrinksNothing, "no claim asks for less than it has", "DB5"),

@@ -217,7 +217,7 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 		_, log := database.ClaimOwner(action.Name)
 		return design.SizeCounts(s, log)
 	case database.StoreCertificates:
-		return s.Certificates.Leaf.Exists && do.Token == ""
+		return s.Certificates.Issued() && do.Token == ""
 	case database.Create, database.Update:
 		rendered := action.Kind == database.KindSettings || action.Kind == database.KindClaim ||
 			action.Kind == database.KindSet
@@ -244,8 +244,7 @@ func touchesNothingForeign(s database.Snapshot, _ database.Plan, action database
 	case database.CreateLease, database.FreeLease:
 		return s.Lease.Foreign == ""
 	case database.StoreCertificates:
-		return s.Certificates.Authority.Foreign == "" && s.Certificates.Leaf.Foreign == "" &&
-			s.Certificates.Problem == ""
+		return s.Certificates.Foreign() == "" && s.Certificates.Problem == ""
 	default:
 		return true
 	}
@@ -275,8 +274,26 @@ func onlyAddresses(changes []string) bool {
 	})
 }
 
+func removesNoMounted(s database.Snapshot, plan database.Plan, action database.Action) bool {
+	if !database.Does[database.RemoveCertificate](action) {
+		return true
+	}
+	shared := action.Name == database.LeafName(s.Name) && s.Certificates.Leaf.UID == action.UID
+	gone := slices.ContainsFunc(s.Certificates.Own, func(own database.Certificate) bool {
+		serial, _ := database.SerialOf(s.Name, own.Instance)
+		return own.UID == action.UID && database.CertificateName(s.Name, serial) == action.Name &&
+			!plan.Design.Wants(own.Instance)
+	})
+	mounted := slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+		has := instance.Pod != nil || instance.Set != nil
+		shares := instance.Pod != nil && instance.Pod.Shares || instance.Set != nil && instance.Set.Shares
+		return shared && shares || has && database.CertificateName(s.Name, instance.Serial) == action.Name
+	})
+	return action.Kind == database.KindSecret && (shared || gone) && !mounted
+}
+
 func replacesNoAuthority(s database.Snapshot, _ database.Plan, action database.Action) bool {
-	trusted := s.Certificates.Leaf.Exists || s.Binding.Exists
+	trusted := s.Certificates.Issued() || s.Binding.Exists
 	return !database.Does[database.StoreCertificates](action) || s.Certificates.Authorities > 0 || !trusted
 }
 
@@ -364,7 +381,8 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
 		database.LabelPod, database.WantBase, database.BindCaches, database.BeginLogin, database.MoveLogin,
-		database.PublishBundle, database.AdoptClaim, database.NoteParting, database.UnlabelClaim:
+		database.PublishBundle, database.AdoptClaim, database.NoteParting, database.UnlabelClaim,
+		database.RemoveCertificate:
 		return conditional
 	case database.Create, database.CreateBinding, database.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -393,7 +411,7 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 		// What was begun is brought to its end.
 		return s.Request != nil && !s.Request.Since.IsZero()
 	case database.StoreCertificates:
-		return s.Certificates.Leaf.Exists && do.Token == ""
+		return s.Certificates.Issued() && do.Token == ""
 	default:
 		return false
 	}

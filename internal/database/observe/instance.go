@@ -104,13 +104,22 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 	}
 	if found && p.ours(&set) {
 		instance.Set = setFacts(&set)
+		instance.Set.Shares = p.shares(set.Spec.Template.Spec)
 	}
 	var pod corev1.Pod
 	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
 	if err == nil && found && p.runs(&pod, &set) {
 		instance.Pod = podFacts(&pod, p.facts.Now)
+		instance.Pod.Shares = p.shares(pod.Spec)
 	}
 	return instance, err
+}
+
+// shares says that a pod mounts the certificate that instances of an earlier version have in common.
+func (p *pass) shares(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool {
+		return volume.Secret != nil && volume.Secret.SecretName == database.LeafName(p.object.Name)
+	})
 }
 
 // readClaim is nil if there is none of ours.

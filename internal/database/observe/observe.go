@@ -78,6 +78,8 @@ type pass struct {
 	// claims are those that were read, by name, nil for one that is not there. Each is read once: whoever has handed one
 	// over meanwhile must not make it ours for one question and somebody else's for another.
 	claims map[string]*corev1.PersistentVolumeClaim
+	// authority is its Secret, nil if there is none of ours. Its values do not get into the facts.
+	authority *corev1.Secret
 	// binding is the Secret for applications, nil if there is none of ours. Its values do not get into the facts.
 	binding *corev1.Secret
 }
@@ -118,6 +120,7 @@ func (o Observer) Observe(
 		{"lease", p.readLease},
 		{"record", p.readRecord},
 		{"backups", p.readBackup},
+		{"certificates", p.readCertificates},
 		{"what earlier databases have left", p.readKept},
 		{"route", p.readRoute},
 		{"the read address", p.readReads},

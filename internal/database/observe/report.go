@@ -36,7 +36,7 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, service.Patience)
 	defer cancel()
-	agent := service.Agent{Address: address, Host: render.AgentHost(p.facts.Identity)}
+	agent := service.Agent{Address: address, Host: render.AgentHost(p.facts.Identity, instance)}
 	if p.material != nil {
 		agent.Material = *p.material
 	}

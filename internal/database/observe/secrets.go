@@ -3,11 +3,14 @@ package observe
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
@@ -16,45 +19,119 @@ import (
 // assumed is in the place of what only the operator may read.
 const assumed = "assumed"
 
-// readSecrets looks at the Secrets of the database. Their values stay in this function: facts say that they exist, and
-// what kit/pki would do about certificates.
+// readSecrets looks at the Secrets of the authority and for applications. Values of Secrets stay in this file: facts
+// say that they exist, and what kit/pki would do about certificates.
 func (p *pass) readSecrets(ctx context.Context) error {
 	if p.Outside {
 		whole := database.Secret{Exists: true, UID: assumed, ResourceVersion: assumed}
 		p.facts.Binding = whole
-		p.facts.Certificates = database.Certificates{Authority: whole, Leaf: whole, Authorities: 1}
+		p.facts.Certificates = database.Certificates{Authority: whole, Authorities: 1}
 		return nil
 	}
-	var authority, leaf, binding corev1.Secret
-	facts := &p.facts.Certificates
-	for _, read := range []struct {
-		name string
-		into *corev1.Secret
-		fact *database.Secret
-	}{
-		{database.AuthorityName(p.object.Name), &authority, &facts.Authority},
-		{database.LeafName(p.object.Name), &leaf, &facts.Leaf},
-		{database.AppSecretName(p.object.Name), &binding, &p.facts.Binding},
-	} {
-		found, err := get(ctx, p.Live, client.ObjectKey{Namespace: p.object.Namespace, Name: read.name}, read.into)
+	authority, fact, err := p.secret(ctx, database.AuthorityName(p.object.Name))
+	if err != nil {
+		return err
+	}
+	p.facts.Certificates.Authority = fact
+	binding, fact, err := p.secret(ctx, database.AppSecretName(p.object.Name))
+	if err != nil {
+		return err
+	}
+	if p.facts.Binding = fact; fact.Exists && fact.Foreign == "" {
+		p.binding = binding
+	}
+	p.judgeCredentials(binding)
+	if p.facts.Certificates.Authority.Foreign != "" {
+		return nil
+	}
+	p.authority = authority
+	// One that cannot be read is told of when the certificates are judged.
+	if state, err := render.Material(authority, nil); err == nil {
+		if material, err := state.Material(render.OperatorProfile); err == nil {
+			p.material = &material
+		}
+	}
+	return nil
+}
+
+// secret reads a Secret live, blank if there is none.
+func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, database.Secret, error) {
+	secret := &corev1.Secret{}
+	found, err := get(ctx, p.Live, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, secret)
+	if err != nil || !found {
+		return &corev1.Secret{}, database.Secret{}, err
+	}
+	return secret, p.secretFacts(secret), nil
+}
+
+// readCertificates looks at those of the instances: the wanted ones, and those that were written down.
+func (p *pass) readCertificates(ctx context.Context) error {
+	facts, holders := &p.facts.Certificates, render.HoldersOf(design.Outline(p.facts))
+	leaves := map[string]*corev1.Secret{}
+	for _, name := range p.certified(holders.Instances) {
+		serial, _ := database.SerialOf(p.object.Name, name)
+		own := database.Certificate{Instance: name, Unwanted: !slices.Contains(holders.Instances, name)}
+		if p.Outside {
+			own.Secret = facts.Authority
+			facts.Own = append(facts.Own, own)
+			continue
+		}
+		secret, fact, err := p.secret(ctx, database.CertificateName(p.object.Name, serial))
 		if err != nil {
 			return err
 		}
-		if found {
-			*read.fact = p.secretFacts(read.into)
+		own.Secret, own.Identity = fact, identityOf(secret)
+		facts.Own = append(facts.Own, own)
+		if !own.Unwanted {
+			leaves[name] = secret
 		}
 	}
-	if p.facts.Binding.Exists && p.facts.Binding.Foreign == "" {
-		p.binding = &binding
-	}
-	p.judgeCredentials(&binding)
-	if facts.Authority.Foreign != "" || facts.Leaf.Foreign != "" {
+	if p.Outside {
 		return nil
 	}
-	p.judgeCertificates(&authority, &leaf)
-	facts.Unpublished = p.facts.Binding.Exists && p.facts.Binding.Foreign == "" && facts.Leaf.Exists &&
-		!bytes.Equal(leaf.Data[wire.KeyAuthority], binding.Data[wire.KeyAuthority])
+	shared, fact, err := p.secret(ctx, database.LeafName(p.object.Name))
+	if err != nil {
+		return err
+	}
+	if holders.Shared || fact.Foreign == "" { // What is another's and nobody here mounts is no concern of ours.
+		facts.Leaf, facts.Identity = fact, identityOf(shared)
+	}
+	if holders.Shared {
+		leaves[render.SharedProfile] = shared
+	}
+	if p.authority == nil || facts.Foreign() != "" {
+		return nil
+	}
+	p.judgeCertificates(leaves, holders)
 	return nil
+}
+
+// certified are the instances that may have a certificate of their own, by serial number.
+func (p *pass) certified(holders []string) []string {
+	serials := map[int]string{}
+	names := holders
+	if p.authority != nil {
+		names = slices.Concat(holders, render.Listed(p.authority))
+	}
+	for _, name := range names {
+		if serial, known := database.SerialOf(p.object.Name, name); known {
+			serials[serial] = name
+		}
+	}
+	var sorted []string
+	for _, serial := range slices.Sorted(maps.Keys(serials)) {
+		sorted = append(sorted, serials[serial])
+	}
+	return sorted
+}
+
+// identityOf is what a certificate is called in reports, empty if there is none.
+func identityOf(secret *corev1.Secret) string {
+	if secret.UID == "" {
+		return ""
+	}
+	return wire.CertificateIdentity(
+		secret.Data[wire.KeyCertificate], secret.Data[wire.KeyPrivateKey], secret.Data[wire.KeyAuthority])
 }
 
 // judgeCredentials finds out how far a rotation has come. One whose next credentials are not there has not begun.
@@ -81,28 +158,43 @@ func (p *pass) secretFacts(secret *corev1.Secret) database.Secret {
 }
 
 // judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.
-func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
+func (p *pass) judgeCertificates(leaves map[string]*corev1.Secret, holders render.Holders) {
 	facts := &p.facts.Certificates
-	state, err := render.Material(authority, leaf)
+	state, err := render.Material(p.authority, leaves)
 	if err != nil {
 		facts.Problem = err.Error()
 		return
 	}
-	policy := render.Policy(p.facts.Identity, p.facts.Spec)
+	policy := render.Policy(p.facts.Identity, p.facts.Spec, holders)
 	plan := pki.Decide(state, p.facts.Now, policy)
 	facts.Again, facts.Authorities = plan.Again, len(state.Authorities)
 	facts.Steps = words(plan.Steps)
-	if facts.Leaf.Exists {
-		facts.Identity = wire.CertificateIdentity(
-			leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority])
+	p.judgeRenewal(p.authority, state, policy)
+	if len(facts.Steps) == 0 {
+		facts.Steps = p.unlike(leaves, state.Bundle(), holders)
 	}
-	p.judgeRenewal(authority, state, policy)
-	if len(facts.Steps) == 0 && !bytes.Equal(leaf.Data[wire.KeyAuthority], state.Bundle()) {
-		facts.Steps = []string{"publish the bundle of authorities"}
+	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
+		!bytes.Equal(state.Bundle(), p.binding.Data[wire.KeyAuthority])
+}
+
+// unlike says what is stored in another way than it would be written now.
+func (p *pass) unlike(leaves map[string]*corev1.Secret, bundle []byte, holders render.Holders) []string {
+	var steps []string
+	for _, profile := range slices.Sorted(maps.Keys(leaves)) {
+		if !bytes.Equal(leaves[profile].Data[wire.KeyAuthority], bundle) {
+			steps = append(steps, "publish the bundle of authorities to "+profile)
+		}
 	}
-	if material, err := state.Material(render.OperatorProfile); err == nil {
-		p.material = &material
+	listed := render.Listed(p.authority)
+	for _, own := range p.facts.Certificates.Own {
+		switch {
+		case own.Unwanted && !own.Exists:
+			steps = append(steps, "forget the certificate of "+own.Instance)
+		case !own.Unwanted && !slices.Contains(listed, own.Instance):
+			steps = append(steps, "write down the certificate of "+own.Instance)
+		}
 	}
+	return steps
 }
 
 // judgeRenewal asks kit/pki what the rotation takes next that is under way or asked for.

@@ -35,6 +35,13 @@ func rotated(do database.Step) database.Action {
 	return database.Action{Do: do, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7"}
 }
 
+// removed is the end of a certificate.
+func removed(name, uid string) database.Action {
+	return database.Action{
+		Do: database.RemoveCertificate{}, Kind: database.KindSecret, Name: name, UID: uid, ResourceVersion: "7",
+	}
+}
+
 // TestInvariantsBite shows for each invariant a plan that it refuses.
 func TestInvariantsBite(t *testing.T) {
 	create := database.Action{Do: database.Create{}, Kind: database.KindService, Name: "cities-rw"}
@@ -142,25 +149,42 @@ func TestInvariantsBite(t *testing.T) {
 			action: update, want: "database.touch-nothing-foreign",
 		},
 		"foreign certificates are overwritten": {
-			world: func(s *database.Snapshot) { s.Certificates.Leaf.Foreign = "somebody's" },
+			world: func(s *database.Snapshot) { s.Certificates.Own[0].Secret.Foreign = "somebody's" },
 			action: database.Action{
-				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-tls",
+				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-ca",
 			},
 			want: "database.touch-nothing-foreign",
 		},
 		"an unreadable authority is replaced": {
 			world: func(s *database.Snapshot) { s.Certificates.Problem = "garbage" },
 			action: database.Action{
-				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-tls",
+				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-ca",
 			},
 			want: "database.touch-nothing-foreign",
 		},
 		"a lost authority is replaced": {
 			world: func(s *database.Snapshot) { s.Certificates.Authorities = 0 },
 			action: database.Action{
-				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-tls",
+				Do: database.StoreCertificates{}, Kind: database.KindSecret, Name: "cities-ca",
 			},
 			want: "database.replace-no-authority",
+		},
+		"the certificate of an instance that is there is removed": {
+			action: removed("cities-cert1", "uid-cert1"), want: "database.remove-no-mounted-certificate",
+		},
+		"the certificate of an instance that is wanted is removed": {
+			world:  func(s *database.Snapshot) { s.Instances = s.Instances[1:] },
+			action: removed("cities-cert1", "uid-cert1"), want: "database.remove-no-mounted-certificate",
+		},
+		"what instances have in common is removed under a pod": {
+			world: func(s *database.Snapshot) {
+				s.Certificates.Leaf = database.Secret{Exists: true, UID: "uid-tls", ResourceVersion: "7"}
+				s.Instances[0].Pod.Shares = true
+			},
+			action: removed("cities-tls", "uid-tls"), want: "database.remove-no-mounted-certificate",
+		},
+		"the Secret for applications is removed": {
+			action: removed("cities-app", "uid-app"), want: "database.remove-no-mounted-certificate",
 		},
 		"a password is made for a token that was served": {
 			world: func(s *database.Snapshot) {
@@ -182,11 +206,11 @@ func TestInvariantsBite(t *testing.T) {
 		},
 		"a new authority signs before an instance knows it": {
 			world: func(s *database.Snapshot) {
-				s.Certificates.Identity, s.Instances[0].Report.Certificate = "c2", "c1"
+				s.Certificates.Own[0].Identity, s.Instances[0].Report.Certificate = "c2", "c1"
 				s.Certificates.Rotation = database.Rotation{Token: "a", Began: s.Now}
 			},
 			action: database.Action{
-				Do: database.StoreCertificates{Token: "a"}, Kind: database.KindSecret, Name: "cities-tls", UID: "uid-tls",
+				Do: database.StoreCertificates{Token: "a"}, Kind: database.KindSecret, Name: "cities-ca", UID: "uid-ca",
 				ResourceVersion: "7",
 			},
 			want: "database.sign-only-what-is-trusted",

@@ -72,10 +72,18 @@ func foreign(snapshot database.Snapshot) []string {
 			problems = append(problems, child.Problem)
 		}
 	}
-	for _, secret := range []database.Secret{
-		snapshot.Binding, snapshot.Certificates.Authority, snapshot.Certificates.Leaf, snapshot.Backup.Access.Secret,
-		snapshot.Backup.Source.Secret,
-	} {
+	secrets := []database.Secret{
+		snapshot.Binding, snapshot.Certificates.Authority, snapshot.Backup.Access.Secret, snapshot.Backup.Source.Secret,
+	}
+	for _, own := range snapshot.Certificates.Own {
+		if !own.Unwanted {
+			secrets = append(secrets, own.Secret)
+		}
+	}
+	if snapshot.Mounts(database.LeafName(snapshot.Name)) {
+		secrets = append(secrets, snapshot.Certificates.Leaf)
+	}
+	for _, secret := range secrets {
 		if secret.Foreign != "" {
 			problems = append(problems, secret.Foreign)
 		}

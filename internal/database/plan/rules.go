@@ -47,6 +47,8 @@ var rules = []rule.Step[*draft.Draft]{
 	step("database.create-the-app-secret", access.CreateBinding, "credentials are made once", "DB4"),
 	step("database.publish-the-authority", access.PublishBundle,
 		"applications know what is trusted before anything else may be presented to them", "DB12"),
+	step("database.remove-certificates", access.RemoveCertificates,
+		"the certificate of an instance that is gone, and one that all had in common, opens nothing any more"),
 	step("database.rotate-the-login", access.RotateLogin,
 		"the next login is known everywhere before it is published, once for a token", "DB27"),
 	step("database.publish-cache-addresses", access.BindCaches,

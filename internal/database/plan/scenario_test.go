@@ -138,7 +138,7 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 		snapshot.Binding = secret("app")
 	}
 	if snapshot.Certificates.Authority == (database.Secret{}) {
-		snapshot.Certificates.Authority, snapshot.Certificates.Leaf = secret("ca"), secret("tls")
+		snapshot.Certificates.Authority = secret("ca")
 		snapshot.Certificates.Authorities = 1
 		if snapshot.Certificates.Again.IsZero() {
 			snapshot.Certificates.Steps = nil
@@ -150,6 +150,7 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 			snapshot.Instances = append(snapshot.Instances, instance(*snapshot, serial, before.Spec.Storage.Size))
 		}
 	}
+	certify(snapshot, secret)
 	for i := range snapshot.Instances {
 		// A primary that a story tells of serves, unless its term is another one.
 		if report := &snapshot.Instances[i].Report; report.Role == "primary" && report.Term == 0 {
@@ -160,6 +161,26 @@ func run(snapshot *database.Snapshot, before database.Snapshot) {
 		storeRecord(snapshot)
 	}
 	settle(snapshot, before)
+}
+
+// certify gives each instance a certificate of its own, and those that share one what they share.
+func certify(snapshot *database.Snapshot, secret func(string) database.Secret) {
+	certificates := &snapshot.Certificates
+	if certificates.Authority != secret("ca") || certificates.Authorities == 0 {
+		return
+	}
+	if snapshot.Mounts(database.LeafName(snapshot.Name)) && certificates.Leaf == (database.Secret{}) {
+		certificates.Leaf = secret("tls")
+	}
+	for _, instance := range snapshot.Instances {
+		told := func(own database.Certificate) bool { return own.Instance == instance.Name }
+		if slices.ContainsFunc(certificates.Own, told) {
+			continue
+		}
+		certificates.Own = append(certificates.Own, database.Certificate{
+			Instance: instance.Name, Secret: secret(fmt.Sprint("cert", instance.Serial)), Identity: certificates.Identity,
+		})
+	}
 }
 
 // settle fills in the settings as they were written last.

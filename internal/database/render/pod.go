@@ -255,9 +255,14 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 			DefaultMode:          &mode,
 		}}},
 		secret("app", database.AppSecretName(design.Name)),
-		secret("tls", database.LeafName(design.Name)),
+		secret("tls", certificateName(design.Name, instance)),
 		token(),
 	}))
+}
+
+func certificateName(owner, instance string) string {
+	serial, _ := database.SerialOf(owner, instance)
+	return database.CertificateName(owner, serial)
 }
 
 // folderToken is where every client of Kubernetes looks for the account of its pod.

@@ -19,6 +19,7 @@ import (
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/apply"
+	"meridian.dev/meridian/kit/pki"
 	"meridian.dev/meridian/kit/scenario"
 )
 
@@ -192,19 +193,36 @@ func hashes(t *testing.T, documents ...string) []string {
 	return list
 }
 
+// Each instance has all names that clients use, and of those that instances call each other by its own alone.
 func TestCertificatesAreForEveryName(t *testing.T) {
 	identity := database.Identity{Namespace: "gis", Name: "cities"}
-	policy := render.Policy(identity, v1alpha1.GeoDatabaseSpec{})
-	if err := policy.Check(); err != nil {
-		t.Fatalf("the policy cannot work: %v", err)
-	}
-	names := strings.Join(policy.Leaves[0].DNSNames, " ")
-	for _, name := range []string{
-		"cities-rw", "cities-rw.gis.svc", "cities-ro.gis.svc.cluster.local", render.AgentHost(identity),
-		"*.cities-pods", "*.cities-pods.gis.svc", "localhost",
+	own := []string{"cities-1-0.cities-pods", "cities-1-0.cities-pods.gis", render.AgentHost(identity, "cities-1")}
+	for about, test := range map[string]struct {
+		holders        render.Holders
+		leaf           string
+		more, unwanted []string
+	}{
+		"of an instance": {render.Holders{Instances: []string{"cities-1", "cities-2"}}, "cities-1", own,
+			[]string{render.AgentHost(identity, "cities-2"), "*.cities-pods.gis.svc"}},
+		"of before": {render.Holders{Instances: []string{"cities-1"}, Shared: true}, render.SharedProfile,
+			[]string{"*.cities-pods", "*.cities-pods.gis.svc"}, own},
 	} {
-		if !strings.Contains(" "+names+" ", " "+name+" ") {
-			t.Errorf("%s is not among %s", name, names)
+		policy := render.Policy(identity, v1alpha1.GeoDatabaseSpec{}, test.holders)
+		if err := policy.Check(); err != nil {
+			t.Fatalf("the policy cannot work: %v", err)
+		}
+		at := slices.IndexFunc(policy.Leaves, func(leaf pki.Profile) bool { return leaf.Name == test.leaf })
+		names := policy.Leaves[at].DNSNames
+		services := []string{"cities-rw", "cities-rw.gis.svc", "cities-ro.gis.svc.cluster.local", "localhost"}
+		for _, name := range append(test.more, services...) {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s: %s is not among %s", about, name, names)
+			}
+		}
+		for _, name := range test.unwanted {
+			if slices.Contains(names, name) {
+				t.Errorf("%s: %s is among %s", about, name, names)
+			}
 		}
 	}
 }

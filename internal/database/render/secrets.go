@@ -1,9 +1,11 @@
 package render
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +19,9 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// LeafProfile is the leaf that all instances present.
-	LeafProfile = "instance"
+	// SharedProfile is the leaf that instances of an earlier version have in common. Other leaves of instances have the
+	// name of their instance.
+	SharedProfile = "instance"
 	// OperatorProfile is the leaf that the operator presents to agents.
 	OperatorProfile = "operator"
 	// The common names are what agents and PostgreSQL tell callers by.
@@ -26,25 +29,51 @@ const (
 	operatorCommonName = "meridian:operator"
 )
 
-// Policy says which certificates a database has: one for its instances, and one for the operator, which no pod gets to
-// see. An authority lives long, because applications may keep a copy of it.
-func Policy(identity database.Identity, spec v1alpha1.GeoDatabaseSpec) pki.Policy {
-	var hosts []string
+// Holders are those that get a certificate.
+type Holders struct {
+	// Instances get one each. Shared says that there is one in common besides, for pods of an earlier version.
+	Instances []string
+	Shared    bool
+}
+
+// HoldersOf are those of a design.
+func HoldersOf(design database.Design) Holders {
+	return Holders{Instances: design.Holders(), Shared: design.Shared}
+}
+
+// Policy says which certificates a database has: one for each instance, and one for the operator, which no pod gets to
+// see. That of an instance has the names that clients use, because it may become the primary, and of the names that
+// instances call each other by its own alone. An authority lives long, because applications may keep a copy of it.
+func Policy(identity database.Identity, spec v1alpha1.GeoDatabaseSpec, holders Holders) pki.Policy {
+	hosts := []string{"localhost"}
 	for _, service := range []string{database.WriteName(identity.Name), database.ReadName(identity.Name)} {
 		host := database.HostOf(service, identity.Namespace)
 		hosts = append(hosts, service, service+"."+identity.Namespace, host, host+".cluster.local")
 	}
-	peers := "*." + database.PodsName(identity.Name)
-	hosts = append(hosts, peers, peers+"."+identity.Namespace, peers+"."+identity.Namespace+".svc", "localhost")
-	return pki.Policy{
+	pods := database.PodsName(identity.Name)
+	domains := []string{pods, pods + "." + identity.Namespace, pods + "." + identity.Namespace + ".svc"}
+	leaf := func(name, host string) pki.Profile {
+		profile := pki.Profile{
+			Name: name, CommonName: instanceCommonName, DNSNames: slices.Clone(hosts), Usage: pki.Server | pki.Client,
+		}
+		for _, domain := range domains {
+			profile.DNSNames = append(profile.DNSNames, host+"."+domain)
+		}
+		return profile
+	}
+	policy := pki.Policy{
 		Name:              "Meridian database " + identity.Namespace + "/" + identity.Name,
 		AuthorityLifetime: 10 * 365 * day, LeafLifetime: 90 * day, Settle: overlap(spec), Backdate: 5 * time.Minute,
-		Constrain: true,
-		Leaves: []pki.Profile{
-			{Name: LeafProfile, CommonName: instanceCommonName, DNSNames: hosts, Usage: pki.Server | pki.Client},
-			{Name: OperatorProfile, CommonName: operatorCommonName, Usage: pki.Client},
-		},
+		Constrain: true, Domains: domains,
+		Leaves: []pki.Profile{{Name: OperatorProfile, CommonName: operatorCommonName, Usage: pki.Client}},
 	}
+	for _, instance := range holders.Instances {
+		policy.Leaves = append(policy.Leaves, leaf(instance, database.PodName(instance)))
+	}
+	if holders.Shared {
+		policy.Leaves = append(policy.Leaves, leaf(SharedProfile, "*"))
+	}
+	return policy
 }
 
 // overlap is how long a change of what is trusted takes until everyone knows it.
@@ -55,31 +84,52 @@ func overlap(spec v1alpha1.GeoDatabaseSpec) time.Duration {
 	return durationOr(spec.Rotate.Overlap, time.Hour)
 }
 
-// AgentHost is the name in the leaf that the operator asks for when it calls an agent by its address.
-func AgentHost(identity database.Identity) string {
-	return database.HostOf(database.WriteName(identity.Name), identity.Namespace)
+// AgentHost is the name in the leaf that the operator asks for when it calls the agent of an instance by its address.
+func AgentHost(identity database.Identity, instance string) string {
+	return database.PodName(instance) + "." + database.HostOf(database.PodsName(identity.Name), identity.Namespace)
 }
 
-// Authority renders the Secret of the authority, with the operator's own leaf beside it.
-func Authority(
-	design database.Design, rotation database.Rotation, authorities, certificate, key []byte,
-) *corev1.Secret {
+// Stored is what is in the Secret of the authority: all authorities, the operator's own leaf, and who has one else.
+type Stored struct {
+	Authorities, Certificate, Key []byte
+	Holders                       []string
+}
+
+// Authority renders the Secret of the authority.
+func Authority(design database.Design, rotation database.Rotation, stored Stored) *corev1.Secret {
 	object := meta(design, database.AuthorityName(design.Name), "certificates")
 	rotation.Note(&object)
+	if object.Annotations == nil {
+		object.Annotations = map[string]string{}
+	}
+	object.Annotations[database.AnnotationCertificates] = strings.Join(stored.Holders, " ")
 	return &corev1.Secret{
 		ObjectMeta: object,
 		Type:       corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
-			database.AuthoritiesKey: authorities, database.OperatorCertificateKey: certificate,
-			database.OperatorPrivateKey: key,
+			database.AuthoritiesKey: stored.Authorities, database.OperatorCertificateKey: stored.Certificate,
+			database.OperatorPrivateKey: stored.Key,
 		},
 	}
 }
 
-// Leaf renders the Secret that is mounted into the pods.
-func Leaf(design database.Design, certificate, key, bundle []byte) *corev1.Secret {
+// Listed are the instances that have a Secret with a certificate of their own, by what is written down.
+func Listed(authority *corev1.Secret) []string {
+	return strings.Fields(authority.Annotations[database.AnnotationCertificates])
+}
+
+// LeafSecret is the name of the Secret of a leaf.
+func LeafSecret(owner, profile string) string {
+	if profile == SharedProfile {
+		return database.LeafName(owner)
+	}
+	return certificateName(owner, profile)
+}
+
+// Leaf renders the Secret that is mounted into the pod of an instance, or into those that share one.
+func Leaf(design database.Design, profile string, certificate, key, bundle []byte) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: meta(design, database.LeafName(design.Name), "certificates"),
+		ObjectMeta: meta(design, LeafSecret(design.Name, profile), "certificates"),
 		Type:       corev1.SecretTypeTLS,
 		Data: map[string][]byte{
 			wire.KeyCertificate: certificate, wire.KeyPrivateKey: key, wire.KeyAuthority: bundle,
@@ -170,10 +220,12 @@ func Advance(rotation database.Rotation, state pki.State, now time.Time) databas
 	if !rotation.UnderWay() {
 		return rotation
 	}
-	leaf, found := state.Leaf(LeafProfile)
-	signs := found && slices.ContainsFunc(state.Authorities, func(authority pki.Authority) bool {
-		return !authority.Trusted.Before(rotation.Began) && leaf.Certificate.CheckSignatureFrom(authority.Certificate) == nil
-	})
+	old := func(leaf pki.Leaf) bool {
+		return !slices.ContainsFunc(state.Authorities, func(authority pki.Authority) bool {
+			return !authority.Trusted.Before(rotation.Began) && leaf.Certificate.CheckSignatureFrom(authority.Certificate) == nil
+		})
+	}
+	signs := len(state.Leaves) > 0 && !slices.ContainsFunc(state.Leaves, old)
 	if signs && rotation.Signs.IsZero() {
 		rotation.Signs = now
 	}
@@ -193,8 +245,8 @@ func uri(host, owner, password, name string) string {
 }
 
 // Material decodes what is stored. A leaf that cannot be read counts as missing, because another is issued at no cost;
-// authorities that cannot be read are an error, because others would interrupt everyone.
-func Material(authority, leaf *corev1.Secret) (pki.State, error) {
+// authorities that cannot be read are an error, because others would interrupt everyone. The leaves are by profile.
+func Material(authority *corev1.Secret, leaves map[string]*corev1.Secret) (pki.State, error) {
 	var state pki.State
 	if encoded, found := authority.Data[database.AuthoritiesKey]; found {
 		authorities, err := pki.DecodeAuthorities(encoded)
@@ -203,17 +255,14 @@ func Material(authority, leaf *corev1.Secret) (pki.State, error) {
 		}
 		state.Authorities = authorities
 	}
-	for _, stored := range []struct {
-		profile, certificate, key string
-		secret                    *corev1.Secret
-	}{
-		{LeafProfile, wire.KeyCertificate, wire.KeyPrivateKey, leaf},
-		{OperatorProfile, database.OperatorCertificateKey, database.OperatorPrivateKey, authority},
-	} {
-		decoded, err := pki.DecodeLeaf(stored.profile, stored.secret.Data[stored.certificate], stored.secret.Data[stored.key])
-		if err == nil {
+	decode := func(profile string, certificate, key []byte) {
+		if decoded, err := pki.DecodeLeaf(profile, certificate, key); err == nil {
 			state.Leaves = append(state.Leaves, decoded)
 		}
+	}
+	decode(OperatorProfile, authority.Data[database.OperatorCertificateKey], authority.Data[database.OperatorPrivateKey])
+	for _, profile := range slices.Sorted(maps.Keys(leaves)) {
+		decode(profile, leaves[profile].Data[wire.KeyCertificate], leaves[profile].Data[wire.KeyPrivateKey])
 	}
 	return state, nil
 }

@@ -201,13 +201,13 @@ func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Do.(type) {
 	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.NoteParting,
 		database.UnlabelClaim, database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle,
-		database.StoreAccess, database.WantBase:
+		database.StoreAccess, database.WantBase, database.RemoveCertificate:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)
 		return action.Kind != database.KindSet || instance.Set == nil || !render.SameWish(snapshot.Spec, instance.Set.Wish)
 	case database.StoreCertificates:
-		return !snapshot.Certificates.Leaf.Exists
+		return !snapshot.Certificates.Issued()
 	default:
 		return true
 	}

@@ -87,7 +87,7 @@ func doneReason(action database.Action) string {
 	switch do := action.Do.(type) {
 	case database.Create:
 		return "Created"
-	case database.Remove:
+	case database.Remove, database.RemoveCertificate:
 		return "Removed"
 	case database.Update:
 		return "Updated"

@@ -31,8 +31,9 @@ var (
 
 // Place is where everything is.
 type Place struct {
-	// Volume, Runtime, Settings, App and TLS are folders. Log is another one, empty if the log lies with the data.
-	Volume, Log, Runtime, Settings, App, TLS string
+	// Volume, Runtime, Settings, App and TLS are folders. Log is another one, empty if the log lies with the data. Host is
+	// the name that the certificate of this instance must have, empty for any.
+	Volume, Log, Runtime, Settings, App, TLS, Host string
 	// Port is PostgreSQL's, 0 for the usual one.
 	Port       uint16
 	Supervisor *supervise.Supervisor
@@ -71,7 +72,7 @@ func New(place Place) *World {
 	return &World{
 		Disk: disk,
 		Mounts: &Mounts{
-			SettingsFolder: place.Settings, AppFolder: place.App, TLSFolder: place.TLS, Installed: installed,
+			SettingsFolder: place.Settings, AppFolder: place.App, TLSFolder: place.TLS, Installed: installed, Host: place.Host,
 		},
 		Runner: &Runner{
 			Supervisor: place.Supervisor, Disk: disk, Env: place.Env, Lines: place.Lines, Fast: place.Fast,

@@ -21,6 +21,7 @@ type Mounts struct {
 	// Installed is where PostgreSQL reads the certificate. Its files have an owner and a mode that PostgreSQL accepts,
 	// which those of a mount need not have.
 	Installed string
+	Host      string // The name of this instance, which the certificate must have; empty for any.
 }
 
 // Settings implements postgres.Mounts.
@@ -116,22 +117,27 @@ func (c tlsContent) identity() string {
 	return wire.CertificateIdentity(c[0], c[1], c[2])
 }
 
-// Material reads what is mounted, for the agent's own server. It fails while certificate and key do not fit.
+// Material is what the agent presents: what is mounted; or, while that cannot be used, what PostgreSQL reads.
 func (m *Mounts) Material() (pki.Material, error) {
-	content, err := readTLS(m.TLSFolder)
-	if err != nil {
-		return pki.Material{}, err
+	_, mounted, err := m.usable(m.TLSFolder)
+	if _, installed, problem := m.usable(m.Installed); err != nil && problem == nil {
+		return installed, nil
 	}
-	return pki.DecodeMaterial(content[0], content[1], content[2])
+	return mounted, err
+}
+
+// usable reads a certificate whose key fits, and which is for this instance: peers would refuse that of another one.
+func (m *Mounts) usable(folder string) (content tlsContent, material pki.Material, err error) {
+	if content, err = readTLS(folder); err == nil {
+		material, err = pki.DecodeMaterialFor(m.Host, content[0], content[1], content[2])
+	}
+	return content, material, err
 }
 
 // Certificate implements postgres.Mounts.
 func (m *Mounts) Certificate() postgres.Certificate {
 	var certificate postgres.Certificate
-	content, err := readTLS(m.TLSFolder)
-	if err == nil {
-		_, err = pki.DecodeMaterial(content[0], content[1], content[2])
-	}
+	content, _, err := m.usable(m.TLSFolder)
 	if err != nil {
 		certificate.Problem = err.Error()
 	} else {

@@ -146,7 +146,7 @@ func losses() []Life {
 			End: all(served(upTo(3)...), isRepaired)},
 		{Name: "certificates end", From: three, Script: []search.Step{
 			{Name: "40 days pass", Wait: 40 * 24 * time.Hour}, {Name: "40 days pass", Wait: 40 * 24 * time.Hour},
-		}, End: all(served(upTo(3)...), hasNewSecret(database.LeafName(Cities.Name)))},
+		}, End: all(served(upTo(3)...), hasNewSecret(database.CertificateName(Cities.Name, 1)))},
 	}
 }
 

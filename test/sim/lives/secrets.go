@@ -2,8 +2,6 @@ package lives
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,6 +18,7 @@ import (
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/lives/trust"
 )
 
 // readSecrets gives an agent the certificates and credentials that there are when its pod starts, and again when the
@@ -33,7 +32,7 @@ func readSecrets(v *view) (bool, error) {
 			continue
 		}
 		var leaf, binding corev1.Secret
-		if found, err := get(v, v, database.LeafName(Cities.Name), &leaf); err != nil || !found {
+		if found, err := get(v, v, trust.Mounted(pod), &leaf); err != nil || !found {
 			return false, err
 		}
 		if found, err := get(v, v, database.AppSecretName(Cities.Name), &binding); err != nil || !found {
@@ -52,7 +51,7 @@ func readSecrets(v *view) (bool, error) {
 // certificateOf is what the server of a pod presents, in the words of a report.
 func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) (string, error) {
 	var leaf corev1.Secret
-	if found, err := get(ctx, cluster, database.LeafName(Cities.Name), &leaf); err != nil || !found {
+	if found, err := get(ctx, cluster, trust.Mounted(pod), &leaf); err != nil || !found {
 		return "", err
 	}
 	if pod.Annotations[mounted] != leaf.ResourceVersion {
@@ -162,32 +161,12 @@ func publishesKnownLogins(state search.State, event sim.Event) error {
 	return nil
 }
 
-// presentsWhatIsTrusted verifies the certificate of the servers by what applications were told.
+// presentsWhatIsTrusted verifies the certificates of all instances by what applications were told.
 func presentsWhatIsTrusted(state search.State, event sim.Event) error {
-	if event.Key.Name != database.AppSecretName(Cities.Name) && event.Key.Name != database.LeafName(Cities.Name) {
+	if event.Kind != secretKind {
 		return nil
 	}
-	var leaf, binding corev1.Secret
-	ctx := context.Background()
-	for name, into := range map[string]*corev1.Secret{
-		database.LeafName(Cities.Name): &leaf, database.AppSecretName(Cities.Name): &binding,
-	} {
-		if found, err := get(ctx, state, name, into); err != nil || !found {
-			return err
-		}
-	}
-	block, _ := pem.Decode(leaf.Data[wire.KeyCertificate])
-	if block == nil {
-		return errors.New("the certificate cannot be read")
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(binding.Data[wire.KeyAuthority])
-	_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: certificate.NotBefore.Add(time.Hour)})
-	return err
+	return trust.Check(context.Background(), state, Cities)
 }
 
 func rotatePassword(token string) search.Step {
@@ -238,14 +217,11 @@ func logsInAs(login, token string) func(search.State) error {
 func hasOtherAuthority(token string) func(search.State) error {
 	return func(state search.State) error {
 		ctx := context.Background()
-		var authority, leaf corev1.Secret
+		var authority corev1.Secret
 		if _, err := get(ctx, state, database.AuthorityName(Cities.Name), &authority); err != nil {
 			return err
 		}
-		if _, err := get(ctx, state, database.LeafName(Cities.Name), &leaf); err != nil {
-			return err
-		}
-		material, err := render.Material(&authority, &leaf)
+		material, err := render.Material(&authority, nil)
 		if err != nil {
 			return err
 		}
@@ -254,8 +230,27 @@ func hasOtherAuthority(token string) func(search.State) error {
 			material.Older(rotation.Began) {
 			return fmt.Errorf("there are %d authorities, and the rotation is %+v", len(material.Authorities), rotation)
 		}
-		return everyPod(state, mounted, leaf.ResourceVersion)
+		return everyPodPresents(state)
 	}
+}
+
+// everyPodPresents says that every pod has the certificate that is stored for it.
+func everyPodPresents(state client.Reader) error {
+	scene, err := sceneOf(state)
+	if err != nil {
+		return err
+	}
+	for i := range scene.view.pods.Items {
+		pod := &scene.view.pods.Items[i]
+		var leaf corev1.Secret
+		if _, err := get(context.Background(), state, trust.Mounted(pod), &leaf); err != nil {
+			return err
+		}
+		if pod.Annotations[mounted] != leaf.ResourceVersion {
+			return fmt.Errorf("%s has the certificate %q, want %s", pod.Name, pod.Annotations[mounted], leaf.ResourceVersion)
+		}
+	}
+	return nil
 }
 
 // everyPod says that every pod has an annotation.
@@ -290,7 +285,8 @@ func forgetsApplications(p *parts) {
 		if secret.Name != database.AppSecretName(Cities.Name) {
 			return
 		}
-		if found, err := get(context.Background(), cluster, database.LeafName(Cities.Name), &leaf); found && err == nil {
+		name := database.CertificateName(Cities.Name, 1)
+		if found, err := get(context.Background(), cluster, name, &leaf); found && err == nil {
 			secret.Data[wire.KeyAuthority] = leaf.Data[wire.KeyAuthority]
 		}
 	})(p)

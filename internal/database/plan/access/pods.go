@@ -22,7 +22,7 @@ func TellPods(d *draft.Draft) {
 		}
 		tell, why := database.TellPod{}, ""
 		if hasOldSecrets(d, instance) {
-			tell.Secrets, why = secretsTold(d), "its agent has not got the latest certificates or credentials yet"
+			tell.Secrets, why = secretsTold(d, instance), "its agent has not got the latest certificates or credentials yet"
 		}
 		if report.SettingsHash != settings.Hash && pod.Settings != settings.Hash {
 			tell.Hash, why = settings.Hash, "its agent has not got the latest settings yet"
@@ -40,18 +40,19 @@ func TellPods(d *draft.Draft) {
 }
 
 // secretsTold names what a pod is to have mounted.
-func secretsTold(d *draft.Draft) string {
+func secretsTold(d *draft.Draft, instance database.Instance) string {
+	version := d.CertificateOf(instance).ResourceVersion
 	if d.Credentials.UnderWay() {
-		return fmt.Sprintf("%s-%d", d.Certificates.Leaf.ResourceVersion, d.Credentials.Number)
+		return fmt.Sprintf("%s-%d", version, d.Credentials.Number)
 	}
-	return d.Certificates.Leaf.ResourceVersion
+	return version
 }
 
 // hasOldSecrets says that an agent has other certificates or credentials than are stored, and its kubelet was not told.
 func hasOldSecrets(d *draft.Draft, instance database.Instance) bool {
-	report, identity := instance.Report, d.Certificates.Identity
+	report, identity := instance.Report, d.CertificateOf(instance).Identity
 	old := report.Certificate != "" && report.Certificate != identity ||
 		d.Credentials.UnderWay() && report.Rotation != d.Credentials.Number
-	return old && identity != "" && instance.Pod.Secrets != secretsTold(d) &&
-		!d.Writes(database.KindSecret, database.LeafName(d.Name))
+	return old && identity != "" && instance.Pod.Secrets != secretsTold(d, instance) &&
+		!d.Writes(database.KindSecret, database.AuthorityName(d.Name))
 }

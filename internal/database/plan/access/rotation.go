@@ -46,10 +46,10 @@ func renewCertificates(d *draft.Draft) {
 }
 
 func renew(d *draft.Draft, token string) {
-	leaf := d.Certificates.Leaf
+	authority := d.Certificates.Authority
 	d.Change(database.Action{
-		Do: database.StoreCertificates{Token: token}, Kind: database.KindSecret, Name: database.LeafName(d.Name),
-		UID: leaf.UID, ResourceVersion: leaf.ResourceVersion,
+		Do: database.StoreCertificates{Token: token}, Kind: database.KindSecret, Name: database.AuthorityName(d.Name),
+		UID: authority.UID, ResourceVersion: authority.ResourceVersion,
 		Why: "a rotation is asked for: " + strings.Join(d.Certificates.Renewal, "; "),
 	})
 }
@@ -60,7 +60,7 @@ func behind(d *draft.Draft) string {
 		return "applications are not told of the authorities yet"
 	}
 	for _, instance := range d.Instances {
-		if instance.Up() && instance.Report.Certificate != d.Certificates.Identity {
+		if instance.Up() && instance.Report.Certificate != d.CertificateOf(instance).Identity {
 			return instance.Name + " does not present the stored certificate yet"
 		}
 	}
@@ -71,8 +71,8 @@ func behind(d *draft.Draft) string {
 // know an authority refuses the servers of it.
 func PublishBundle(d *draft.Draft) {
 	binding, certificates := d.Binding, d.Certificates
-	if !certificates.Unpublished || binding.Deleting || certificates.Leaf.Foreign != "" || certificates.Authorities == 0 ||
-		d.Writes(database.KindSecret, database.LeafName(d.Name)) {
+	if !certificates.Unpublished || binding.Deleting || certificates.Foreign() != "" || certificates.Authorities == 0 ||
+		d.Writes(database.KindSecret, database.AuthorityName(d.Name)) {
 		return
 	}
 	d.Do(database.Action{

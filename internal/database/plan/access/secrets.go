@@ -11,11 +11,51 @@ import (
 
 // KeepCertificates keeps the authority and the certificates of the instances, and replaces them when a user asks.
 func KeepCertificates(d *draft.Draft) {
+	authority := d.Certificates.Authority
 	if d.Draft.KeepCertificates(service.Keeping[database.Step]{
-		Certificates: d.Certificates, Authority: database.AuthorityName(d.Name), Leaf: database.LeafName(d.Name),
-		App: database.AppSecretName(d.Name), AppSecret: d.Binding, Store: database.StoreCertificates{},
+		Certificates: d.Certificates, Authority: database.AuthorityName(d.Name), Issued: issuedTo(d),
+		App: database.AppSecretName(d.Name), AppSecret: d.Binding, Store: database.Action{
+			Do: database.StoreCertificates{}, Name: database.AuthorityName(d.Name), UID: authority.UID,
+			ResourceVersion: authority.ResourceVersion,
+		},
 	}) {
 		renewCertificates(d)
+	}
+}
+
+// issuedTo are the Secrets of certificates that there are, or the one that there was in earlier versions.
+func issuedTo(d *draft.Draft) []string {
+	var names []string
+	for _, own := range d.Certificates.Own {
+		if serial, known := database.SerialOf(d.Name, own.Instance); known && own.Exists {
+			names = append(names, database.CertificateName(d.Name, serial))
+		}
+	}
+	if len(names) == 0 || d.Certificates.Leaf.Exists {
+		names = append(names, database.LeafName(d.Name))
+	}
+	return names
+}
+
+// RemoveCertificates takes away what no pod mounts any more: of instances that are gone, and what instances had in
+// common.
+func RemoveCertificates(d *draft.Draft) {
+	remove := func(name string, secret database.Secret, why string) {
+		if secret.Exists && !secret.Deleting && secret.Foreign == "" && !d.Mounts(name) && !d.LeaseLost() {
+			d.Change(database.Action{
+				Do: database.RemoveCertificate{}, Kind: database.KindSecret, Name: name, UID: secret.UID,
+				ResourceVersion: secret.ResourceVersion, Why: why,
+			})
+		}
+	}
+	for _, own := range d.Certificates.Own {
+		serial, known := database.SerialOf(d.Name, own.Instance)
+		if known && own.Unwanted {
+			remove(database.CertificateName(d.Name, serial), own.Secret, "the instance is gone")
+		}
+	}
+	if d.Certificates.Authorities > 0 {
+		remove(database.LeafName(d.Name), d.Certificates.Leaf, "every instance has a certificate of its own")
 	}
 }
 
@@ -25,7 +65,7 @@ func CreateBinding(d *draft.Draft) {
 	if d.Invalid || d.Binding.Exists || d.Binding.Foreign != "" {
 		return
 	}
-	if !d.Certificates.Leaf.Exists {
+	if !d.Certificates.Issued() {
 		d.Plan.Pending = append(d.Plan.Pending, "CreateBinding Secret "+database.AppSecretName(d.Name)+
 			": it follows the certificate")
 		return

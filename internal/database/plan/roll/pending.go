@@ -21,6 +21,9 @@ func TellPendingRestarts(d *draft.Draft) {
 		if !one.pod && !atTarget(d, instance) && instance.Pod.Template != "" && !instance.Pod.Deleting {
 			message := fmt.Sprintf("%s takes over from this version of Meridian at its next restart%s: %s", instance.Name,
 				nextWindow(d), difference(d, instance.Name))
+			if instance.Pod.Shares {
+				message += "; until then it presents the certificate that all instances had in common"
+			}
 			d.Plan.Pending = append(d.Plan.Pending, message)
 			d.Plan.Restarts = append(d.Plan.Restarts, message)
 		}
