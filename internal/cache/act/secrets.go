@@ -71,9 +71,10 @@ func (p *pass) beginPassword(ctx context.Context, action cache.Action, token str
 		return cache.Result{}, err
 	}
 	credentials.Previous = present
-	credentials.Rotation = service.Rotation{
-		Token: token, Number: render.RotationOf(&leaf, binding).Number + 1, Began: p.Now(),
-	}
+	// The number is one that was never used, also where a Secret was put back meanwhile: an instance that has mounted
+	// another password under it would confirm what it does not accept.
+	last := max(service.RotationOf(&leaf).Number, service.RotationOf(binding).Number)
+	credentials.Rotation = service.Rotation{Token: token, Number: max(p.Now().UnixMilli(), last+1), Began: p.Now()}
 	data := leaf.Data
 	return p.write(ctx, render.Leaf(p.design, data[wire.KeyCertificate], data[wire.KeyPrivateKey],
 		data[wire.KeyAuthority], credentials), &leaf)

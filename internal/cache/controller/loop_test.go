@@ -3,6 +3,7 @@ package controller_test
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,8 @@ func TestLife(t *testing.T) {
 		})
 	})
 	t.Run("applications get another password", func(t *testing.T) { rotatesPassword(t, w) })
+	t.Run("a rotation that was put back is another one", func(t *testing.T) { restoresMidRotation(t, w) })
+	t.Run("a rotation whose password is gone begins anew", func(t *testing.T) { losesNextPassword(t, w) })
 	t.Run("a cache of before gets a password of replication", func(t *testing.T) { getsReplicationPassword(t, w) })
 	t.Run("the leaf is replaced in time and the authority stays", func(t *testing.T) {
 		var before, after corev1.Secret
@@ -304,6 +307,69 @@ func rotatesPassword(t *testing.T, w *world) {
 	if !strings.Contains(string(after.Data["uri"]), is) || !bytes.Equal(after.Data["ca.crt"], before.Data["ca.crt"]) {
 		t.Error("the address has another password, or what applications trust has changed")
 	}
+}
+
+// begun waits until a rotation has begun, and what the instances mount stays as it was before.
+func (w *world) begun(token string, mounts int64) (leaf corev1.Secret) {
+	w.t.Helper()
+	w.mounts = &mounts
+	w.change(func(spec *v1alpha1.GeoCacheSpec) { spec.Rotate = &v1alpha1.CacheRotate{Password: token} })
+	w.settle(token+" is begun", func() bool {
+		return w.get("tiles-tls", &leaf) && strings.Contains(leaf.Annotations["meridian.dev/rotation"], token)
+	})
+	return leaf
+}
+
+// tells waits until applications are told another password, and says which rotation that is.
+func (w *world) tells(token string) {
+	w.t.Helper()
+	w.mounts = nil
+	w.settle(token+" is over", func() bool {
+		rotation := w.cache().Status.Rotations.Password
+		return rotation.Token == token && rotation.Done != nil && w.ready("64Mi")()
+	})
+	var app, leaf corev1.Secret
+	w.get("tiles", &app)
+	w.get("tiles-tls", &leaf)
+	if !bytes.Equal(app.Data["password"], leaf.Data["next-password"]) || len(app.Data["password"]) == 0 {
+		w.t.Error("applications are told a password that instances do not accept")
+	}
+}
+
+// restoresMidRotation puts NAME-tls back to what it was before the rotation, after instances have mounted the next
+// password: what they confirm is not the password that is made then.
+func restoresMidRotation(t *testing.T, w *world) {
+	t.Helper()
+	var before, app, after corev1.Secret
+	w.get("tiles-tls", &before)
+	w.get("tiles", &app)
+	leaf := w.begun("restored", 0)
+	number, err := strconv.ParseInt(string(leaf.Data["next-rotation"]), 10, 64)
+	must(t, err)
+	w.mounts = &number
+	leaf.Data, leaf.Annotations = before.Data, before.Annotations
+	must(t, w.admin.Update(t.Context(), &leaf))
+	w.settle("it is begun again", func() bool {
+		return w.get("tiles-tls", &leaf) && strings.Contains(leaf.Annotations["meridian.dev/rotation"], "restored")
+	})
+	for range 5 {
+		w.play()
+		w.pass()
+	}
+	w.get("tiles", &after)
+	if !bytes.Equal(after.Data["password"], app.Data["password"]) {
+		t.Error("applications are told a password that no instance has mounted")
+	}
+	w.tells("restored")
+}
+
+// losesNextPassword removes the next password while a rotation is under way.
+func losesNextPassword(t *testing.T, w *world) {
+	t.Helper()
+	leaf := w.begun("removed", 0)
+	delete(leaf.Data, "next-password")
+	must(t, w.admin.Update(t.Context(), &leaf))
+	w.tells("removed")
 }
 
 func getsReplicationPassword(t *testing.T, w *world) {

@@ -64,7 +64,8 @@ type world struct {
 	hook sim.Hook
 	lag  bool
 	// past is how far a new life starts in the past.
-	past uint64
+	past   uint64
+	mounts *int64 // The rotation that the kubelet goes on mounting, nil for that which is stored.
 	// holes is memory that the server does not give back.
 	holes int64
 	// term is what the agents have come to, and flushed the last request that they have carried out.
@@ -413,6 +414,9 @@ func (w *world) ask(_ context.Context, agent service.Agent) (wire.CacheReport, e
 	if w.get("tiles-tls", &mounted) {
 		report.ReplicationPassword = len(mounted.Data[wire.KeyReplicationPassword]) > 0
 		report.Rotation, _ = strconv.ParseInt(string(mounted.Data[wire.KeyNextRotation]), 10, 64)
+		if w.mounts != nil {
+			report.Rotation = *w.mounts
+		}
 	}
 	if instance == w.holder() {
 		report.Role, report.Streams = wire.RolePrimary, false
