@@ -441,6 +441,31 @@ func TestTheRoleOfFigures(t *testing.T) {
 	}
 }
 
+// The role of probes is let in by the files of the agent, so that nothing falls back to the superuser.
+func TestTheRoleOfProbes(t *testing.T) {
+	r := newRig(t)
+	one := r.add(1)
+	r.found(one)
+	one.await("a probe by its own role", func(tenure.Engine) bool {
+		connection, err := pgx.Connect(t.Context(), fmt.Sprintf(
+			"host=%s port=%d user=postgres dbname=postgres sslmode=disable", one.path("run"), testPort))
+		if err != nil {
+			return false
+		}
+		defer func() { _ = connection.Close(t.Context()) }()
+		var probes int
+		must(t, connection.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+			where usename = 'meridian_probe' and query like '%emit_message%'`).Scan(&probes))
+		return probes > 0
+	})
+	connection, err := pgx.Connect(t.Context(), fmt.Sprintf(
+		"host=%s port=%d user=meridian_probe dbname=geo sslmode=disable", one.path("run"), testPort))
+	if err != nil {
+		t.Fatalf("a look into the application's database: %v", err)
+	}
+	_ = connection.Close(t.Context())
+}
+
 // What the application has in public keeps no extension back. The attacks are in package server.
 func TestExtensionsBesideFunctionsOfTheApplication(t *testing.T) {
 	r := newRig(t)

@@ -99,6 +99,7 @@ func Files(in Input) (files []postgres.Content, mark string) {
 	owner := in.Settings.Application.Owner
 	identity := Header + fmt.Sprintf("meridian %s %s\n", quoted(in.User), Superuser)
 	identity += fmt.Sprintf("meridian %s %s\n", quoted(in.User), RoleMonitor)
+	identity += fmt.Sprintf("meridian %s %s\n", quoted(in.User), RoleProbe)
 	if owner != "" {
 		identity += fmt.Sprintf("meridian %s %s\n", quoted(in.User), quoted(owner))
 	}
@@ -131,9 +132,16 @@ const (
 // AgentRoles are all of them.
 var AgentRoles = []string{RoleReplication, RoleRewind, RoleMonitor}
 
-// access lets in over the local socket the superuser, the role that reads figures and, if the gate is open, a person
-// inside the pod as the owner of the application's database, and nobody else. Over the network there are agents with a
-// certificate and applications with TLS and a password, if the gate is open, and nothing else.
+// RoleProbe is for what the agent does inside its own server that anybody may do: probing, and looking into the
+// application's database. It is a member of nothing and owns nothing.
+const RoleProbe = "meridian_probe"
+
+// OwnRoles are those that Meridian makes for itself.
+var OwnRoles = []string{RoleReplication, RoleRewind, RoleMonitor, RoleProbe}
+
+// access lets in over the local socket the superuser, the roles that read figures and probe, and, if the gate is open, a
+// person inside the pod as the owner of the application's database, and nobody else. Over the network there are agents
+// with a certificate and applications with TLS and a password, if the gate is open, and nothing else.
 //
 //nolint:dupword // "all" is PostgreSQL's word for any database, any role and any address.
 func access(in Input) string {
@@ -143,6 +151,7 @@ func access(in Input) string {
 	}
 	rules := `local all postgres peer map=meridian
 local postgres ` + RoleMonitor + ` peer map=meridian
+local all ` + RoleProbe + ` peer map=meridian
 ` + person + `local all all reject
 local replication all reject
 host all postgres all reject
@@ -150,7 +159,7 @@ host replication postgres all reject
 hostssl replication ` + RoleReplication + ` all cert map=instance
 hostssl postgres ` + RoleRewind + ` all cert map=instance
 hostssl postgres ` + RoleMonitor + ` all cert map=instance
-host all ` + strings.Join(AgentRoles, ",") + ` all reject
+host all ` + strings.Join(OwnRoles, ",") + ` all reject
 host replication all all reject
 `
 	if in.Open {

@@ -27,6 +27,9 @@ type Link struct {
 	// Major tells the version of the server, 0 while unknown.
 	Major func() int
 
+	// least has the connection that stays open be that of render.RoleProbe where that gets in.
+	least bool
+
 	connection *pgx.Conn
 	proven     proof
 	compared   compared
@@ -69,17 +72,42 @@ var pinned = map[string]string{
 	"transform_null_equals":               "off",
 }
 
+// suset are those of pinned that a role which is no superuser may not set: it has them by itself, see CreateAgents.
+var suset = []string{"log_duration", "log_min_duration_statement", "log_min_error_statement", "log_statement"}
+
 func (l *Link) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	return l.connectWith(ctx, database, nil)
 }
 
-// connectWith begins a session with other settings than those that are pinned.
-func (l *Link) connectWith(ctx context.Context, database string, others map[string]string) (*pgx.Conn, error) {
-	// The parser fills in what is not said from the environment and from files of the user, so everything is said.
-	config, err := pgx.ParseConfig(fmt.Sprintf(
-		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/dev/null", l.Folder, l.Port, render.Superuser))
+// connectLeast begins a session of the role that may do nothing but look. The superuser takes its place where the
+// server lets it not in: one of before, whose primary has not made the role yet; one whose places are all taken; and a
+// database whose owner lets nobody in.
+func (l *Link) connectLeast(ctx context.Context, database string) (*pgx.Conn, error) {
+	connection, err := l.dial(ctx, render.RoleProbe, database, nil)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code != "" {
+		return l.connect(ctx, database)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
+	}
+	return connection, nil
+}
+
+// connectWith begins a session with other settings than those that are pinned.
+func (l *Link) connectWith(ctx context.Context, database string, others map[string]string) (*pgx.Conn, error) {
+	connection, err := l.dial(ctx, render.Superuser, database, others)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server: %w", Short(err))
+	}
+	return connection, nil
+}
+
+func (l *Link) dial(ctx context.Context, role, database string, others map[string]string) (*pgx.Conn, error) {
+	// The parser fills in what is not said from the environment and from files of the user, so everything is said.
+	config, err := pgx.ParseConfig(fmt.Sprintf(
+		"host=%s port=%d user=%s dbname=postgres sslmode=disable passfile=/dev/null", l.Folder, l.Port, role))
+	if err != nil {
+		return nil, err
 	}
 	config.Database, config.Password, config.Fallbacks = database, "", nil
 	config.RuntimeParams = maps.Clone(pinned)
@@ -87,13 +115,14 @@ func (l *Link) connectWith(ctx context.Context, database string, others map[stri
 	if l.Major != nil && l.Major() >= 17 {
 		config.RuntimeParams["transaction_timeout"] = "0"
 	}
+	if role != render.Superuser {
+		for _, name := range suset {
+			delete(config.RuntimeParams, name)
+		}
+	}
 	config.ConnectTimeout = lookPatience
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	connection, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the server: %w", Short(err))
-	}
-	return connection, nil
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // Short drops the list of attempts from an error of the library, which says the same several times.
@@ -109,7 +138,11 @@ func (l *Link) main(ctx context.Context) (*pgx.Conn, error) {
 	if l.connection != nil && !l.connection.IsClosed() {
 		return l.connection, nil
 	}
-	connection, err := l.connect(ctx, "postgres")
+	connect := l.connect
+	if l.least {
+		connect = l.connectLeast
+	}
+	connection, err := connect(ctx, "postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -224,9 +257,9 @@ func (l *Link) lookInside(
 	return application, l.lookDeeper(ctx, wanted, &application)
 }
 
-// lookDeeper looks into the application's database.
+// lookDeeper looks into the application's database, where anything may be the application's.
 func (l *Link) lookDeeper(ctx context.Context, wanted wire.Settings, application *postgres.Application) error {
-	connection, err := l.connect(ctx, wanted.Application.Database)
+	connection, err := l.connectLeast(ctx, wanted.Application.Database)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"meridian.dev/meridian/internal/postgres/render"
 )
 
-// Probe writes a little each second to a server that leads.
+// Probe writes a little each second to a server that leads, as a role that may do nothing else, and as the superuser
+// where that is not let in: when applications have taken every place.
 type Probe struct {
 	Link *Link
 
@@ -21,6 +24,8 @@ const (
 	probePatience = time.Second
 	// hungAfter is how many probes in a row must fail.
 	hungAfter = 3
+	// steppingDown is after how many probes a session of the superuser is given up for one of its own role.
+	steppingDown = 30
 )
 
 // Watch implements postgres.Probe.
@@ -40,7 +45,7 @@ func (p *Probe) Watch(start string) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	link := &Link{Folder: p.Link.Folder, Port: p.Link.Port, Major: p.Link.Major}
+	link := &Link{Folder: p.Link.Folder, Port: p.Link.Port, Major: p.Link.Major, least: true}
 	go func() {
 		defer link.Close()
 		p.run(ctx, link, start)
@@ -50,11 +55,14 @@ func (p *Probe) Watch(start string) {
 func (p *Probe) run(ctx context.Context, link *Link, start string) {
 	ticker := time.NewTicker(probePause)
 	defer ticker.Stop()
-	for {
+	for count := 1; ; count++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if count%steppingDown == 0 && link.connection != nil && link.connection.Config().User == render.Superuser {
+			link.Close()
 		}
 		err := probe(ctx, link)
 		p.mutex.Lock()

@@ -57,7 +57,7 @@ func (l *Link) prove(ctx context.Context, server *postgres.Server) error {
 const sessionsQuery = `(select count(*) from pg_stat_activity where ` + applicationSessions + `)`
 
 const applicationSessions = `backend_type = 'client backend' and usename is distinct from '` + render.Superuser + `'
-  and pid <> pg_backend_pid()`
+  and usename is distinct from '` + render.RoleProbe + `' and pid <> pg_backend_pid()`
 
 // slotsQuery gives names in parallel with whether they are in use, whether their log is gone, and where it begins.
 const slotsQuery = `s.names, s.busy, s.lost, s.holding, s.since from (
@@ -139,7 +139,7 @@ func (l *Link) lookAtStreams(ctx context.Context, server *postgres.Server) error
 		server.Timeline = max(server.Timeline, timeline)
 	} else {
 		var flushed int64
-		err = connection.QueryRow(ctx, primaryQuery, len(render.AgentRoles), render.AgentRoles).Scan(&flushed, &facts.Roles,
+		err = connection.QueryRow(ctx, primaryQuery, len(render.OwnRoles), render.OwnRoles).Scan(&flushed, &facts.Roles,
 			&facts.Sessions, &kept.names, &kept.busy, &kept.lost, &kept.holding, &kept.since)
 		facts.Flushed = uint64(flushed)
 		if err == nil {
@@ -173,12 +173,18 @@ func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, erro
 	return found, nil
 }
 
+// quiet is what keeps probes and looks out of the log, and which no ordinary role may say for itself.
+var quiet = []string{
+	"log_duration = 'off'", "log_min_duration_statement = '-1'", "log_min_error_statement = 'panic'",
+	"log_statement = 'none'",
+}
+
 // CreateAgents implements postgres.SQL. The functions are those that pg_rewind needs of its source.
 func (l *Link) CreateAgents(ctx context.Context) error {
 	var statements []string
 	for role, more := range map[string]string{
 		render.RoleReplication: "login replication", render.RoleRewind: "login",
-		render.RoleMonitor: "login in role pg_monitor",
+		render.RoleMonitor: "login in role pg_monitor", render.RoleProbe: "login",
 	} {
 		statements = append(statements, fmt.Sprintf(
 			"do $$ begin if not exists (select from pg_roles where rolname = '%s') then create role %s %s; end if; end $$",
@@ -190,6 +196,9 @@ func (l *Link) CreateAgents(ctx context.Context) error {
 		"pg_read_binary_file(text, bigint, bigint, boolean)", //nolint:dupword // The types of its parameters.
 	} {
 		statements = append(statements, "grant execute on function pg_catalog."+function+" to "+render.RoleRewind)
+	}
+	for _, setting := range quiet {
+		statements = append(statements, "alter role "+render.RoleProbe+" set "+setting)
 	}
 	return l.short(ctx, "begin; "+strings.Join(statements, "; ")+"; commit")
 }
