@@ -40,6 +40,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newVersion(), operatorCommand(), rbacCommand(), agentCommand(), installCommand(),
-		recallCommand())
+		recallCommand(), backupsCommand())
 	return root
 }

@@ -73,8 +73,8 @@ func New(around Surroundings) *cobra.Command {
 	flags.StringVar(&p.user, "as", "", "user to act as, if you have the right to")
 	flags.StringVar(&p.home, "operator-namespace", "meridian-system", "namespace of the operator")
 	root.AddCommand(p.statusCommand(), p.checkCommand(), p.explainCommand(), p.eventsCommand(), p.logsCommand(),
-		p.psqlCommand(), p.planCommand(), p.restoreCommand(), p.switchoverCommand(), p.restartCommand(), p.snapshotCommand(),
-		p.runbookCommand(), p.versionCommand(), p.completionCommand())
+		p.psqlCommand(), p.planCommand(), p.backupsCommand(), p.restoreCommand(), p.switchoverCommand(), p.restartCommand(),
+		p.snapshotCommand(), p.runbookCommand(), p.versionCommand(), p.completionCommand())
 	return root
 }
 

@@ -172,7 +172,7 @@ func CheckDeletes(catalogue *backup.Catalogue, policy Policy, names []string) []
 	begin := catalogue.Now.Add(-policy.Window)
 	before := Windows(catalogue)
 	for _, window := range before {
-		for _, at := range []Target{{LSN: window.From}, {LSN: window.Until}, {LSN: (window.From + window.Until) / 2}} {
+		for _, at := range placesOf(window, before) {
 			_, still := Recover(after, at)
 			if still != nil && window.UntilAt.After(begin) && reachedWithin(before, at.LSN, begin) {
 				found = append(found, Violation{"K5", "LSN " + at.LSN.String() + " could be restored, and lies in the window"})
@@ -200,10 +200,22 @@ func CheckDeletes(catalogue *backup.Catalogue, policy Policy, names []string) []
 	return found
 }
 
+// placesOf are the places of a window that are tried: its ends, its middle, and the last one before each other backup,
+// which no later backup reaches.
+func placesOf(window Window, windows []Window) []Target {
+	places := []Target{{LSN: window.From}, {LSN: window.Until}, {LSN: (window.From + window.Until) / 2}}
+	for _, other := range windows {
+		if other.From > window.From && other.From <= window.Until {
+			places = append(places, Target{LSN: other.From - 1})
+		}
+	}
+	return places
+}
+
 // reachedWithin says whether a place was first restorable after the begin of the window, or from a backup in it.
 func reachedWithin(windows []Window, lsn backup.LSN, begin time.Time) bool {
 	for _, window := range windows {
-		if window.From >= lsn && window.FromAt.Before(begin) {
+		if window.From >= lsn && !window.FromAt.After(begin) {
 			return false // A backup before the window lies behind it, so it is older than the window.
 		}
 	}
