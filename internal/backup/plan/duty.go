@@ -82,9 +82,12 @@ func (d GiveUp) Duty() string { return fmt.Sprintf("give up %+v", struct{ Ship, 
 
 // Times of the work.
 const (
-	// shipEvery is between two passes of a primary that has something to ship, and idleEvery of one that has not.
-	shipEvery = time.Second
-	idleEvery = 15 * time.Second
+	// shipEvery is between two passes of a primary that has something to ship, littleEvery of one that has so little that
+	// it may be the trace of our own probe, and idleEvery of one that has nothing. An idle database must not write an object
+	// each second for ever, and a commit may be that little too: it waits for seconds, whatever it is.
+	shipEvery   = time.Second
+	littleEvery = 3 * time.Second
+	idleEvery   = 15 * time.Second
 	// fillEvery is between two looks of others for what is missing below a fork.
 	fillEvery = 30 * time.Second
 	// fillSooner is the same while there is something.
@@ -96,6 +99,9 @@ const (
 	// gapPatience is how long others have time to fill a gap before a new base backup makes up for it.
 	gapPatience = 2 * time.Minute
 )
+
+// little is how many bytes of the log are little. The probe writes some hundred in a second.
+const little = 2 << 10
 
 // Decide tells what to begin and to give up now.
 func Decide(s Situation) []Duty {
@@ -135,6 +141,8 @@ func shipPause(s Situation) time.Duration {
 	switch {
 	case s.Fills:
 		return fillSooner
+	case s.Leads && s.Flushed > s.Confirmed && s.Flushed-s.Confirmed <= little:
+		return littleEvery
 	case s.Leads && s.Flushed > s.Confirmed:
 		return shipEvery
 	case s.Leads:

@@ -14,7 +14,7 @@ import (
 func leader() plan.Situation {
 	return plan.Situation{
 		Now: noon, Instance: "a", Wanted: true, Known: true, Leads: true, Running: true, Term: 3,
-		Flushed: 200, Confirmed: 100,
+		Flushed: 5000, Confirmed: 100,
 		Ship:   plan.Work{For: "term 3", Ended: noon.Add(-time.Second)},
 		Read:   plan.Work{For: "term 3", Ended: noon.Add(-time.Second)},
 		Stored: &plan.Stored{},
@@ -28,10 +28,16 @@ func TestDecide(t *testing.T) {
 		change func(*plan.Situation)
 		want   []plan.Duty
 	}{
-		"each second":         {func(*plan.Situation) {}, []plan.Duty{ships}},
-		"no backups":          {func(s *plan.Situation) { s.Wanted = false }, nil},
-		"no copy":             {func(s *plan.Situation) { s.Known = false }, nil},
-		"nothing to ship":     {func(s *plan.Situation) { s.Confirmed = 200 }, nil},
+		"each second":                 {func(*plan.Situation) {}, []plan.Duty{ships}},
+		"no backups":                  {func(s *plan.Situation) { s.Wanted = false }, nil},
+		"no copy":                     {func(s *plan.Situation) { s.Known = false }, nil},
+		"nothing to ship":             {func(s *plan.Situation) { s.Confirmed = s.Flushed }, nil},
+		"as little as a probe writes": {func(s *plan.Situation) { s.Confirmed = s.Flushed - 2048 }, nil},
+		"a little more":               {func(s *plan.Situation) { s.Confirmed = s.Flushed - 2049 }, []plan.Duty{ships}},
+		"so much that nobody knows yet where from": {func(s *plan.Situation) { s.Confirmed = 0 }, []plan.Duty{ships}},
+		"as little as a probe writes, after seconds": {
+			func(s *plan.Situation) { s.Confirmed, s.Ship.Ended = s.Flushed-1, noon.Add(-3*time.Second) }, []plan.Duty{ships},
+		},
 		"one goes on":         {func(s *plan.Situation) { s.Ship.Running = true }, nil},
 		"too soon":            {func(s *plan.Situation) { s.Ship.Ended = noon.Add(-time.Second / 2) }, nil},
 		"too soon after many": {func(s *plan.Situation) { s.Ship.Failures = 4 }, nil},

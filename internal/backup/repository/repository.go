@@ -122,12 +122,12 @@ func (r *Repository) PutPart(ctx context.Context, name string, content io.Reader
 // PutBackup makes a base backup exist. It is written last (K2).
 func (r *Repository) PutBackup(ctx context.Context, written backup.Backup) error {
 	written.Version = layoutVersion
-	return r.putJSON(ctx, backup.BaseName(written.ID), written)
+	return r.putOnce(ctx, backup.BaseName(written.ID), written)
 }
 
 // PutVerified writes down what a restore on trial came to. Time tells trials of a backup apart; it has no dot.
 func (r *Repository) PutVerified(ctx context.Context, time string, trial backup.Verified) error {
-	return r.putJSON(ctx, backup.VerifiedName(trial.Backup, time), trial)
+	return r.putOnce(ctx, backup.VerifiedName(trial.Backup, time), trial)
 }
 
 // Delete removes an object.
@@ -148,11 +148,33 @@ func (r *Repository) putLog(ctx context.Context, name string, content io.Reader)
 }
 
 func (r *Repository) putJSON(ctx context.Context, name string, value any) error {
-	content, err := json.MarshalIndent(value, "", "  ")
+	content, err := record(value)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return r.Store.PutIfAbsent(ctx, r.Root+name, bytes.NewReader(append(content, '\n')))
+	return r.Store.PutIfAbsent(ctx, r.Root+name, bytes.NewReader(content))
+}
+
+// record is the content of a small object that is not sealed.
+func record(value any) ([]byte, error) {
+	content, err := json.MarshalIndent(value, "", "  ")
+	return append(content, '\n'), err
+}
+
+// putOnce is putJSON for a record that only we write: one with the same content is our own, whose answer was lost.
+func (r *Repository) putOnce(ctx context.Context, name string, value any) error {
+	refused := r.putJSON(ctx, name, value)
+	if !store.Is(refused, store.Exists) {
+		return refused
+	}
+	stored, err := r.getPlain(ctx, name)
+	if err != nil {
+		return err
+	}
+	if content, err := record(value); err != nil || !bytes.Equal(content, stored) {
+		return errors.Join(refused, err)
+	}
+	return nil
 }
 
 // maxRecord bounds what is read of an object that is not sealed.
