@@ -168,8 +168,8 @@ func (d *Driver) NodeUnstageVolume(
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
-// NodePublishVolume shows the mounted volume to one pod. The next pod may come before the volume was unmounted behind the
-// one before, so this asks once more whether it is lost.
+// NodePublishVolume shows the mounted volume to one pod. The next pod may come before the volume was unmounted behind
+// the one before, so this asks once more whether it is lost.
 func (d *Driver) NodePublishVolume(
 	_ context.Context, request *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {

@@ -83,8 +83,8 @@ func (d GiveUp) Duty() string { return fmt.Sprintf("give up %+v", struct{ Ship, 
 // Times of the work.
 const (
 	// shipEvery is between two passes of a primary that has something to ship, littleEvery of one that has so little that
-	// it may be the trace of our own probe, and idleEvery of one that has nothing. An idle database must not write an object
-	// each second for ever, and a commit may be that little too: it waits for seconds, whatever it is.
+	// it may be the trace of our own probe, and idleEvery of one that has nothing. An idle database must not write an
+	// object each second for ever, and a commit may be that little too: it waits for seconds, whatever it is.
 	shipEvery   = time.Second
 	littleEvery = 3 * time.Second
 	idleEvery   = 15 * time.Second

@@ -78,7 +78,7 @@ func TestDeletesWhatIsNotNeeded(t *testing.T) {
 			made: map[uint64]int{1: 500, 2: 300, 3: 10}, id: "b2", refused: "lies in the window",
 		},
 		"the only one":          {made: map[uint64]int{2: 10}, id: "b2", refused: "lies in the window"},
-		"one that is not there": {made: map[uint64]int{1: 300, 2: 10}, id: "b9", refused: `no backup "b9"; there are: b1, b2`},
+		"one that is not there": {made: map[uint64]int{1: 300, 2: 10}, id: "b9", refused: `"b9"; there are: b1, b2`},
 		"a part of a name":      {made: map[uint64]int{1: 300, 2: 10}, id: "", refused: "no backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
