@@ -140,8 +140,8 @@ const RoleProbe = "meridian_probe"
 var OwnRoles = []string{RoleReplication, RoleRewind, RoleMonitor, RoleProbe}
 
 // access lets in over the local socket the superuser, the roles that read figures and probe, and, if the gate is open,
-// a person inside the pod as the owner of the application's database, and nobody else. Over the network there are agents
-// with a certificate and applications with TLS and a password, if the gate is open, and nothing else.
+// a person inside the pod as the owner of the application's database, and nobody else. Over the network there are
+// agents with a certificate and applications with TLS and a password, if the gate is open, and nothing else.
 //
 //nolint:dupword // "all" is PostgreSQL's word for any database, any role and any address.
 func access(in Input) string {
