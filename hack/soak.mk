@@ -12,7 +12,7 @@ FAULTS ?= all
 # How many sequences `make test-model` does to each version of PostgreSQL.
 SEQUENCES ?= 100
 
-.PHONY: soak test-model sim sim-bites e2e-failover e2e-chaos test-agent test-matrix vuln
+.PHONY: soak test-model sim sim-bites e2e-failover e2e-chaos specs test-agent test-matrix vuln
 
 ##@ Search it (hours)
 
@@ -20,6 +20,7 @@ soak: ## Run all that `make test` leaves out: every simulation, every seeded bug
 	$(call stage,Every mistake that was put in is found,sim-bites)
 	$(call stage,Searches of the simulator,sim EVERY=1 TIME=$(or $(TIME),1h))
 	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=1000)
+	$(call stage,Random changes of specs,specs)
 	$(call stage,Every fault on a real cluster,e2e-failover)
 	$(call stage,Random faults on a real cluster,e2e-chaos TIME=30m)
 
@@ -32,6 +33,9 @@ sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h;
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
 	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
 	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
+
+specs: bin/sandbox ## Change specs at random on a real API server, valid and nearly so: CHANGES=20000 SEED=1
+	go test -tags=cluster -count=1 -timeout 24h -v ./test/api/ -run 'TestSpecs$$' -changes $(or $(CHANGES),20000) -seed $(or $(SEED),1)
 
 e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traffic and print the table (not part of `make test`)
 	bin/sandbox up && bin/sandbox image build meridian --load
