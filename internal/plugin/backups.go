@@ -69,8 +69,8 @@ func (p *plugin) backupsDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete NAME ID", Short: "Delete a base backup, unless it is needed",
 		Long: "Delete a base backup. One that the promised window needs, or the number that is kept, or that is the\n" +
-			"newest that was found good by a restore on trial, is refused: change spec.backup.retention first. What is deleted\n" +
-			"does not come back. The log that only it needed goes with the next retention.",
+			"newest that was found good by a restore on trial, is refused: change spec.backup.retention first. What is\n" +
+			"deleted does not come back. The log that only it needed goes with the next retention.",
 		Example: "  kubectl meridian backups delete cities now-1f2e3d4c5b6a7988-abcdefgh",
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: p.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {

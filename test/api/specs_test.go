@@ -50,8 +50,8 @@ type specHistory struct {
 }
 
 // TestSpecs changes objects at random, one change after another, as the schema says or nearly so. The API server with
-// its rules and the webhook take a change, or refuse it by the name of a field and change nothing; what was taken can be
-// taken back.
+// its rules and the webhook take a change, or refuse it by the name of a field and change nothing; what was taken can
+// be taken back.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	installed := newInstallation(t)
@@ -190,8 +190,8 @@ func (h *specHistory) story() string {
 	return strings.Join(h.told[max(0, len(h.told)-4):], "\n  ") + "\nspec:\n" + cut(string(content))
 }
 
-// names tells whether a refusal is about one of the fields that were changed, as far as the part of the spec goes: rules
-// that hold two fields against each other name the one that is easier to repair.
+// names tells whether a refusal is about one of the fields that were changed, as far as the part of the spec goes:
+// rules that hold two fields against each other name the one that is easier to repair.
 func names(refusal string, change specs.Change) bool {
 	for _, field := range fieldName.FindAllString(change.String(), -1) {
 		part := strings.SplitN(strings.TrimPrefix(field, "spec."), ".", 2)[0]

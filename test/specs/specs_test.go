@@ -20,8 +20,8 @@ func load(t *testing.T, name string, words map[string][]any) *specs.Kind {
 	return kind
 }
 
-// TestEveryFieldIsChanged shows that every field of the schema is reached by changes that come one after another, or lies
-// in what was set as a whole, and that the same randomness makes the same changes.
+// TestEveryFieldIsChanged shows that every field of the schema is reached by changes that come one after another, or
+// lies in what was set as a whole, and that the same randomness makes the same changes.
 func TestEveryFieldIsChanged(t *testing.T) {
 	for name, words := range map[string]map[string][]any{"geodatabases": specs.Database(), "geocaches": specs.Cache()} {
 		t.Run(name, func(t *testing.T) {

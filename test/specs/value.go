@@ -9,8 +9,9 @@ import (
 
 // oddWords are texts that something somewhere might not expect.
 var oddWords = []string{
-	"", " ", "a", "A", "a b", "a\nb", "a\x00b", "é", "'", `"`, `\`, "$(x)", "{{x}}", "../x", "-", "_", "0", "1", "-1", "true", "null",
-	"10s", "0s", "1ns", "-1s", "1000000h", "9999999999999999999", "1Gi", "0.1", "1e3", "1Ki", "8Ei", "9E99", "2020-02-30", "now",
+	"", " ", "a", "A", "a b", "a\nb", "a\x00b", "é", "'", `"`, `\`, "$(x)", "{{x}}", "../x", "-", "_", "true", "null",
+	"0", "1", "-1", "10s", "0s", "1ns", "-1s", "1000000h", "9999999999999999999", "1Gi", "0.1", "1e3", "1Ki", "8Ei",
+	"9E99", "now", "2020-02-30",
 	"cities", "kube-system", "postgres", "default", "example.com/x", "meridian.dev/x", strings.Repeat("a", 64),
 	strings.Repeat("a", 254), strings.Repeat("a", 1025), strings.Repeat("x", 70_000),
 }
