@@ -16,6 +16,35 @@ var wholeFlag = flag.Int("whole", 10, "of a whole database, run so many times fe
 // TestWholeSwarm is TestSwarm with the loop of production that runs the servers.
 func TestWholeSwarm(t *testing.T) { swarms(t, *seedsFlag / *wholeFlag, sim.WholeSwarm) }
 
+// The next primary is lost a moment after its promotion, when a replica has learned of its timeline and has no record
+// of it: that replica streams from the primary after that all the same.
+func TestAStrayedReplicaStreams(t *testing.T) {
+	strayed := 0
+	for seed, at := range map[uint64]time.Duration{1: 580, 3: 480, 5: 540, 12: 600} {
+		c := sim.Case{
+			Name: "strayed", Seed: seed, Instances: 3, Nodes: 3, Whole: true, Last: sim.Began + time.Second,
+			Budget: 150 * time.Second, Loud: true, Faults: []sim.Fault{
+				{Kind: sim.FaultSwitchover, At: sim.Began},
+				{Kind: sim.FaultPowerOff, At: sim.Began + at*time.Millisecond, Node: sim.Holder, For: 30 * time.Second},
+			},
+		}
+		out := sim.Run(c, true)
+		if len(out.Problems) > 0 {
+			report(t, c, out)
+			return
+		}
+		if out.Gap > 20*time.Second {
+			t.Errorf("seed %d: %s without writes", seed, out.Gap)
+		}
+		if strings.Contains(strings.Join(out.Story, "\n"), "StopServer  (it waits for timeline") {
+			strayed++
+		}
+	}
+	if strayed == 0 {
+		t.Error("no replica has strayed")
+	}
+}
+
 // TestWholeSameSeedSameTrace is about the jobs of that loop: they wait in virtual time.
 func TestWholeSameSeedSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 4; seed++ {

@@ -82,6 +82,7 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	if s.Server.Reachable && s.Server.Replica {
 		s.Server.Replication.Place = o.placeOf(*s)
 		o.rememberAhead(&s.Server)
+		s.Server.Replication.Strayed = o.strayed(*s)
 	}
 	o.places.look(s)
 	o.ran.look(s)
@@ -227,6 +228,27 @@ func (o *Observer) placeOf(s postgres.Snapshot) *tenure.Position {
 		return nil
 	}
 	return &tenure.Position{Timeline: history.At(lsn), LSN: lsn}
+}
+
+// strayed looks for a timeline of which the copy has the history alone: it left the present one where the copy ends or
+// later, so that the server has gone over to it, and it is not that of the upstream. That of the upstream has to be
+// there: without it a new start of the server would change nothing.
+func (o *Observer) strayed(s postgres.Snapshot) int {
+	replication, theirs := s.Server.Replication, s.Upstream.History
+	if replication.Receiving || replication.Place == nil || !s.Judged() || s.Standing.Role != tenure.RoleFollow {
+		return 0
+	}
+	own, err := o.Ports.Disk.History(theirs.Timeline())
+	if err != nil || own.Placeholder() {
+		return 0
+	}
+	for timeline := replication.Place.Timeline + 1; timeline < theirs.Timeline(); timeline++ {
+		other, err := o.Ports.Disk.History(timeline)
+		if err == nil && !other.Placeholder() && !theirs.Has(timeline) && other.Holds(*replication.Place) {
+			return timeline
+		}
+	}
+	return 0
 }
 
 func (o *Observer) readPlace(key string, from uint64) *tenure.Position {

@@ -53,6 +53,30 @@ func restartAStuckReplica(s postgres.Snapshot, plan *draft) bool {
 	return true
 }
 
+// Times of a replica that has strayed: what it may still learn by itself, and how often it is started anew at most.
+const (
+	strayedPatience = 2 * time.Second
+	strayedPause    = 10 * time.Second
+)
+
+// restartAStrayedReplica starts a server anew that went over to the timeline of a primary which was lost before its
+// first record came. The server looks only for children of that one, and never goes back; a new start goes by the copy.
+func restartAStrayedReplica(s postgres.Snapshot, plan *draft) bool {
+	strayed := s.Server.Replication.Strayed
+	early := s.Now.Sub(s.Upstream.Since) < strayedPatience || s.Now.Sub(s.Process.Started) < strayedPause
+	if strayed == 0 || early || !connected(s) || !s.Judged() {
+		return false
+	}
+	if !s.JobOf(postgres.JobStop).Running {
+		plan.do(postgres.StopServer{Why: postgres.Why(fmt.Sprintf(
+			"it waits for timeline %d, of which it has no record and which its primary does not come from", strayed))})
+	}
+	plan.wait(postgres.Hold{
+		Reason: wire.ReasonRestarting, Detail: "the server is started anew, to leave a timeline that nobody leads any more",
+	})
+	return true
+}
+
 // loaded says that the server has the configuration that it should have.
 func loaded(s postgres.Snapshot, plan *draft) bool {
 	_, mark := plan.files(s)

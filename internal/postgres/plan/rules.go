@@ -87,6 +87,8 @@ var rules = []rule.Step[*draft]{
 		"the quorum is in force and the gate closed before the promotion", "T1", "Q2"),
 	do("postgres.restart-a-stuck-replica", restartAStuckReplica,
 		"a replica whose replay waits for ever goes on after a restart"),
+	do("postgres.restart-a-strayed-replica", restartAStrayedReplica,
+		"a replica that waits for the timeline of a lost primary follows the present one after a restart"),
 	do("postgres.prepare-to-hand-over", prepareToYield, "what takes long comes before the gate is closed"),
 	do("postgres.restart-when-asked", restartWhenAsked,
 		"a parameter that requires a restart takes effect when the user has asked for one"),

@@ -410,14 +410,21 @@ func TestFidelity(t *testing.T) {
 	}
 }
 
-func fidelity(t *testing.T, p programs) {
-	folder, err := os.MkdirTemp("/dev/shm", "pgf") // In memory, if that can be: each sequence copies three servers.
+// scratch is a folder in memory, if that can be: each sequence copies three servers.
+func scratch(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("/dev/shm", "pgf")
 	if err != nil {
 		folder, err = os.MkdirTemp("", "pgf")
 	}
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	must(t, os.Chmod(folder, 0o755))
+	return folder
+}
+
+func fidelity(t *testing.T, p programs) {
+	folder := scratch(t)
 	template := filepath.Join(folder, "t")
 	must(t, makeTemplate(p, template))
 	var next, done atomic.Uint64

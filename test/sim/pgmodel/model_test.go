@@ -97,6 +97,71 @@ func TestADivergedStandbyAcknowledges(t *testing.T) {
 	}
 }
 
+// stray ends a primary in order, and has a standby learn of timeline 2, whose primary, b, is lost before a record of it
+// has come to anybody.
+func (w *world) stray(t *testing.T, name string) {
+	t.Helper()
+	b, s := w.servers["b"], w.servers[name]
+	if err := w.servers["a"].Stop(pgmodel.Fast); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(time.Second)
+	w.follow("c", "")
+	_ = b.Promote()
+	w.settle(time.Second)
+	b.Kill()
+	if name == "a" {
+		w.start(t, "a", true)
+	}
+	s.Disk.Log.Histories[2] = b.Disk.Log.Histories[2]
+	w.follow(name, "b")
+	w.settle(time.Minute)
+}
+
+// A standby that has gone over to the timeline of a lost primary, of which it has no record, never goes back to the one
+// that it left: where the next primary does not come from that, it waits until it is started anew. PostgreSQL 15 says
+// that timeline 2 is not in the history of the other, and that timeline 3 is not a child of the one that it is on.
+func TestAStrayedStandby(t *testing.T) {
+	w := three(t)
+	w.stray(t, "c")
+	a, c := w.servers["a"], w.servers["c"]
+	w.start(t, "a", true)
+	w.follow("a", "")
+	a.Disk.Log.Reserve(3)
+	_ = a.Promote()
+	w.settle(time.Second)
+	a.Disk.Conf.Sync = pgmodel.Sync{}
+	w.follow("c", "a")
+	w.settle(time.Minute)
+	if c.Streams() || c.Trouble != pgmodel.TroubleNotAChild || a.Timeline() != 3 {
+		t.Fatalf("it streams: %t, %q, and the primary is on timeline %d", c.Streams(), c.Trouble, a.Timeline())
+	}
+	_ = c.Stop(pgmodel.Fast)
+	w.settle(time.Second)
+	w.start(t, "c", true)
+	if !c.Streams() || c.Disk.End() != a.Disk.End() {
+		t.Errorf("after a new start it streams: %t, %q", c.Streams(), c.Trouble)
+	}
+}
+
+// A standby that has strayed may be promoted: its timeline comes from the one that it has no record of, and the file in
+// which it begins is copied from the one that it has. So another standby is refused once, and then gets the log.
+func TestAStrayedStandbyIsPromoted(t *testing.T) {
+	w := three(t)
+	w.stray(t, "a")
+	a, c := w.servers["a"], w.servers["c"]
+	_ = a.Promote()
+	w.settle(time.Second)
+	if history := a.Disk.Log.Histories[3]; len(history) != 3 || history[1].Begin != history[2].Begin {
+		t.Fatalf("the history is %v, and was to begin 2 and 3 at one place", history)
+	}
+	w.follow("c", "a")
+	w.settle(time.Minute)
+	if !c.Streams() || c.Disk.End() != a.Disk.End() {
+		t.Errorf("it streams: %t, %q", c.Streams(), c.Trouble)
+	}
+}
+
 // Until a new primary of 15 has made its first checkpoint, pg_rewind finds nothing to do.
 func TestARewindThatDoesNothing(t *testing.T) {
 	w := three(t)

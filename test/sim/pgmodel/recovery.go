@@ -213,7 +213,7 @@ func (s *Server) promoted() {
 	// The part of the file up to here is copied, and what comes later is of no use.
 	last := log.number(s.at.End)
 	if s.at.End%log.segment != 0 {
-		for _, record := range log.files[place{max(before, r.file), last}] {
+		for _, record := range log.files[place{log.fileOf(s.at, r.history), last}] {
 			if record.End <= s.at.End {
 				log.write(s.timeline, record)
 			}
@@ -241,6 +241,17 @@ func (s *Server) promoted() {
 	}
 	_ = s.Checkpoint(nil)
 	s.tell()
+}
+
+// fileOf is the timeline of the file from which recovery reads a record once more when it ends: the latest that has it.
+// The history may have later timelines, of which there is no record.
+func (l Log) fileOf(record *Record, history History) int {
+	for index := len(history) - 1; index > 0; index-- {
+		if l.find(place{history[index].Timeline, l.number(record.Start)}, record.Start) == record {
+			return history[index].Timeline
+		}
+	}
+	return history[0].Timeline
 }
 
 // Pause stops replay, or lets it go on.

@@ -29,6 +29,8 @@ func Servers() []sim.Scenario {
 			Fault{Kind: sim.FaultMuch, At: began + 3*s, Node: Holder, Wish: 4}, at(20*s, FaultPowerOff, Holder, 50*s)),
 		of("waits of the holder cancelled while no replica is there", 3, at(0, FaultPowerOff, Replica, 20*s),
 			at(0, FaultPowerOff, LastReplica, 20*s), at(5*s, sim.FaultCancel, Holder, 0)),
+		of("switchover, target powered off as it begins", 3, at(0, FaultSwitchover, 0, 0),
+			at(600*time.Millisecond, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 6*s),
 		of("wall clock of the holder put back", 3, at(0, sim.FaultClock, Holder, 3600*s)).within(2 * s),
 	} {
 		// A clock that was put back stays so: nothing is to be waited for.

@@ -1,0 +1,123 @@
+//go:build cluster
+
+package pgmodel_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/test/sim/pgmodel"
+)
+
+// TestFidelityOfAStrayedStandby does to both what random operations never meet, because it is over within milliseconds:
+// a standby learns of the timeline of a new primary, which is lost before a record of it has come.
+func TestFidelityOfAStrayedStandby(t *testing.T) {
+	all := found(t)
+	if len(all) == 0 {
+		t.Skip("there is no PostgreSQL in /usr/lib/postgresql")
+	}
+	for _, p := range all {
+		folder := scratch(t)
+		template := filepath.Join(folder, "t")
+		must(t, makeTemplate(p, template))
+		for name, story := range map[string]func(*pair) []act{"waits for a new start": waits, "is promoted": promoted} {
+			t.Run(fmt.Sprintf("%d %s", p.major, name), func(t *testing.T) {
+				home := filepath.Join(folder, strings.ReplaceAll(name, " ", "-"))
+				must(t, os.Mkdir(home, 0o755))
+				both, err := newPair(p, template, home, 1)
+				must(t, err)
+				defer both.close()
+				both.do(t, story(both))
+			})
+		}
+	}
+}
+
+// do does one operation after the other, and both must agree after each.
+func (b *pair) do(t *testing.T, acts []act) {
+	t.Helper()
+	must(t, b.sequence(nil, 0))
+	for _, each := range acts {
+		if model, actual := each.run(); model != actual {
+			t.Fatalf("%s: model %q, real %q", each.name, model, actual)
+		}
+		if err := b.agree(); err != nil {
+			t.Fatalf("%s: %v", each.name, err)
+		}
+	}
+}
+
+// start, stop and so on, as operations with a name.
+func (b *pair) starts(name string, standby bool) act {
+	return act{"start " + name, func() (string, string) { return b.start(name, standby) }}
+}
+
+func (b *pair) stops(name string) act {
+	return act{"stop " + name, func() (string, string) { return b.stop(name, pgmodel.Fast), "" }}
+}
+
+func (b *pair) promotes(name string) act {
+	return act{"promote " + name, func() (string, string) { return b.promote(name) }}
+}
+
+func (b *pair) follows(name, up string) act {
+	return act{"follow " + name + " to " + up, func() (string, string) {
+		return b.change(name, func(conf *pgmodel.Conf) { conf.Upstream, conf.Name, conf.Slot = up, name, "" })
+	}}
+}
+
+// leads has a server promoted and lost, whose timeline is 2.
+func (b *pair) leads(name string) act {
+	return act{name + " leads and is lost", func() (string, string) {
+		if model, actual := b.promote(name); model != actual {
+			return model, actual
+		}
+		if err := b.agree(); err != nil {
+			return "", err.Error()
+		}
+		b.model.servers[name].Kill()
+		b.real[name].kill()
+		return "", ""
+	}}
+}
+
+// learns gives a standby the history of timeline 2, and waits until the real one has gone over to that.
+func (b *pair) learns(name, from string) act {
+	return act{name + " learns of timeline 2", func() (string, string) {
+		s := b.model.servers[name]
+		s.Disk.Log.Histories[2] = b.model.servers[from].Disk.Log.Histories[2]
+		text, err := os.ReadFile(b.real[from].history(2))
+		if err == nil {
+			err = b.real[name].write(b.real[name].history(2), string(text))
+		}
+		if err != nil {
+			return "", err.Error()
+		}
+		model, actual := b.change(name, func(conf *pgmodel.Conf) { conf.Upstream, conf.Name, conf.Slot = from, name, "" })
+		for end := time.Now().Add(ceiling); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			log, _ := os.ReadFile(filepath.Join(b.real[name].folder, "log"))
+			if strings.Contains(string(log), "new target timeline is 2") {
+				return model, actual
+			}
+		}
+		return model, actual + "it never went over to timeline 2"
+	}}
+}
+
+func waits(b *pair) []act {
+	return []act{
+		b.stops("a"), b.follows("c", ""), b.leads("b"), b.learns("c", "b"), b.starts("a", true), b.promotes("a"),
+		b.follows("c", "a"), b.stops("c"), b.starts("c", true),
+	}
+}
+
+func promoted(b *pair) []act {
+	return []act{
+		b.stops("a"), b.follows("c", ""), b.leads("b"), b.starts("a", true), b.learns("a", "b"), b.promotes("a"),
+		b.follows("c", "a"),
+	}
+}
