@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"meridian.dev/meridian/internal/backup/begin"
 )
 
 func main() {
@@ -18,6 +20,9 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == watchdogWord {
 		return runWatchdog(args[1:], stderr)
+	}
+	if len(args) > 0 && args[0] == begin.FetchCommand {
+		return runFetch(args[1:], stderr)
 	}
 	root := newRoot()
 	root.SetArgs(args)

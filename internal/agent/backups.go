@@ -10,9 +10,11 @@ import (
 	"github.com/go-logr/logr"
 
 	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/begin"
 	"meridian.dev/meridian/internal/backup/keep"
 	"meridian.dev/meridian/internal/backup/local"
 	"meridian.dev/meridian/internal/backup/open"
+	"meridian.dev/meridian/internal/backup/restore"
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/render"
 	"meridian.dev/meridian/internal/tenure"
@@ -50,6 +52,17 @@ func (w *world) newKeeper(
 		},
 		Base: local.Programs{Supervisor: supervisor, Env: env, Folder: options.Volume}.Prepare(w.real.Disk.Data(), conninfo),
 	})
+}
+
+// newRestores makes what begins a database with the backups of another.
+func (w *world) newRestores(
+	options Options, supervisor *supervise.Supervisor, env []string, log logr.Logger,
+) *begin.Restores {
+	return &begin.Restores{
+		Assemble: w.real.Copies.Assemble, Opener: &open.Opener{Folder: options.Restore, Claim: options.RestoreClaim},
+		Tools: restore.Tools{Env: env, Supervisor: supervisor, Lock: w.real.Disk.LockFile},
+		Work:  filepath.Join(options.Runtime, "restore"), Log: log.WithName("restore"),
+	}
 }
 
 // copyHere is what is known of the copy, by what both loops have shown last.

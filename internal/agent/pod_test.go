@@ -26,6 +26,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian.dev/meridian/internal/agent"
+	"meridian.dev/meridian/internal/backup/begin"
+	"meridian.dev/meridian/internal/backup/restore"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 	"meridian.dev/meridian/kit/watchdog"
@@ -46,6 +48,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if len(os.Args) == 5 && os.Args[1] == begin.FetchCommand {
+		os.Exit(restore.Fetch(os.Args[2], os.Args[3], os.Args[4]))
 	}
 	if document := os.Getenv(cacheVariable); document != "" {
 		os.Exit(runCache(document))
@@ -149,7 +154,7 @@ func (r *rig) newPod(number int, name string) *pod {
 	}
 	p.findPrograms()
 	must(r.t, os.Mkdir(p.folder, 0o755))
-	for _, name := range []string{"volume", "run", "settings", "app", "tls", "api"} {
+	for _, name := range []string{"volume", "log", "run", "settings", "app", "tls", "api"} {
 		must(r.t, os.Mkdir(filepath.Join(p.folder, name), 0o755))
 	}
 	p.binary = filepath.Join(p.folder, "agent")
@@ -253,6 +258,7 @@ func (p *pod) start() {
 		Listen: p.address, API: agent.APIOptions{Host: host, Port: port, Folder: p.at("api")}, Peers: peers,
 		Fast: 10 * time.Second, Immediate: 5 * time.Second, Path: p.programs,
 		BackupClaim: filepath.Join(p.rig.folder, repositoryFolder), Backup: p.at("app"),
+		RestoreClaim: p.source, Restore: p.at("app"), LogVolume: p.logVolume(),
 	})
 	must(p.t, err)
 	p.command = exec.Command(p.binary)
@@ -265,6 +271,14 @@ func (p *pod) start() {
 	p.exited = make(chan error, 1)
 	go p.collect(output)
 	go func(command *exec.Cmd, exited chan<- error) { exited <- command.Wait() }(p.command, p.exited)
+}
+
+// logVolume is the folder of a volume for the log, if there is one.
+func (p *pod) logVolume() string {
+	if !p.split {
+		return ""
+	}
+	return p.at("log")
 }
 
 func (p *pod) collect(output io.Reader) {

@@ -38,6 +38,9 @@ type rig struct {
 	pods      []*pod
 	leases    *lease.Client
 	at        time.Duration // How far in the future certificates are looked at.
+	// source is the folder of the repository that is restored from, split says that the log has a volume of its own.
+	source string
+	split  bool
 }
 
 var (

@@ -43,6 +43,7 @@ func connect(
 	}
 	own := newClaims(api, options, log)
 	ports.Claim, ports.ReadClaim, ports.Repository = own.look, own.readNow, w.repository
+	ports.Restores = w.newRestores(options, supervisor, env, log)
 	w.instance = controller.New(ports, controller.Identity{
 		Instance: options.Instance, Database: options.Database, Runtime: options.Runtime, Listen: options.Listen,
 		Fresh: newID,

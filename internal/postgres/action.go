@@ -1,10 +1,14 @@
 package postgres
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -49,6 +53,25 @@ type Initialise struct {
 	Why
 	Major int
 	User  string
+}
+
+// Restore makes a data directory beside its place out of a repository of backups, and moves it there. It goes on beside
+// the passes, and demands what Initialise demands.
+type Restore struct {
+	Why
+	From wire.Restore
+	// DatabaseUID, Major and Application are those of the new database.
+	DatabaseUID string
+	Major       int
+	Application wire.Application
+}
+
+// Purpose is what a restore under a standing is for: it goes on for as long as that stays the same.
+func (a Restore) Purpose(standing tenure.Standing) string {
+	// It has nothing but text and numbers, which can always be written.
+	document, _ := json.Marshal([]any{a.From, a.DatabaseUID, a.Major, a.Application})
+	sum := sha256.Sum256(document)
+	return Essence(standing) + " " + hex.EncodeToString(sum[:8])
 }
 
 // RecordInitialised notes that the data directory is complete.
@@ -209,6 +232,9 @@ func (a RecordClaim) Verb() string { return "RecordClaim " + a.ClaimUID }
 
 // Verb implements Action.
 func (a Initialise) Verb() string { return fmt.Sprintf("Initialise version %d", a.Major) }
+
+// Verb implements Action.
+func (a Restore) Verb() string { return fmt.Sprintf("Restore %s/%s", a.From.Namespace, a.From.Name) }
 
 // Verb implements Action.
 func (a RecordInitialised) Verb() string { return "RecordInitialised " + a.SystemIdentifier }

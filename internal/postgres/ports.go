@@ -26,6 +26,8 @@ type Ports struct {
 	Go func(func())
 	// Repository tells what is known of the repository of backups under a standing, at once. It may be nil: there is none.
 	Repository func(tenure.Standing) Repository
+	// Restores makes the first data out of a repository. It may be nil: there is nobody who can.
+	Restores Restores
 	// Subscribe asks to be told when the server has ended or has spoken of itself. It may be nil.
 	Subscribe func(ended func())
 }
@@ -147,6 +149,34 @@ type Copies interface {
 	// Rewind makes the data fit that of another server.
 	Rewind(ctx context.Context, source Source) error
 }
+
+// Restores makes data directories out of a repository of backups.
+type Restores interface {
+	// Restore makes one beside its place and moves it there. It demands the lock and an empty place, removes what an
+	// earlier try has left, and tells how far it has come from any goroutine.
+	Restore(ctx context.Context, how Restore, told func(RestoreProgress)) error
+}
+
+// RestoreProgress is how far a restore has come.
+type RestoreProgress struct {
+	// Done and Total are bytes of the base backup.
+	Done, Total int64
+	// Step is what is being done, one sentence, with why it waits if it does.
+	Step string
+}
+
+// RestoreError says why a restore cannot go on by itself: what is asked for, the mounted keys or the repository must
+// change. Every other error is of something that may pass.
+type RestoreError struct {
+	Err error
+	// Outside says that the target lies outside of what can be reached.
+	Outside bool
+}
+
+func (e *RestoreError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *RestoreError) Unwrap() error { return e.Err }
 
 // Source is another server.
 type Source struct {

@@ -143,6 +143,8 @@ const (
 	JobAsk        JobKind = "ask"
 	JobDrain      JobKind = "drain"
 	JobPositions  JobKind = "positions"
+	// JobRestore makes the first data out of a repository of backups.
+	JobRestore JobKind = "restore"
 )
 
 // ErrEarly is of a rewind that did nothing: pg_rewind 15 compares the last checkpoints, and says that no rewind is
@@ -163,6 +165,11 @@ type Job struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// NotYet says that the last one failed before it began, because its source did not let it in.
 	NotYet bool `json:"notYet,omitempty"`
+	// Refused says of a restore that only a change of what is asked for, of the mounted keys or of the repository helps,
+	// and Outside that this is the target. Step is what it does now, with why it waits.
+	Refused bool   `json:"refused,omitempty"`
+	Outside bool   `json:"outside,omitempty"`
+	Step    string `json:"step,omitempty"`
 	// Began is when the present or last one began, Done and Total are bytes, of a clone.
 	Began time.Time `json:"began,omitzero"`
 	Done  int64     `json:"done,omitempty"`

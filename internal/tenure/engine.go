@@ -19,6 +19,9 @@ type Engine struct {
 	// Incarnation and SystemIdentifier identify the copy, empty if there is none.
 	Incarnation      string `json:"incarnation,omitempty"`
 	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	// First is the timeline of a first copy that is complete and was not told to lead yet, 0 if there is none. One that
+	// was restored lies above those of what it comes from.
+	First int `json:"first,omitempty"`
 	// Processes says that any process of the server lives.
 	Processes bool `json:"processes,omitempty"`
 	// Leading tells of the server that runs as a primary, nil if none does.

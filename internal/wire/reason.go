@@ -115,6 +115,10 @@ const (
 	ReasonUpstreamMissing Reason = "UpstreamMissing"
 	// ReasonWALUnshipped: a copy that is about to be replaced first ships WAL that the repository of backups may lack.
 	ReasonWALUnshipped Reason = "WALUnshipped"
+	// ReasonRestoring: the first data is being restored from a repository of backups.
+	ReasonRestoring Reason = "Restoring"
+	// ReasonTargetOutside: the first data is to be restored to a target that the repository does not lead to.
+	ReasonTargetOutside Reason = "TargetOutside"
 	// ReasonRestoreFailed: the first data is to be restored, and cannot be.
 	ReasonRestoreFailed Reason = "RestoreFailed"
 	// ReasonPromoting: the instance is about to become the primary.

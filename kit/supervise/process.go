@@ -123,6 +123,10 @@ func (p *Process) Started() time.Time { return p.started }
 // Done is closed when the process itself has ended and was reaped. Its descendants may still live.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Drained is closed when all that was written was passed to Lines, which may be after Done. A descendant that keeps the
+// pipe open delays it.
+func (p *Process) Drained() <-chan struct{} { return p.drained }
+
 // Exit tells how the process ended; ok is false while it lives.
 func (p *Process) Exit() (exit Exit, ok bool) {
 	select {

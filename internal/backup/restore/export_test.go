@@ -23,3 +23,11 @@ func RetrySoon() { retryAfter = time.Millisecond }
 
 // RecordFound is what the end of the reader means.
 func RecordFound(ended error) (bool, error) { return recordFound(ended) }
+
+// RunTool runs a program with its arguments.
+func RunTool(ctx context.Context, tools Tools, command ...string) error {
+	return tools.run(ctx, command[0], command[1:]...)
+}
+
+// Command is what PostgreSQL runs for each file.
+func Command(program, socket string) string { return command(program, socket) }

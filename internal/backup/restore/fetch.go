@@ -19,13 +19,21 @@ import (
 	"meridian.dev/meridian/internal/backup/seal"
 )
 
-// What the command that PostgreSQL runs for each file ends with. PostgreSQL takes 1 to 125 for "there is no such file"
-// and ends the recovery there, with rows missing and no error; from 200 on it gives the recovery up (K6).
+// What the program that is run for each file ends with. PostgreSQL takes 1 to 125 for "there is no such file" and ends
+// the recovery there, with rows missing and no error; above that it gives the recovery up (K6). A program that crashes
+// ends with 2, so only a code of its own means absent, and command turns it into what PostgreSQL understands.
 const (
 	exitDone   = 0
-	exitAbsent = 1
-	exitAbort  = 255
+	exitAbsent = 44
+	// ExitAbort gives the recovery up.
+	ExitAbort = 255
 )
+
+// command is what PostgreSQL runs for each file.
+func command(program, socket string) string {
+	return fmt.Sprintf(`%s %s "%%f" "%%p"; case $? in %d) exit 0;; %d) exit 1;; esac; exit %d`,
+		program, socket, exitDone, exitAbsent, ExitAbort)
+}
 
 // fetcher hands PostgreSQL the files of the log. It goes by the listing that the recovery was planned on: what that
 // does not show is absent, and what it shows is fetched for as long as that takes.
@@ -36,6 +44,8 @@ type fetcher struct {
 	listener  net.Listener
 	// waiting is told why a file is waited for.
 	waiting func(error)
+	// delivered is told of each file. It may be nil.
+	delivered func(name string)
 
 	mutex sync.Mutex
 	err   error // Why recovery was given up.
@@ -68,16 +78,19 @@ func (f *fetcher) answer(ctx context.Context, name, path string) int {
 		found, err := f.deliver(ctx, name, path)
 		switch {
 		case err == nil && found:
+			if f.delivered != nil {
+				f.delivered(name)
+			}
 			return exitDone
 		case err == nil:
 			return exitAbsent
 		case ctx.Err() != nil:
-			return exitAbort
+			return ExitAbort
 		case errors.Is(err, repository.ErrLost), errors.Is(err, seal.ErrDamaged), errors.Is(err, seal.ErrKeyWrong):
 			f.mutex.Lock()
 			f.err = err
 			f.mutex.Unlock()
-			return exitAbort
+			return ExitAbort
 		}
 		if f.waiting != nil {
 			f.waiting(err)
@@ -112,7 +125,34 @@ func (f *fetcher) deliver(ctx context.Context, name, path string) (bool, error) 
 	if !found {
 		return false, nil
 	}
-	return true, f.write(path, func(to io.Writer) error { return f.from.WriteFile(ctx, file, size, to) })
+	err := f.write(path, func(to io.Writer) error { return f.from.WriteFile(ctx, file, size, to) })
+	if !errors.Is(err, repository.ErrLost) {
+		return true, err
+	}
+	// Pieces of a segment are removed when all of it is there: whoever still ships has done that since the listing.
+	again, fresh := f.anew(ctx, file)
+	if fresh != nil {
+		return true, fresh
+	}
+	if again == nil {
+		return true, err
+	}
+	return true, f.write(path, func(to io.Writer) error { return f.from.WriteFile(ctx, *again, size, to) })
+}
+
+// anew looks for the same bytes of the log under other names, nil if they are gone.
+func (f *fetcher) anew(ctx context.Context, file backup.File) (*backup.File, error) {
+	catalogue, err := f.from.Catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, there := plan.FileOf(&catalogue, f.recovery.History, file.Timeline, file.Number)
+	if !there || found.Valid < file.Valid {
+		return nil, nil
+	}
+	// Whatever was added since lies behind what the recovery was planned on.
+	found.Valid = file.Valid
+	return &found, nil
 }
 
 // write makes a file appear as a whole: PostgreSQL would take a part for the end of the log.
@@ -140,19 +180,19 @@ func (f *fetcher) failure() error {
 func Fetch(socket, name, path string) int {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return exitAbort
+		return ExitAbort
 	}
 	connection, err := net.Dial("unix", socket)
 	if err != nil {
-		return exitAbort
+		return ExitAbort
 	}
 	defer func() { _ = connection.Close() }()
 	if _, err := fmt.Fprintf(connection, "%s %s\n", name, absolute); err != nil {
-		return exitAbort
+		return ExitAbort
 	}
-	code := exitAbort
+	code := ExitAbort
 	if _, err := fmt.Fscan(connection, &code); err != nil {
-		return exitAbort
+		return ExitAbort
 	}
 	return code
 }

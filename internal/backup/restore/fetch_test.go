@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func must(t *testing.T, err error) {
 func TestOnlyTheListingEndsTheLog(t *testing.T) {
 	restore.RetrySoon()
 	whole := backup.WALName(1, 5, size, ".zst")
+	tail := backup.TailName(1, backup.Tail{Number: 6, To: 300}, size, ".zst")
 	for name, c := range map[string]struct {
 		file string
 		harm func(*model.Store, *repository.Repository)
@@ -41,11 +43,11 @@ func TestOnlyTheListingEndsTheLog(t *testing.T) {
 	}{
 		"a whole segment":               {file: backup.SegmentName(1, 5, size)},
 		"a segment made of tails":       {file: backup.SegmentName(1, 6, size)},
-		"a segment of a left timeline":  {file: backup.SegmentName(1, 7, size), code: 1},
+		"a segment of a left timeline":  {file: backup.SegmentName(1, 7, size), code: 44},
 		"the history of a timeline":     {file: "00000002.history"},
-		"a segment that was never made": {file: backup.SegmentName(2, 9, size), code: 1},
-		"a history that was never made": {file: "00000003.history", code: 1},
-		"a file of another kind":        {file: "000000010000000000000005.00000028.backup", code: 1},
+		"a segment that was never made": {file: backup.SegmentName(2, 9, size), code: 44},
+		"a history that was never made": {file: "00000003.history", code: 44},
+		"a file of another kind":        {file: "000000010000000000000005.00000028.backup", code: 44},
 		"a store that is away for a while": {file: backup.SegmentName(1, 5, size), waits: true,
 			harm: func(under *model.Store, _ *repository.Repository) { awayFor(under, 3, model.Refused) }},
 		"credentials that are refused for a while": {file: backup.SegmentName(1, 5, size), waits: true,
@@ -54,6 +56,13 @@ func TestOnlyTheListingEndsTheLog(t *testing.T) {
 			harm: func(under *model.Store, _ *repository.Repository) { awayFor(under, 3, model.Missed) }},
 		"a segment that was lost since": {file: backup.SegmentName(1, 5, size), code: 255,
 			harm: func(under *model.Store, r *repository.Repository) { must(t, under.Delete(t.Context(), r.Root+whole)) }},
+		"a segment whose pieces were put together since": {file: backup.SegmentName(1, 6, size),
+			harm: func(under *model.Store, r *repository.Repository) {
+				must(t, under.Delete(t.Context(), r.Root+tail))
+				must(t, r.PutSegment(t.Context(), backup.Owner{SegmentSize: size}, 1, 6, bytes.NewReader(make([]byte, size))))
+			}},
+		"pieces of a segment that were lost since": {file: backup.SegmentName(1, 6, size), code: 255,
+			harm: func(under *model.Store, r *repository.Repository) { must(t, under.Delete(t.Context(), r.Root+tail)) }},
 		"a segment that was damaged": {file: backup.SegmentName(1, 5, size), code: 255,
 			harm: func(under *model.Store, r *repository.Repository) {
 				must(t, under.Delete(t.Context(), r.Root+whole))
@@ -146,8 +155,24 @@ func TestFilesRefuseAFolderThatIsNotEmpty(t *testing.T) {
 	_, r, _ := newRepository(t)
 	folder := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(folder, "PG_VERSION"), []byte("15"), 0o600))
-	err := restore.Files(context.Background(), r, backup.Backup{}, restore.Tools{}, folder)
+	err := restore.Files(context.Background(), r, backup.Backup{}, restore.Place{Data: folder})
 	if err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("it ended in %v", err)
+	}
+}
+
+// PostgreSQL is told that there is no file only by whoever has looked for it: a program that crashes, cannot be run or
+// is called in a wrong way gives recovery up.
+func TestOnlyOneCodeMeansAbsent(t *testing.T) {
+	for program, want := range map[string]int{
+		"sh -c 'exit 0'": 0, "sh -c 'exit 44'": 1, "sh -c 'exit 1'": 255, "sh -c 'exit 2'": 255, "/there/is/none": 255,
+		"sh -c 'kill -9 $$'": 255,
+	} {
+		text := strings.NewReplacer("%f", "000000010000000000000001", "%p", "pg_wal/RECOVERYXLOG").Replace(
+			restore.Command(program, "/run/socket"))
+		command := exec.Command("sh", "-c", text)
+		if _ = command.Run(); command.ProcessState.ExitCode() != want {
+			t.Errorf("%s: PostgreSQL sees %d, want %d", program, command.ProcessState.ExitCode(), want)
+		}
 	}
 }

@@ -2,24 +2,34 @@ package restore
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/repository"
 )
 
-// Files restores the files of a base backup into a folder that is empty or not there, parts side by side, and has
-// PostgreSQL check every file by the manifest. The folder is no data directory before it returns without an error.
-func Files(ctx context.Context, from *repository.Repository, base backup.Backup, tools Tools, to string) error {
+// Place is where a data directory is made.
+type Place struct {
+	// Data is the data directory, empty or not there.
+	Data string
+	// Log is the folder for the log, if that lies elsewhere; it is made, and pg_wal leads to it.
+	Log string
+	// Tools are PostgreSQL's programs. Done is told how many bytes are there; it may be nil.
+	Tools Tools
+	Done  func(int64)
+}
+
+// Files restores the files of a base backup, parts side by side, and has PostgreSQL check every file by the manifest.
+// The folder is no data directory before it returns without an error.
+func Files(ctx context.Context, from *repository.Repository, base backup.Backup, place Place) error {
+	to := place.Data
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return fmt.Errorf("restore the files: %w", err)
 	}
@@ -30,15 +40,21 @@ func Files(ctx context.Context, from *repository.Repository, base backup.Backup,
 	if len(entries) > 0 {
 		return fmt.Errorf("restore the files: %s is not empty", to)
 	}
+	if place.Log != "" {
+		if err := errors.Join(os.Mkdir(place.Log, 0o700), os.Symlink(place.Log, filepath.Join(to, "pg_wal"))); err != nil {
+			return fmt.Errorf("restore the files: %w", err)
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	count := &counter{told: place.Done}
 	parts := make(chan backup.Part)
 	failures := make(chan error, len(base.Parts)+1)
 	var workers sync.WaitGroup
 	for range parallel {
 		workers.Go(func() {
 			for part := range parts {
-				if err := restorePart(ctx, from, part, to); err != nil {
+				if err := restorePart(ctx, from, part, to, count); err != nil {
 					failures <- err
 					cancel()
 				}
@@ -54,13 +70,32 @@ func Files(ctx context.Context, from *repository.Repository, base backup.Backup,
 	if err := <-failures; err != nil {
 		return fmt.Errorf("restore the files: %w", err)
 	}
-	return verify(ctx, from, base, tools, to)
+	return verify(ctx, from, base, place.Tools, to)
 }
 
 // parallel is how many parts are restored side by side. Each has some 10 MiB in memory.
 const parallel = 2
 
-func restorePart(ctx context.Context, from *repository.Repository, part backup.Part, to string) error {
+// counter counts the bytes that are restored, and tells now and then.
+type counter struct {
+	bytes, last atomic.Int64
+	told        func(int64)
+}
+
+// tellEvery is after how many bytes.
+const tellEvery = 8 << 20
+
+func (c *counter) Write(content []byte) (int, error) {
+	now := c.bytes.Add(int64(len(content)))
+	if last := c.last.Load(); c.told != nil && now >= last+tellEvery && c.last.CompareAndSwap(last, now) {
+		c.told(now)
+	}
+	return len(content), nil
+}
+
+func restorePart(
+	ctx context.Context, from *repository.Repository, part backup.Part, to string, count *counter,
+) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -78,7 +113,7 @@ func restorePart(ctx context.Context, from *repository.Repository, part backup.P
 		if err != nil {
 			return fmt.Errorf("read %s: %w", part.Name, err)
 		}
-		if err := restoreFile(to, header, archive); err != nil {
+		if err := restoreFile(to, header, io.TeeReader(archive, count)); err != nil {
 			return fmt.Errorf("read %s: %w", part.Name, err)
 		}
 	}
@@ -127,21 +162,4 @@ func verify(ctx context.Context, from *repository.Repository, base backup.Backup
 		return fmt.Errorf("compare the files with the manifest: %w", err)
 	}
 	return tools.run(ctx, "initdb", "--sync-only", "--pgdata="+to)
-}
-
-// Tools are PostgreSQL's programs.
-type Tools struct {
-	Folder string
-	Env    []string
-}
-
-func (t Tools) run(ctx context.Context, name string, arguments ...string) error {
-	command := exec.CommandContext(ctx, filepath.Join(t.Folder, name), arguments...)
-	command.Env = t.Env
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
-	if err := command.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(said.String()))
-	}
-	return nil
 }

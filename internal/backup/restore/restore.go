@@ -6,14 +6,12 @@
 package restore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,14 +29,38 @@ type Request struct {
 	From   *repository.Repository
 	Target plan.Target
 	Tools  Tools
-	// Data is the data directory to make, Work a folder for everything that is not kept. Its path is short: it has
-	// sockets.
-	Data, Work string
+	// Data is the data directory to make, Log the folder of its log if that is to lie elsewhere. Work is a folder for
+	// everything that is not kept. Its path is short: it has sockets.
+	Data, Log, Work string
 	// FetchCommand is a program with arguments that calls Fetch with the socket and two more arguments.
 	FetchCommand string
 	// Waiting is told why the log is waited for. It may be nil.
 	Waiting func(error)
+	// Progress is told how far it has come. It may be nil.
+	Progress func(Progress)
+	// Reset is SQL, one statement in a line, that is run on the result where nobody can connect to. What fails, fails the
+	// restore.
+	Reset []string
 }
+
+// Progress is how far a restore has come.
+type Progress struct {
+	// Backup is the base backup, Done and Total are bytes of its files.
+	Backup      string
+	Done, Total int64
+	// Replaying says that the files are there. File is the last one of the log that was handed out.
+	Replaying bool
+	File      string
+}
+
+func (r Request) tell(progress Progress) {
+	if r.Progress != nil {
+		r.Progress(progress)
+	}
+}
+
+// ErrShort means that replay ended before it had reached what it had to.
+var ErrShort = errors.New("the replay ended too early")
 
 // Result is what came out.
 type Result struct {
@@ -59,10 +81,19 @@ func Run(ctx context.Context, request Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := Files(ctx, request.From, recovery.Backup, request.Tools, request.Data); err != nil {
+	progress := Progress{Backup: recovery.Backup.ID, Total: recovery.Backup.Size}
+	request.tell(progress)
+	place := Place{Data: request.Data, Log: request.Log, Tools: request.Tools, Done: func(done int64) {
+		request.tell(Progress{Backup: progress.Backup, Done: done, Total: progress.Total})
+	}}
+	if err := Files(ctx, request.From, recovery.Backup, place); err != nil {
 		return Result{}, err
 	}
-	return replay(ctx, request, &catalogue, recovery)
+	result, err := replay(ctx, request, &catalogue, recovery)
+	if err != nil {
+		return Result{}, err
+	}
+	return result, reset(ctx, request)
 }
 
 func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, recovery plan.Recovery) (Result, error) {
@@ -77,6 +108,11 @@ func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, r
 	fetch := &fetcher{
 		from: request.From, catalogue: catalogue, recovery: recovery, listener: listener, waiting: request.Waiting,
 	}
+	size := recovery.Backup.Size
+	fetch.delivered = func(name string) {
+		request.tell(Progress{Backup: recovery.Backup.ID, Done: size, Total: size, Replaying: true, File: name})
+	}
+	request.tell(Progress{Backup: recovery.Backup.ID, Done: size, Total: size, Replaying: true})
 	go fetch.serve(ctx)
 	target := request.Target
 	said, err := recoverOnce(ctx, request, recovery, target)
@@ -114,7 +150,8 @@ func judge(
 		}
 	}
 	if violations := plan.CheckRecovery(recovery, target, reached, stopped); len(violations) > 0 {
-		return Result{}, fmt.Errorf("replay the log: refused by %s: %s", violations[0].Rule, violations[0].Detail)
+		return Result{}, fmt.Errorf("replay the log: %w: refused by %s: %s", ErrShort, violations[0].Rule,
+			violations[0].Detail)
 	}
 	return Result{Backup: recovery.Backup, Reached: reached, Timeline: timeline}, nil
 }
@@ -166,10 +203,8 @@ func anotherRecord(ctx context.Context, request Request, recovery plan.Recovery,
 			return false, err
 		}
 	}
-	command := exec.CommandContext(ctx, filepath.Join(request.Tools.Folder, "pg_waldump"), "--quiet",
-		"--path="+folder, fmt.Sprintf("--timeline=%d", timeline), "--start="+reached.String(), "--limit=1")
-	command.Env = request.Tools.Env
-	return recordFound(command.Run())
+	return recordFound(request.Tools.run(ctx, "pg_waldump", "--quiet", "--path="+folder,
+		fmt.Sprintf("--timeline=%d", timeline), "--start="+reached.String(), "--limit=1"))
 }
 
 // recordFound tells what the end of the reader means. It ends with 1 where no whole record is left; a reader that could
@@ -178,7 +213,7 @@ func recordFound(ended error) (bool, error) {
 	if ended == nil {
 		return true, nil
 	}
-	if failed, ok := errors.AsType[*exec.ExitError](ended); ok && failed.ExitCode() == 1 {
+	if failed, ok := errors.AsType[*ExitError](ended); ok && failed.Code == 1 {
 		return false, nil
 	}
 	return false, fmt.Errorf("look for another record: %w", ended)
@@ -205,28 +240,23 @@ func recoverOnce(ctx context.Context, request Request, recovery plan.Recovery, t
 	for _, setting := range settings(request, recovery, target) {
 		arguments = append(arguments, "-c", setting)
 	}
-	command := exec.Command(filepath.Join(request.Tools.Folder, "postgres"), arguments...)
-	command.Env = request.Tools.Env
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
-	if err := command.Start(); err != nil {
+	server, err := request.Tools.start("postgres", nil, arguments...)
+	if err != nil {
 		return "", err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	err := untilPromoted(ctx, request, command, ended)
-	return said.String(), err
+	err = untilPromoted(ctx, request, server)
+	return server.text(), err
 }
 
 // settings are on the command line, which goes before everything that the source has written into its files. Nobody
 // can connect, so no query can hold the replay up.
 func settings(request Request, recovery plan.Recovery, target plan.Target) []string {
-	command := fmt.Sprintf(`%s %s "%%f" "%%p"`, request.FetchCommand, filepath.Join(request.Work, "fetch.sock"))
+	fetching := command(request.FetchCommand, filepath.Join(request.Work, "fetch.sock"))
 	result := []string{
 		"config_file=" + filepath.Join(request.Work, "empty.conf"), "hba_file=" + filepath.Join(request.Work, "hba.conf"),
 		"ident_file=" + filepath.Join(request.Work, "empty.conf"), "listen_addresses=", "hot_standby=off", "ssl=off",
 		"unix_socket_directories=" + request.Work, "port=5432", "logging_collector=off", "log_destination=stderr",
-		"archive_mode=off", "restore_command=" + command, "recovery_target_action=promote", "lc_messages=C",
+		"archive_mode=off", "restore_command=" + fetching, "recovery_target_action=promote", "lc_messages=C",
 		fmt.Sprintf("recovery_target_timeline=%d", recovery.Timeline), "synchronous_standby_names=", "log_min_messages=log",
 		"shared_preload_libraries=", "archive_cleanup_command=", "recovery_end_command=", "primary_conninfo=",
 	}
@@ -243,26 +273,26 @@ func settings(request Request, recovery plan.Recovery, target plan.Target) []str
 }
 
 // untilPromoted waits until the server accepts connections, which it does when recovery has ended, and stops it.
-func untilPromoted(ctx context.Context, request Request, command *exec.Cmd, ended chan error) error {
+func untilPromoted(ctx context.Context, request Request, server *program) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		select {
-		case err := <-ended:
-			return errors.Join(errors.New("the server ended"), err)
+		case <-server.done:
+			return errors.Join(errors.New("the server ended"), server.err)
 		case <-ctx.Done():
-			_ = command.Process.Signal(syscall.SIGQUIT)
-			<-ended
+			server.end()
 			return ctx.Err()
 		case <-ticker.C:
 		}
 		if request.Tools.run(ctx, "pg_isready", "--quiet", "--host="+request.Work, "--port=5432") != nil {
 			continue
 		}
-		if err := command.Process.Signal(syscall.SIGINT); err != nil {
+		if err := server.signal(syscall.SIGINT); err != nil {
 			return err
 		}
-		return <-ended
+		<-server.done
+		return server.err
 	}
 }
 

@@ -30,6 +30,7 @@ var passing = []wire.Reason{
 	wire.ReasonWaitingForRecord, wire.ReasonServerRecovering, wire.ReasonWaitingForStanding, wire.ReasonCopying,
 	wire.ReasonPromoting, wire.ReasonElection, wire.ReasonGateClosed, wire.ReasonMembership, wire.ReasonSwitchover,
 	wire.ReasonFenced, wire.ReasonWaitingForLease, wire.ReasonRestarting, wire.ReasonWALUnshipped,
+	wire.ReasonRestoring,
 }
 
 // patience is when an instance that is not ready and gives no report is asked again: soon if writes count on it. Nodes

@@ -161,6 +161,8 @@ var Reasons = condition.MustCatalogue(
 	agentEntry(wire.ReasonUpstreamMissing, "the primary that the instance shall follow does not answer"),
 	agentEntry(wire.ReasonPromoting, "the instance is about to become the primary"),
 	agentEntry(wire.ReasonWALUnshipped, "a copy that is about to be replaced first ships WAL that backups may lack"),
+	agentEntry(wire.ReasonRestoring, "the first data is being restored from a repository of backups"),
+	agentEntry(wire.ReasonTargetOutside, "the repository does not lead to the target that is to be restored to"),
 	agentEntry(wire.ReasonRestoreFailed, "the first data is to be restored from a repository of backups, and cannot be"),
 	agentEntry(wire.ReasonVolumeFull, "there is hardly room on a volume, so that writes are refused or the server waits"),
 	agentEntry(wire.ReasonRestarting, "the server is started anew, or waits for a switchover before"),

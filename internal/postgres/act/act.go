@@ -127,6 +127,8 @@ func (a *Actor) plain(ctx context.Context, standing tenure.Standing, action post
 		return a.claim(ctx, action)
 	case postgres.Initialise:
 		return a.initialise(ctx, action)
+	case postgres.Restore:
+		return a.restore(ctx, standing, action)
 	case postgres.TightenMode:
 		return a.Ports.Disk.TightenMode()
 	case postgres.KillLeftover:
@@ -283,8 +285,32 @@ func (a *Actor) empty(ctx context.Context) error {
 	return nil
 }
 
-// initialise looks again, because nothing here is harder to take back.
 func (a *Actor) initialise(ctx context.Context, action postgres.Initialise) error {
+	if err := a.unbegun(ctx); err != nil {
+		return err
+	}
+	return a.Ports.Disk.Initialise(ctx, action)
+}
+
+// restore begins the first data, which goes on beside the passes.
+func (a *Actor) restore(ctx context.Context, standing tenure.Standing, action postgres.Restore) error {
+	if err := a.unbegun(ctx); err != nil {
+		return err
+	}
+	if a.Ports.Restores == nil {
+		return errors.New("there is nobody who can restore")
+	}
+	a.Jobs.Begin(postgres.JobRestore, action.Purpose(standing), func(ctx context.Context) error {
+		return a.Ports.Restores.Restore(ctx, action, func(progress postgres.RestoreProgress) {
+			a.Jobs.Progress(postgres.JobRestore, progress.Done, progress.Total)
+			a.Jobs.Step(postgres.JobRestore, progress.Step)
+		})
+	})
+	return nil
+}
+
+// unbegun looks again whether the first data is to be made here, because nothing is harder to take back.
+func (a *Actor) unbegun(ctx context.Context) error {
 	volume, data := a.Ports.Disk.Look(ctx)
 	switch {
 	case volume.Problem != "":
@@ -296,7 +322,7 @@ func (a *Actor) initialise(ctx context.Context, action postgres.Initialise) erro
 	case data.Presence != postgres.DataAbsent:
 		return errors.New("there is a data directory already")
 	}
-	return a.Ports.Disk.Initialise(ctx, action)
+	return nil
 }
 
 // record changes the record that is on the volume now.

@@ -63,7 +63,7 @@ func (j *Jobs) enter(kind postgres.JobKind, purpose string, cancel context.Cance
 	}
 	j.jobs[kind] = current
 	current.Running, current.cancel = true, cancel
-	current.Began, current.Done, current.Total, current.LSN = j.Clock.Now(), 0, 0, 0
+	current.Began, current.Done, current.Total, current.LSN, current.Step = j.Clock.Now(), 0, 0, 0, ""
 	j.done.Add(1)
 	return current
 }
@@ -72,6 +72,8 @@ func (j *Jobs) end(ended *job, err error) {
 	j.mutex.Lock()
 	ended.Running, ended.Ended, ended.Problem = false, j.Clock.Now(), ""
 	ended.Early = errors.Is(err, postgres.ErrEarly)
+	refused, _ := errors.AsType[*postgres.RestoreError](err)
+	ended.Refused, ended.Outside = refused != nil, refused != nil && refused.Outside
 	_, ended.NotYet = errors.AsType[*postgres.NotYetError](err)
 	if err != nil {
 		ended.Failures++
@@ -91,6 +93,15 @@ func (j *Jobs) Progress(kind postgres.JobKind, done, total int64) {
 	defer j.mutex.Unlock()
 	if current := j.jobs[kind]; current != nil && current.Running {
 		current.Done, current.Total = done, total
+	}
+}
+
+// Step notes what a job does that goes on.
+func (j *Jobs) Step(kind postgres.JobKind, step string) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if current := j.jobs[kind]; current != nil && current.Running {
+		current.Step = step
 	}
 }
 

@@ -112,7 +112,7 @@ func touchOnlyTheOwnLog(s postgres.Snapshot, actions []postgres.Action) string {
 			if s.Data.Presence != postgres.DataPresent {
 				return "a server is started on data without its log"
 			}
-		case postgres.Initialise, postgres.Clone, postgres.Rewind, postgres.Discard:
+		case postgres.Initialise, postgres.Restore, postgres.Clone, postgres.Rewind, postgres.Discard:
 		default:
 			continue
 		}
@@ -131,11 +131,8 @@ func touchOnlyTheOwnDatabase(s postgres.Snapshot, actions []postgres.Action) str
 		case postgres.LockVolume, postgres.StopServer, postgres.KillLeftover, postgres.KillServer:
 			continue
 		case postgres.ClaimVolume:
-			if record != nil {
-				return "a volume is claimed that has a record"
-			}
-			if mounted == nil || action.DatabaseUID != mounted.DatabaseUID {
-				return "a volume is claimed for a database that is not the mounted one"
+			if record != nil || mounted == nil || action.DatabaseUID != mounted.DatabaseUID {
+				return "a volume is claimed that has a record, or for a database that is not the mounted one"
 			}
 		case postgres.RecordSettings:
 			if record == nil || action.Settings.DatabaseUID != record.DatabaseUID {
@@ -150,7 +147,8 @@ func touchOnlyTheOwnDatabase(s postgres.Snapshot, actions []postgres.Action) str
 }
 
 func initialiseOnlyWhereNothingWas(s postgres.Snapshot, actions []postgres.Action) string {
-	claim, initialise := has[postgres.ClaimVolume](actions), has[postgres.Initialise](actions)
+	claim, restore := has[postgres.ClaimVolume](actions), has[postgres.Restore](actions)
+	initialise := restore || has[postgres.Initialise](actions)
 	if !claim && !initialise {
 		return ""
 	}
@@ -166,6 +164,8 @@ func initialiseOnlyWhereNothingWas(s postgres.Snapshot, actions []postgres.Actio
 		return "nobody told this instance to begin the database"
 	case s.Process.Running || s.Process.Leftover > 0:
 		return "a server is alive"
+	case initialise && restore != (s.Settings.Mounted.Restore != nil):
+		return "what the database begins with is not what it was to begin with"
 	case initialise && (record == nil || record.InProgress != postgres.StepInitialise || record.SystemIdentifier != ""):
 		return "the record does not say that the volume was never completed"
 	}

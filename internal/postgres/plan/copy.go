@@ -74,7 +74,7 @@ func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the data of the primary is being copied"}
 	left := job.Pause() - s.Now.Sub(job.Ended)
 	switch {
-	case job.Running || s.JobOf(postgres.JobDiscard).Running:
+	case job.Running || s.JobOf(postgres.JobDiscard).Running || s.JobOf(postgres.JobRestore).Running:
 	case !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s):
 		hold.Reason, hold.Detail = wire.ReasonWaitingForStanding, "there is no data here yet, and no primary to copy it from"
 	case record == nil || record.InProgress == postgres.StepDiscard || record.InProgress == postgres.StepInitialise:

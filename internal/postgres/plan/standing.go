@@ -57,7 +57,8 @@ func giveUpWhatIsNotWanted(s postgres.Snapshot, plan *draft) bool {
 		copying := job.Kind == postgres.JobClone || job.Kind == postgres.JobRewind || job.Kind == postgres.JobAsk
 		outdated := copying && (job.For != postgres.Essence(s.Standing) || !follows(s))
 		ended := job.Kind == postgres.JobExtension && s.Standing.Role != tenure.RoleLead
-		if job.Running && (outdated || ended) {
+		restores := job.Kind == postgres.JobRestore && job.For != restorePurpose(s)
+		if job.Running && (outdated || ended || restores) {
 			plan.do(postgres.GiveUp{Why: "another standing came, which does not want it", Kind: job.Kind})
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
@@ -251,12 +252,7 @@ func initialiseAClaimedVolume(s postgres.Snapshot, plan *draft) bool {
 		return true
 	}
 	if settings, _ := wanted(s); settings.Restore != nil {
-		// An empty database in the place of one that was to be restored would hide the loss.
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonRestoreFailed, Stalled: true,
-			Detail: "the first data is to be restored from a repository of backups, and this version of the agent cannot do " +
-				"that yet: restore by hand, or delete the database; nothing was begun",
-		})
+		restoreTheFirstCopy(s, plan)
 		return true
 	}
 	why := postgres.Why("the volume is claimed and has no data yet")
@@ -274,7 +270,11 @@ func noteACompleteVolume(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	ours := s.Standing.Initialised && s.Data.SystemIdentifier == s.Standing.SystemIdentifier
-	if s.Data.Presence != postgres.DataPresent || !ours || s.JobOf(postgres.JobClone).Running {
+	// Another that was restored from the same backups has the same identifier, and other data on the same timeline.
+	mine := record.InProgress != postgres.StepInitialise || s.Standing.Role == tenure.RoleLead ||
+		slices.Contains(s.Standing.Members, self(s))
+	if s.Data.Presence != postgres.DataPresent || !ours || !mine || s.JobOf(postgres.JobClone).Running ||
+		s.JobOf(postgres.JobRestore).Running {
 		return false
 	}
 	plan.do(postgres.RecordInitialised{

@@ -96,6 +96,39 @@ func (c *Copies) Clone(ctx context.Context, source postgres.Source, progress fun
 	return syncFolder(c.Folder)
 }
 
+// Assemble has a data directory made beside its place, and moves it there when it is complete. Who makes it is told
+// where, and where its log is to lie if that has a volume of its own.
+func (c *Copies) Assemble(ctx context.Context, build func(ctx context.Context, data, log string) error) error {
+	draft, place := filepath.Join(c.Folder, draftFolder), filepath.Join(c.Folder, dataFolder)
+	if err := os.RemoveAll(draft); err != nil {
+		return fmt.Errorf("remove an unfinished copy: %w", err)
+	}
+	if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is something in the place of the copy: %w", errors.Join(err))
+	}
+	if err := c.waldir().prepare(); err != nil {
+		return err
+	}
+	log := ""
+	if c.Log != "" {
+		log = c.waldir().folder()
+	}
+	if err := build(ctx, draft, log); err != nil {
+		return err
+	}
+	// Whom the source followed is nobody to follow here.
+	if err := os.Remove(filepath.Join(draft, render.UpstreamFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("move the copy to its place: %w", err)
+	}
+	if err := errors.Join(ctx.Err(), syncFolder(draft)); err != nil {
+		return fmt.Errorf("move the copy to its place: %w", err)
+	}
+	if err := os.Rename(draft, place); err != nil {
+		return fmt.Errorf("move the copy to its place: %w", err)
+	}
+	return syncFolder(c.Folder)
+}
+
 // backup runs the program that copies, which itself waits until everything is on the disk.
 func (c *Copies) backup(
 	ctx context.Context, source postgres.Source, draft string, progress func(done, total int64),

@@ -14,6 +14,10 @@ import (
 func addChanges(report *wire.Report, s postgres.Snapshot) {
 	report.Volume = volume(s)
 	report.Clone = clone(s)
+	if record := s.Volume.Record; record != nil && record.InProgress == postgres.StepInitialise {
+		restore := s.JobOf(postgres.JobRestore)
+		report.RestoreProblem, report.RestoreOutside = restore.Problem, restore.Outside
+	}
 	report.Libraries = s.Application.Libraries
 	report.Parameters = refused(s)
 	if !s.Server.Reachable {
@@ -55,6 +59,10 @@ func clone(s postgres.Snapshot) *wire.Progress {
 	job := s.JobOf(postgres.JobClone)
 	record := s.Volume.Record
 	begun := record != nil && record.InProgress == postgres.StepClone
+	if restore := s.JobOf(postgres.JobRestore); record != nil && record.InProgress == postgres.StepInitialise &&
+		(restore.Running || restore.Problem != "") {
+		job, begun = restore, true
+	}
 	if !job.Running && (job.Problem == "" || !begun) {
 		return nil
 	}

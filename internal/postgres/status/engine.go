@@ -21,6 +21,9 @@ func Engine(s postgres.Snapshot, failing string) tenure.Engine {
 	if engine.Data == tenure.DataWhole || engine.Data == tenure.DataChanging || engine.Data == tenure.DataNone && first {
 		engine.Incarnation, engine.SystemIdentifier = s.Volume.Record.Incarnation, s.Data.SystemIdentifier
 	}
+	if first {
+		engine.First = s.Data.Timeline
+	}
 	replication := s.Server.Replication
 	follows := s.Standing.Role == tenure.RoleFollow || s.Standing.Role == tenure.RoleCatchUp
 	if s.Server.Replica {

@@ -388,6 +388,9 @@ func reserveTheNextTimeline(m moment, action tenure.Action) string {
 	switch {
 	case moves && (after.Timeline != before.Timeline+1 || after.Term != m.Lease.Term+1):
 		return "a new holder gets the next term and the next timeline"
+	case write.Kind == tenure.WriteRecord && !before.Initialised && after.Initialised && after.Term == m.Lease.Term &&
+		after.Timeline == max(before.Timeline, m.Engine.First):
+		// The first copy has the timeline that it was made on: nobody was given out another one.
 	case !moves && write.Kind != tenure.WriteBegin && (after.Timeline != before.Timeline || after.Term != m.Lease.Term):
 		return "term and timeline change without a new holder"
 	case write.Kind == tenure.WriteBegin && before.Initialised && !m.Policy.Volatile:

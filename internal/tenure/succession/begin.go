@@ -83,6 +83,8 @@ func makeTheFirstCopy(d *draft.Draft, record wire.LeaseRecord) {
 		return
 	}
 	record.Initialised, record.SystemIdentifier = true, d.Engine.SystemIdentifier
+	// One that was restored goes on above the timelines of what it comes from.
+	record.Timeline = max(record.Timeline, d.Engine.First)
 	d.WriteLease(tenure.WriteRecord, "the first copy is complete", d.Self(), record)
 	d.Wait(wire.ReasonBeginning, "the first copy is complete, and is being recorded")
 }
