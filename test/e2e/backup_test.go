@@ -95,6 +95,9 @@ func (b *backed) try(one backupCase) {
 	one.do(b)
 	b.awaitWell()
 	b.awaitSteady("writes are accepted after " + one.name)
+	b.c.until("there were enough writes to judge", time.Minute, func(context.Context) (bool, string) {
+		return b.traffic.Acknowledged() > 150, fmt.Sprint(b.traffic.Acknowledged())
+	})
 	times.End = b.traffic.Now()
 	operations := b.stopTraffic()
 	verdict := checks.Judge(operations, b.present(), times)
@@ -107,19 +110,17 @@ func (b *backed) try(one backupCase) {
 	if problem := verdict.Bad() + verdict.Invalid(); problem != "" {
 		b.t.Errorf("%s: %s", one.name, problem)
 	}
-	if failed := countNot(operations, traffic.Acknowledged); !one.moves && failed > 0 {
-		b.t.Errorf("%s: %d writes were not acknowledged", one.name, failed)
+	if refused := refusals(operations, times); !one.moves && len(refused) > 0 {
+		b.t.Errorf("%s: %d writes were not acknowledged, such as %+v", one.name, len(refused), refused[0])
 	}
 }
 
-func countNot(operations []traffic.Operation, fate traffic.Fate) int {
-	count := 0
-	for _, operation := range operations {
-		if operation.Fate != fate {
-			count++
-		}
-	}
-	return count
+// refusals are the writes from a fault to its end that were not acknowledged. Those that were under way when the
+// traffic was stopped do not count.
+func refusals(operations []traffic.Operation, times checks.Times) []traffic.Operation {
+	return slices.DeleteFunc(slices.Clone(operations), func(one traffic.Operation) bool {
+		return one.Fate == traffic.Acknowledged || one.Begin < times.Fault || one.End > times.End
+	})
 }
 
 // place is how far the log is now.

@@ -159,3 +159,16 @@ func TestBaseBackupsFollowTheSchedule(t *testing.T) {
 		t.Errorf("%d base backups were asked for, want 11", asked)
 	}
 }
+
+// TestBackupsAreLookedAt shows that what the agents tell of backups is asked for often: no event comes of it, and
+// without that the condition would be of the past for minutes.
+func TestBackupsAreLookedAt(t *testing.T) {
+	snapshot := kept(t)
+	if again := plan.Decide(snapshot).Again; again <= 0 || again > 30*time.Second {
+		t.Errorf("a database with backups is looked at again after %s", again)
+	}
+	snapshot.Spec.Backup = nil
+	if again := plan.Decide(snapshot).Again; again < 5*time.Minute {
+		t.Errorf("a database without backups is looked at again after %s", again)
+	}
+}

@@ -26,7 +26,10 @@ func backup(before *v1alpha1.BackupStatus, snapshot database.Snapshot) *v1alpha1
 	if before != nil {
 		after = *before.DeepCopy()
 	}
-	after.Running, after.Now = running(snapshot), snapshot.Backup.Now
+	after.Running = running(snapshot)
+	if carriedOut(snapshot) {
+		after.Now = snapshot.Backup.Now
+	}
 	after.Repository = place(snapshot)
 	if told == nil {
 		after.Age = ageOf(after, snapshot.Now)
@@ -52,6 +55,12 @@ func backup(before *v1alpha1.BackupStatus, snapshot database.Snapshot) *v1alpha1
 	}
 	after.Age = ageOf(v1alpha1.BackupStatus{RecoverableUntil: moment(newest(told, snapshot.Now))}, snapshot.Now)
 	return &after
+}
+
+// carriedOut says that no base backup is on its way that the last request may have asked for.
+func carriedOut(snapshot database.Snapshot) bool {
+	settings := snapshot.Backup.Settings
+	return settings == nil || settings.Base == nil || snapshot.BaseDone(settings.Base.ID)
 }
 
 // newest is the newest moment that can be restored to. Nothing was written since, as far as the shipper is not behind.

@@ -16,6 +16,9 @@ const (
 	graveAfter = 5 * time.Minute
 	// lateAfter is how long after its moment a base backup may begin and end before it counts as overdue.
 	lateAfter = 2 * time.Hour
+	// LookEvery is how often a database with backups is looked at although nothing has happened: agents tell how
+	// shipping goes when they are asked, and no event comes of it.
+	LookEvery = 30 * time.Second
 )
 
 // Tell claims whether the database can be restored, and names what is in the way. Nothing of the database waits
@@ -26,6 +29,9 @@ func Tell(d *draft.Draft) {
 	}
 	claim := recoverable(d)
 	d.Plan.Recoverable = &claim
+	if !d.Spec.Hibernated {
+		d.Plan.Again = min(d.Plan.Again, LookEvery)
+	}
 	if claim.Status != "False" || d.Invalid {
 		return
 	}
