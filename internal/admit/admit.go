@@ -3,6 +3,7 @@ package admit
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -35,6 +36,8 @@ type Facts struct {
 	// Claims are the claims that the database has already. A class that is gone does no harm to a database that
 	// needs no new volume, so the existence of a class is judged only without claims.
 	Claims []Claim
+	// Now is when it is asked, zero if that is of no account: what was taken once is not judged by the clock again.
+	Now time.Time
 }
 
 // StorageClass is what a rule needs to know about a storage class.
@@ -74,6 +77,7 @@ var databaseRules = []func(database *v1alpha1.GeoDatabase, facts Facts) []Proble
 	refuseImpossibleWindow,      // a maintenance window that never opens, or times of no zone
 	refuseAutoGrowOfFixedClass,  // growth by itself where volumes cannot grow
 	refuseImpossibleBackup,      // a schedule that is none, times of no zone, a window beyond all measure
+	refuseTargetInTheFuture,     // a restore to a moment that nobody has seen
 	refuseOwnRepositoryAsSource, // a database that is to begin as a clone of itself
 }
 

@@ -3,6 +3,7 @@ package admit_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -415,6 +416,7 @@ func TestCache(t *testing.T) {
 
 func TestBackups(t *testing.T) {
 	const place = "repository: {claim: {name: r}, encryption: {mode: None}}"
+	const past = "bootstrap: {restore: {" + place + ", source: {name: towns}, target: {time: 2026-11-18T10:15:00Z}}}"
 	runDatabases(t, map[string]verdict{
 		"as it should be": {
 			spec: "backup: {" + place + ", schedule: Mon-Fri 22:00, timeZone: Europe/Berlin, verify: daily}",
@@ -449,6 +451,20 @@ func TestBackups(t *testing.T) {
 		"a clone of itself": {
 			spec:     "bootstrap: {clone: {name: cities}}",
 			refusals: []string{"spec.bootstrap.clone.name: is the"},
+		},
+		"a restore to the future": {
+			spec:  past,
+			facts: admit.Facts{Now: time.Date(2026, 11, 18, 10, 10, 0, 0, time.UTC)},
+			refusals: []string{
+				"spec.bootstrap.restore.target.time: 2026-11-18T10:15:00Z lies in the future; write a time that has been",
+			},
+		},
+		"a restore to a clock that is a little ahead": {
+			spec:  past,
+			facts: admit.Facts{Now: time.Date(2026, 11, 18, 10, 14, 30, 0, time.UTC)},
+		},
+		"a restore that was taken once": {
+			spec: past,
 		},
 		"a clone of another": {spec: "bootstrap: {clone: {name: towns}}"},
 	})

@@ -102,3 +102,17 @@ func refuseOwnRepositoryAsSource(database *v1alpha1.GeoDatabase, _ Facts) []Prob
 	}
 	return nil
 }
+
+// ahead is how much later the clock of whoever writes a manifest may be.
+const ahead = time.Minute
+
+func refuseTargetInTheFuture(database *v1alpha1.GeoDatabase, facts Facts) []Problem {
+	restore := database.Spec.Bootstrap.Restore
+	if facts.Now.IsZero() || restore == nil || restore.Target == nil || restore.Target.Time == nil ||
+		!restore.Target.Time.After(facts.Now.Add(ahead)) {
+		return nil
+	}
+	return []Problem{{"spec.bootstrap.restore.target.time", fmt.Sprintf(
+		"%s lies in the future; write a time that has been, or leave the target out to have the latest",
+		restore.Target.Time.UTC().Format(time.RFC3339))}}
+}

@@ -58,8 +58,9 @@ func (w *world) newKeeper(
 func (w *world) newRestores(
 	options Options, supervisor *supervise.Supervisor, env []string, log logr.Logger,
 ) *begin.Restores {
+	opener := &open.Opener{Folder: options.Restore, Claim: options.RestoreClaim}
 	return &begin.Restores{
-		Assemble: w.real.Copies.Assemble, Opener: &open.Opener{Folder: options.Restore, Claim: options.RestoreClaim},
+		Assemble: w.real.Copies.Assemble, Open: opener.Repository,
 		Tools: restore.Tools{Env: env, Supervisor: supervisor, Lock: w.real.Disk.LockFile},
 		Work:  filepath.Join(options.Runtime, "restore"), Log: log.WithName("restore"),
 	}

@@ -27,7 +27,7 @@ type factReader struct{ reader client.Reader }
 func (f factReader) read(ctx context.Context, database types.NamespacedName) admit.Facts {
 	ctx, cancel := context.WithTimeout(ctx, factsLimit)
 	defer cancel()
-	var facts admit.Facts
+	facts := admit.Facts{Now: time.Now()}
 	var classes storagev1.StorageClassList
 	if err := f.reader.List(ctx, &classes); err == nil {
 		facts.Classes = ClassFacts(classes.Items)

@@ -50,7 +50,12 @@ var ErrNotFitting = errors.New("it does not fit the new database")
 // Run makes the data directory. When it returns without an error, that is the one of a server that was stopped
 // properly, as a primary on a timeline above the source's.
 func Run(ctx context.Context, request Request) (restore.Result, error) {
-	from, err := source(ctx, request)
+	if err := source(ctx, &request); err != nil {
+		return restore.Result{}, err
+	}
+	wanted := request.Wanted
+	from, err := request.Open(wanted.Repository,
+		backup.Root(wanted.Repository.Prefix(), wanted.Namespace, wanted.Name, wanted.UID))
 	if err != nil {
 		return restore.Result{}, err
 	}
@@ -88,35 +93,35 @@ func Run(ctx context.Context, request Request) (restore.Result, error) {
 	return result, clean(request.Data)
 }
 
-// source finds the repository. Users do not know the UID of a database that is gone, and need it only where there was
-// more than one of that name.
-func source(ctx context.Context, request Request) (*repository.Repository, error) {
+// source finds the UID of the source. Users do not know that of a database that is gone, and need it only where there
+// was more than one of that name.
+func source(ctx context.Context, request *Request) error {
 	wanted := request.Wanted
-	prefix := wanted.Repository.Prefix()
-	uid := wanted.UID
-	if uid == "" {
-		all, err := request.Open(wanted.Repository, backup.Root(prefix, wanted.Namespace, wanted.Name, ""))
-		if err != nil {
-			return nil, err
-		}
-		found, err := owners(ctx, all)
-		if err != nil {
-			return nil, err
-		}
-		// The place of the new database itself, when it has the name of the old one.
-		found = slices.DeleteFunc(found, func(uid string) bool { return uid == request.DatabaseUID })
-		switch {
-		case len(found) == 0:
-			return nil, fmt.Errorf("%w: the repository has no backups of %s/%s; check bucket, prefix, namespace and name",
-				ErrNotFitting, wanted.Namespace, wanted.Name)
-		case len(found) > 1:
-			return nil, fmt.Errorf("%w: the repository has backups of %d databases with the name %s/%s: name one of the UIDs "+
-				"%s as spec.bootstrap.restore.source.uid", ErrNotFitting, len(found), wanted.Namespace, wanted.Name,
-				strings.Join(found, ", "))
-		}
-		uid = found[0]
+	if wanted.UID != "" {
+		return nil
 	}
-	return request.Open(wanted.Repository, backup.Root(prefix, wanted.Namespace, wanted.Name, uid))
+	all, err := request.Open(wanted.Repository,
+		backup.Root(wanted.Repository.Prefix(), wanted.Namespace, wanted.Name, ""))
+	if err != nil {
+		return err
+	}
+	found, err := owners(ctx, all)
+	if err != nil {
+		return err
+	}
+	// The place of the new database itself, when it has the name of the old one.
+	found = slices.DeleteFunc(found, func(uid string) bool { return uid == request.DatabaseUID })
+	switch {
+	case len(found) == 0:
+		return fmt.Errorf("%w: the repository has no backups of %s/%s; check bucket, prefix, namespace and name",
+			ErrNotFitting, wanted.Namespace, wanted.Name)
+	case len(found) > 1:
+		return fmt.Errorf("%w: the repository has backups of %d databases with the name %s/%s: name one of the UIDs "+
+			"%s as spec.bootstrap.restore.source.uid", ErrNotFitting, len(found), wanted.Namespace, wanted.Name,
+			strings.Join(found, ", "))
+	}
+	request.Wanted.UID = found[0]
+	return nil
 }
 
 // owners are the UIDs of all databases of a name.
@@ -137,7 +142,7 @@ func fits(request Request, owner backup.Owner) error {
 	wanted, application := request.Wanted, request.Application
 	switch {
 	case owner.Namespace != wanted.Namespace, owner.Name != wanted.Name,
-		wanted.UID != "" && owner.DatabaseUID != wanted.UID:
+		owner.DatabaseUID != wanted.UID:
 		return fmt.Errorf("%w: the backups in the place of %s/%s are those of %s/%s with the UID %s", ErrNotFitting,
 			wanted.Namespace, wanted.Name, owner.Namespace, owner.Name, owner.DatabaseUID)
 	case owner.Major != 0 && owner.Major != request.Major:

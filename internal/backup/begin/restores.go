@@ -10,8 +10,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"meridian.dev/meridian/internal/backup/keep"
-	"meridian.dev/meridian/internal/backup/open"
 	"meridian.dev/meridian/internal/backup/plan"
+	"meridian.dev/meridian/internal/backup/repository"
 	"meridian.dev/meridian/internal/backup/restore"
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/wire"
@@ -24,8 +24,9 @@ const FetchCommand = "fetch-wal"
 type Restores struct {
 	// Assemble has a data directory made beside its place, and moves it there.
 	Assemble func(ctx context.Context, build func(ctx context.Context, data, log string) error) error
-	Opener   *open.Opener
-	Tools    restore.Tools
+	// Open opens the repository at a root with what is mounted now.
+	Open  func(settings wire.Repository, root string) (*repository.Repository, error)
+	Tools restore.Tools
 	// Work is a folder for what is not kept, with a short path.
 	Work string
 	Log  logr.Logger
@@ -46,7 +47,7 @@ func (r *Restores) Restore(
 		var err error
 		result, err = Run(ctx, Request{
 			Wanted: how.From, DatabaseUID: how.DatabaseUID, Major: how.Major, Application: how.Application,
-			Open: r.Opener.Repository, Tools: r.Tools, Data: data, Log: log, Work: r.Work,
+			Open: r.Open, Tools: r.Tools, Data: data, Log: log, Work: r.Work,
 			FetchCommand: fmt.Sprintf("%q %s", own, FetchCommand), Progress: voice.progress, Waiting: voice.wait,
 		})
 		return err
