@@ -132,6 +132,24 @@ func TestInvariantsBite(t *testing.T) {
 			claimable,
 			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
 		},
+		"initialise what is to be restored": {
+			func(s *snapshot) {
+				claimed(s)
+				s.Settings.Mounted.Restore = &wire.Restore{}
+			},
+			postgres.Initialise{}, "postgres.initialise-only-where-nothing-was",
+		},
+		"restore what is to begin empty": {
+			claimed, postgres.Restore{}, "postgres.initialise-only-where-nothing-was",
+		},
+		"restore over data": {
+			func(s *snapshot) {
+				claimed(s)
+				s.Settings.Mounted.Restore = &wire.Restore{}
+				s.Data = running().Data
+			},
+			postgres.Restore{}, "postgres.initialise-only-where-nothing-was",
+		},
 		"initialise over data": {
 			func(s *snapshot) {
 				claimed(s)
