@@ -219,11 +219,11 @@ func checkColumns(c *cluster) {
 	}
 	c.t.Logf("kubectl get gdb:\n%s", strings.Join(lines, "\n"))
 	header, row := strings.Fields(lines[0]), strings.Fields(lines[1])
-	want := []string{"NAME", "READY", "SERVING", "PRIMARY", "REPLICAS", "LAG", "VERSION", "AGE"}
+	want := []string{"NAME", "READY", "SERVING", "PRIMARY", "REPLICAS", "LAG", "VERSION", "RECOVERABLE", "AGE"}
 	if diff := cmp.Diff(want, header); diff != "" {
 		c.t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if len(row) != len(header) || row[0] != name || row[1] != "True" || row[2] != "True" ||
+	if len(row) != len(header)-1 || row[0] != name || row[1] != "True" || row[2] != "True" ||
 		!strings.HasPrefix(row[3], name+"-") || row[4] != "2/2" || row[5] != "<1s" || !strings.HasPrefix(row[6], "17.") {
 		c.t.Errorf("the row is %q", row)
 	}
