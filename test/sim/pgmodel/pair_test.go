@@ -334,6 +334,9 @@ func (b *pair) agree() error {
 		if agreed = difference == ""; agreed {
 			difference = b.untried()
 		}
+		if agreed {
+			difference += b.flushOwn()
+		}
 		switch {
 		case difference == "":
 			return nil
@@ -345,6 +348,25 @@ func (b *pair) agree() error {
 		}
 		time.Sleep(pause)
 	}
+}
+
+// flushOwn has real primaries flush what they wrote of their own accord, and names those that had to: the standbys are
+// to have it before the next operation, which may cut one of them off. Left alone it is flushed at any later time, up
+// to the end of a page, and only those that still follow then get it.
+func (b *pair) flushOwn() (names string) {
+	for name, s := range b.real {
+		if model := b.model.servers[name]; model.Mode != pgmodel.Primary || !s.running() {
+			continue
+		}
+		rows, err := s.query("select case when pg_is_in_recovery() then false " +
+			"else pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn() end")
+		if err != nil || rows[0][0] != "t" {
+			continue
+		}
+		names += name + " has written of its own accord; "
+		_, _ = s.query("select pg_logical_emit_message(true, 'own', '')") // It commits locally, and flushes all.
+	}
+	return names
 }
 
 // waitUntilStopped gives a real server the time to end, if that of the model has.
