@@ -4,7 +4,7 @@
 --   kubectl run catalogue --rm -i -q --restart=Never --image=localhost/meridian/postgis:17 --command -- sh -c '
 --     initdb -D /tmp/data -U postgres --locale-provider=icu --icu-locale=und -A trust >/dev/null &&
 --     pg_ctl -D /tmp/data -l /tmp/log -w -o "-k /tmp -c listen_addresses= \
---       -c shared_preload_libraries=auto_explain,pg_stat_statements,pg_prewarm,postgis-3" start >/dev/null &&
+--       -c shared_preload_libraries=auto_explain,pg_stat_statements,pg_prewarm,pgaudit,postgis-3" start >/dev/null &&
 --     psql -h /tmp -U postgres -X -qAt -f -' <collect.sql >postgres-17.json
 --
 -- The libraries are loaded so that the parameters of their extensions are known too. A parameter is

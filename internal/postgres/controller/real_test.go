@@ -498,6 +498,32 @@ func TestStatementsAreCounted(t *testing.T) {
 	}
 }
 
+// TestAuditing has the server note what applications do to schemas, and nothing of Meridian's own. It takes an image
+// with the library: see hack/in-image.
+func TestAuditing(t *testing.T) {
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/lib/pgaudit.so"); len(found) == 0 {
+		t.Skip("PostgreSQL of this machine has no pgaudit")
+	}
+	r := newRig(t)
+	r.settings.Extensions = []string{"pgaudit"}
+	r.settings.Parameters = append(r.settings.Parameters, wire.Parameter{Name: "pgaudit.log", Value: "all"})
+	one := r.add(1)
+	r.found(one)
+	if got := one.super("show shared_preload_libraries"); got != "pgaudit" {
+		t.Errorf("the server has loaded %q", got)
+	}
+	if got := one.super("select count(*)::text from pg_event_trigger"); got != "0" {
+		t.Errorf("%s event triggers, which would outlive the library", got)
+	}
+	must(t, one.execute(5*time.Second, "create table audited (n int)"))
+	one.await("the note in the log", func(tenure.Engine) bool {
+		return one.logged("create table audited")
+	})
+	if one.logged("emit_message") {
+		t.Error("probes are audited")
+	}
+}
+
 // The end of the log is found by reading it, exactly: across pages, segments, a switch of segments and large records.
 func TestEndOfTheLog(t *testing.T) {
 	r := newRig(t)

@@ -144,6 +144,7 @@ func makeExtensions(s postgres.Snapshot, plan *draft) bool {
 		case extension.Installed == "" && extension.Available == "":
 			plan.hold(wire.ReasonExtensionMissing,
 				"the image has no extension %s: use an image that has it, or take it out of spec.extensions", name)
+		case extension.Installed == "" && wire.LibraryAlone(name):
 		case action != nil && extension.Foreign != "":
 			// Its script would run as the superuser, on tables that the application can put triggers on.
 			plan.hold(wire.ReasonExtensionForeign, "the extension %s belongs to the role %s, and only extensions of superusers "+

@@ -285,8 +285,9 @@ func uncommitted(a *target) {
 	must(a.t, err)
 	done := make(chan error, 1)
 	go func() { done <- a.update("postgis") }()
-	const script = `select count(*)::text from pg_stat_activity
-		where application_name = 'meridian-agent' and query like 'alter extension%update to%'`
+	// Minor versions of late have the move of the schema wait for whoever makes something in it, before the script.
+	const script = `select count(*)::text from pg_stat_activity where application_name = 'meridian-agent'
+		and (query like 'alter extension%update to%' or wait_event_type = 'Lock')`
 	for len(done) == 0 && a.ask(script) == "0" {
 		time.Sleep(time.Millisecond)
 	}

@@ -60,6 +60,7 @@ var pinned = map[string]string{
 	"idle_session_timeout":                "0",
 	"local_preload_libraries":             "",
 	"lock_timeout":                        "10s",
+	"pgaudit.log":                         "none",
 	"log_duration":                        "off",
 	"log_min_duration_statement":          "-1",
 	"log_min_error_statement":             "panic",
@@ -73,7 +74,9 @@ var pinned = map[string]string{
 }
 
 // suset are those of pinned that a role which is no superuser may not set: it has them by itself, see CreateAgents.
-var suset = []string{"log_duration", "log_min_duration_statement", "log_min_error_statement", "log_statement"}
+var suset = []string{
+	"log_duration", "log_min_duration_statement", "log_min_error_statement", "log_statement", "pgaudit.log",
+}
 
 func (l *Link) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	return l.connectWith(ctx, database, nil)

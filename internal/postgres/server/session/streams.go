@@ -173,10 +173,10 @@ func senders(ctx context.Context, connection *pgx.Conn) ([]postgres.Sender, erro
 	return found, nil
 }
 
-// quiet is what keeps probes and looks out of the log, and which no ordinary role may say for itself.
+// quiet is what keeps probes, looks and figures out of the log, and which no ordinary role may say for itself.
 var quiet = []string{
 	"log_duration = 'off'", "log_min_duration_statement = '-1'", "log_min_error_statement = 'panic'",
-	"log_statement = 'none'",
+	"log_statement = 'none'", "pgaudit.log = 'none'",
 }
 
 // CreateAgents implements postgres.SQL. The functions are those that pg_rewind needs of its source.
@@ -198,7 +198,8 @@ func (l *Link) CreateAgents(ctx context.Context) error {
 		statements = append(statements, "grant execute on function pg_catalog."+function+" to "+render.RoleRewind)
 	}
 	for _, setting := range quiet {
-		statements = append(statements, "alter role "+render.RoleProbe+" set "+setting)
+		statements = append(statements, "alter role "+render.RoleProbe+" set "+setting,
+			"alter role "+render.RoleMonitor+" set "+setting)
 	}
 	return l.short(ctx, "begin; "+strings.Join(statements, "; ")+"; commit")
 }
