@@ -99,7 +99,7 @@ func (b *backed) try(one backupCase) {
 		return b.traffic.Acknowledged() > 150, fmt.Sprint(b.traffic.Acknowledged())
 	})
 	times.End = b.traffic.Now()
-	operations := b.stopTraffic()
+	operations := b.endTraffic(times.Fault)
 	verdict := checks.Judge(operations, b.present(), times)
 	lsn := b.place()
 	b.awaitRecoverable("the database is recoverable after " + one.name)

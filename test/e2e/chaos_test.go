@@ -139,7 +139,7 @@ func (c *chaos) episode(number uint64) (checks.Verdict, []traffic.Operation) {
 	c.awaitWell()
 	c.awaitSteady(fmt.Sprintf("writes are accepted after episode %d", number))
 	times := checks.Times{Fault: start, End: c.traffic.Now()}
-	operations := c.stopTraffic()
+	operations := c.endTraffic(start)
 	verdict := checks.Judge(operations, c.present(), times)
 	c.tell(number, verdict, operations, times)
 	return verdict, operations

@@ -72,6 +72,9 @@ func (f *failover) tryDurability(one worth) {
 	f.awaitSteady(fmt.Sprintf("writes are accepted with %s and all replicas", one.mode))
 	times.End = f.traffic.Now()
 	paused := f.traffic.Noticed(times.Fault) != ""
+	if one.during != "" {
+		f.awaitShown(0, checks.FewestWrites, checks.FewestReads)
+	}
 	verdict := checks.Judge(f.stopTraffic(), f.present(), times)
 	f.t.Logf("%s, both replicas still: gap %s, acknowledged %d, failed %d, unknown %d, lost %d", one.mode,
 		verdict.Gap.Round(time.Millisecond), verdict.Acknowledged, verdict.Failed, verdict.Unknown, len(verdict.Lost))

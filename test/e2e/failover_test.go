@@ -236,6 +236,7 @@ func (f *failover) run(one fault) result {
 	f.steer()
 	f.startTraffic()
 	f.startWitness()
+	f.awaitShown(0, checks.FewestWrites/2, checks.FewestReads/2)
 	f.awaitSteady("writes are accepted before " + one.name)
 	times, before := checks.Times{Fault: f.traffic.Now()}, readTicks(f.t)
 	undo := one.do(f)
@@ -261,7 +262,7 @@ func (f *failover) run(one fault) result {
 	times.End = f.traffic.Now()
 	noticed := f.traffic.Noticed(times.Fault)
 	said := f.witness.stop()
-	operations := f.stopTraffic()
+	operations := f.endTraffic(times.Fault)
 	result := result{
 		Verdict: checks.Judge(operations, f.present(), times), truth: checks.Compare(said, operations, times.End), mute: mute,
 		idle: idle, stolen: stolen,

@@ -28,6 +28,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/test/e2e/checks"
 	processes "meridian.dev/meridian/test/e2e/faults"
 	"meridian.dev/meridian/test/e2e/traffic"
 )
@@ -303,6 +304,25 @@ func (f *failover) startTraffic() {
 	f.traffic = traffic.Start(f.t.Context(), traffic.Config{
 		Connect: f.connect, Fresh: 2, Long: 2, Registers: 2, Patience: time.Second,
 	})
+}
+
+// awaitShown waits until the clients have done so much since a moment as a run needs to show something: how long that
+// takes is up to the machine. It gives up after minutes, and the verdict says then what there was too little of.
+func (f *failover) awaitShown(since time.Duration, writes, reads int) {
+	f.t.Helper()
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if written, read := f.traffic.Shown(since); written >= writes && read >= reads {
+			return
+		}
+	}
+}
+
+// endTraffic stops the traffic when it shows something of the time since the fault, and of the whole.
+func (f *failover) endTraffic(fault time.Duration) []traffic.Operation {
+	f.t.Helper()
+	f.awaitShown(fault, checks.FewestWrites/2, checks.FewestReads/2)
+	f.awaitShown(0, checks.FewestWrites, checks.FewestReads)
+	return f.stopTraffic()
 }
 
 func (f *failover) stopTraffic() []traffic.Operation {

@@ -52,7 +52,7 @@ func TestFailoverWithALaggingReplica(t *testing.T) {
 	f.c.sandbox("node", "start", f.number(lost))
 	f.awaitWell()
 	times.End = f.traffic.Now()
-	verdict := checks.Judge(f.stopTraffic(), f.present(), times)
+	verdict := checks.Judge(f.endTraffic(times.Fault), f.present(), times)
 	t.Logf("%d MiB behind: %d acknowledged, %d lost, overlap %s, registers %s; longest gap %s, accepted again %s after "+
 		"the cut", lagStrides*16, verdict.Acknowledged, len(verdict.Lost), ms(verdict.Overlap), verdict.Registers,
 		ms(verdict.Gap), ms(gap))

@@ -62,7 +62,7 @@ func TestRepairs(t *testing.T) {
 		f.awaitWell()
 		f.awaitSteady("writes are accepted after " + one.name)
 		times.End = f.traffic.Now()
-		verdict := checks.Judge(f.stopTraffic(), f.present(), times)
+		verdict := checks.Judge(f.endTraffic(times.Fault), f.present(), times)
 		t.Logf("%s (%s): replaced after %s by one of %v; longest pause of writes %s, lost %d", one.name, lost,
 			took.Round(time.Second), f.instances(), verdict.Gap.Round(time.Millisecond), len(verdict.Lost))
 		if problem := verdict.Bad() + verdict.Invalid(); problem != "" {

@@ -90,7 +90,7 @@ func (f *failover) alter(one alteration) altered {
 	row.idle, row.stolen = readTicks(f.t).share(before)
 	time.Sleep(2 * time.Second)
 	end := f.traffic.Now()
-	operations := f.stopTraffic()
+	operations := f.endTraffic(at)
 	row.verdict = checks.Judge(operations, f.present(), checks.Times{Fault: at, End: end})
 	row.fresh = failedFresh(operations, end)
 	for name, uid := range f.podUIDs() {

@@ -79,7 +79,7 @@ func (f *failover) openWindow(pods map[string]types.UID) {
 	f.awaitWell()
 	f.awaitSteady("writes are accepted after the window")
 	times.End = f.traffic.Now()
-	verdict := checks.Judge(f.stopTraffic(), f.present(), times)
+	verdict := checks.Judge(f.endTraffic(times.Fault), f.present(), times)
 	f.t.Logf("all three instances were made anew %s after the window opened; longest pause of writes %s, lost %d",
 		took.Round(time.Second), ms(verdict.Gap), len(verdict.Lost))
 	if early > 0 {

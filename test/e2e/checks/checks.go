@@ -64,13 +64,19 @@ func Judge(operations []traffic.Operation, present []int64, times Times) Verdict
 	return verdict
 }
 
+// What a run has to have at least, so that it shows something.
+const (
+	FewestWrites = 100
+	FewestReads  = 10
+)
+
 // Invalid says why a run shows nothing, empty if it does: too little traffic, or a fault that nobody could have
 // noticed.
 func (v Verdict) Invalid() string {
 	switch {
-	case v.Acknowledged < 100:
+	case v.Acknowledged < FewestWrites:
 		return fmt.Sprintf("only %d writes were acknowledged", v.Acknowledged)
-	case v.RegisterReads < 10:
+	case v.RegisterReads < FewestReads:
 		return fmt.Sprintf("only %d reads of registers were answered", v.RegisterReads)
 	case v.Registers == string(porcupine.Unknown):
 		return "the check of the registers did not come to an end"
@@ -134,7 +140,8 @@ func Gap(operations []traffic.Operation, times Times) time.Duration {
 	return longest
 }
 
-// Gaps are all times of at least that length without an acknowledged insert that end after the fault.
+// Gaps are all times of at least that length without an acknowledged insert that end after the fault, up to the end:
+// what comes later is there to be counted.
 func Gaps(operations []traffic.Operation, times Times, least time.Duration) []Stretch {
 	ends := []time.Duration{times.End}
 	for _, operation := range operations {
@@ -146,7 +153,7 @@ func Gaps(operations []traffic.Operation, times Times, least time.Duration) []St
 	var gaps []Stretch
 	for index := 1; index < len(ends); index++ {
 		gap := Stretch{Begin: max(ends[index-1], 0), End: ends[index]}
-		if gap.End > times.Fault && gap.Length() >= least {
+		if gap.End > times.Fault && gap.Begin < times.End && gap.Length() >= least {
 			gaps = append(gaps, gap)
 		}
 	}

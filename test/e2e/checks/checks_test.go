@@ -62,6 +62,10 @@ func TestTheGapIsAroundTheFault(t *testing.T) {
 	if got := checks.Gap(operations, checks.Times{Fault: 105 * ms, End: 155 * ms}); got != 40*ms {
 		t.Errorf("%s", got)
 	}
+	late := append(operations, ack(5, "2", 0, 900*ms), ack(6, "2", 0, 1900*ms))
+	if got := checks.Gap(late, checks.Times{Fault: 105 * ms, End: 155 * ms}); got != 40*ms {
+		t.Errorf("with what came after the end: %s", got)
+	}
 	if got := checks.Gap(operations, checks.Times{Fault: 105 * ms, End: 250 * ms}); got != 100*ms {
 		t.Errorf("writes that do not come back by the end: %s", got)
 	}

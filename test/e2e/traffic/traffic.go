@@ -114,6 +114,23 @@ func (t *Traffic) Acknowledged() int {
 	return count
 }
 
+// Shown counts what a verdict is made of and began after that moment: inserts that were acknowledged, and reads of
+// registers that were answered.
+func (t *Traffic) Shown(since time.Duration) (writes, reads int) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for _, operation := range t.operations {
+		switch {
+		case operation.Fate != Acknowledged || operation.Begin < since:
+		case operation.Register == 0:
+			writes++
+		case operation.Read:
+			reads++
+		}
+	}
+	return writes, reads
+}
+
 // Server is who has acknowledged last, empty if nobody has.
 func (t *Traffic) Server() string {
 	t.mutex.Lock()
