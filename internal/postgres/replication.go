@@ -26,6 +26,8 @@ type Replication struct {
 	Twin time.Time `json:"twin,omitzero"`
 	// Recovered is where its recovery had ended, or a little later.
 	Recovered uint64 `json:"recovered,omitempty"`
+	// Led is since when this start of a primary was seen to lead.
+	Led time.Time `json:"led,omitzero"`
 	// Senders are those that send the log.
 	Senders []Sender `json:"senders,omitempty"`
 	// Slots are the places that are kept for others, Busy those that are in use.

@@ -76,8 +76,9 @@ type inside struct {
 	logins      postgres.Logins
 }
 
-// leading is where the recovery of a primary had ended, by its start, and in which process.
+// leading is where the recovery of a primary had ended, by its start, and in which process, and since when it leads.
 type leading struct {
+	since     time.Time
 	start     string
 	process   string
 	recovered uint64

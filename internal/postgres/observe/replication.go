@@ -89,8 +89,11 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	start := s.LeadingStart()
 	if start != "" {
 		if o.leading.start != start {
-			o.leading = leading{start: start, process: s.Process.Start, recovered: s.Server.Replication.Flushed}
+			o.leading = leading{
+				start: start, process: s.Process.Start, recovered: s.Server.Replication.Flushed, since: s.Now,
+			}
 		}
+		s.Server.Replication.Led = o.leading.since
 		s.Server.Replication.Recovered = o.leading.recovered
 		s.Quorum = o.barrier.look(*s)
 		s.Foreign = o.foreign.look(*s, start)

@@ -303,15 +303,21 @@ func enforceTheQuorum(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
-// checkpointPause is between checkpoints that failed.
-const checkpointPause = 10 * time.Second
+// Times of the first checkpoint of a timeline: how long a closed gate holds it up, and between those that failed.
+const (
+	gatePatience    = 5 * time.Second
+	checkpointPause = 10 * time.Second
+)
 
 // writeAFirstCheckpoint comes after a promotion, when applications are let in: until the control file tells of the new
-// timeline, no copy that has left it can be rewound.
+// timeline, no copy that has left it can be rewound. Where the gate stays closed, it may wait for such a copy: the
+// server itself takes most of checkpoint_timeout for that checkpoint.
 func writeAFirstCheckpoint(s postgres.Snapshot, plan *draft) bool {
 	job, purpose := s.JobOf(postgres.JobCheckpoint), fmt.Sprintf("timeline %d", s.Server.Timeline)
 	missing := s.Data.Checkpointed > 0 && s.Data.Checkpointed < s.Server.Timeline
-	free := s.Standing.Role == tenure.RoleLead && !s.Server.Replica && s.Server.Open && s.Standing.Prepare == 0 &&
+	led := s.Server.Replication.Led
+	due := s.Server.Open || !led.IsZero() && s.Now.Sub(led) >= gatePatience
+	free := s.Standing.Role == tenure.RoleLead && !s.Server.Replica && due && s.Standing.Prepare == 0 &&
 		!s.Quorum.Checkpoint
 	failed := job.For == purpose && job.Problem != "" && s.Now.Sub(job.Ended) < checkpointPause
 	if missing && free && !job.Running && !failed {

@@ -90,13 +90,17 @@ func New(w World, major int, flaw Flaw) *Group {
 	return g
 }
 
+// spread is how long a server writes its checkpoint after a promotion, which is not in a hurry: most of
+// checkpoint_timeout, if there is much to write.
+const spread = 4 * time.Minute
+
 // Add adds an instance.
 func (g *Group) Add(name string, host Host) *Pod {
 	p := &Pod{
 		g: g, w: g.w, index: len(g.pods), name: name, host: host, files: map[string]file{}, claim: g.w.Identity("claim-"),
 	}
 	p.server = pgmodel.New(within{g}, name)
-	p.server.Told = p.told
+	p.server.Told, p.server.Spread = p.told, spread
 	p.server.Took = p.took
 	p.server.Clock = func() time.Duration { return time.Duration(host.Instant()) }
 	p.server.Enters = p.enters

@@ -239,7 +239,11 @@ func (s *Server) promoted() {
 	for _, sender := range slices.Clone(s.senders) {
 		sender.leaveTimeline()
 	}
-	_ = s.Checkpoint(nil)
+	if s.Spread == 0 {
+		_ = s.Checkpoint(nil)
+	} else {
+		s.later(s.Spread, func() { _ = s.Checkpoint(nil) })
+	}
 	s.tell()
 }
 

@@ -43,6 +43,7 @@ type Server struct {
 	Full            bool // There is no room for another file of the log.
 	ReplayLag       time.Duration
 	CheckpointTakes time.Duration
+	Spread          time.Duration // How long the checkpoint of a promotion takes, unless a session asks for one.
 	// Enters says whether the server that is followed would let this one in. It may be nil.
 	Enters func(Conf) bool
 	// Clock is that of its machine, nil for that of the world.

@@ -3,8 +3,15 @@ package scenarios
 import (
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim"
 )
+
+// fifteen is a database of PostgreSQL 15, of which acknowledged writes are on two copies.
+func fifteen(s scenario) scenario {
+	s.Major, s.Durability = 15, tenure.Strict
+	return s
+}
 
 // Servers are about what goes wrong with a server beside its loop: only a world that has both can run them.
 func Servers() []sim.Scenario {
@@ -31,6 +38,8 @@ func Servers() []sim.Scenario {
 			at(0, FaultPowerOff, LastReplica, 20*s), at(5*s, sim.FaultCancel, Holder, 0)),
 		of("switchover, target powered off as it begins", 3, at(0, FaultSwitchover, 0, 0),
 			at(600*time.Millisecond, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 6*s),
+		fifteen(of("holder of two cut off, next checkpoint takes minutes", 2, at(0, FaultCut, Holder, 20*s)).
+			within(leaseLasts + 20*s)),
 		of("wall clock of the holder put back", 3, at(0, sim.FaultClock, Holder, 3600*s)).within(2 * s),
 	} {
 		// A clock that was put back stays so: nothing is to be waited for.
