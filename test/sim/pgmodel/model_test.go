@@ -162,6 +162,48 @@ func TestAStrayedStandbyIsPromoted(t *testing.T) {
 	}
 }
 
+// pg_basebackup makes a checkpoint, which removes what no slot keeps. A standby without a slot that is a moment behind
+// loses the file that it needs next, and one with a slot does not.
+func TestACloneTakesTheWALFromAStandbyWithoutASlot(t *testing.T) {
+	for slot, want := range map[string]pgmodel.Trouble{"": pgmodel.TroubleRemoved, "c": pgmodel.TroubleNone} {
+		w := three(t)
+		a, b, c := w.servers["a"], w.servers["b"], w.servers["c"]
+		if slot == "" {
+			w.follow("c", "")
+			c.Disk.Conf.Upstream, c.Disk.Conf.Name = "a", "c"
+			_ = c.Reload()
+			w.settle(time.Second)
+			if !a.DropSlot("c") {
+				t.Fatal("the slot of c is in use")
+			}
+		}
+		if !c.Streams() {
+			t.Fatalf("slot %q: it does not stream: %q", slot, c.Trouble)
+		}
+		_ = b.Stop(pgmodel.Fast)
+		w.settle(time.Second)
+		if !a.DropSlot("b") {
+			t.Fatal("the slot of b is in use")
+		}
+		// A clone comes at some moment between a commit and its arrival.
+		for id := 1; id < 40 && c.Streams(); id++ {
+			if _, err := a.Begin(id, pgmodel.LevelLocal, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(time.Duration(id) * 100 * time.Microsecond)
+			b.Disk = nil
+			if err := b.Clone(a); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(time.Second)
+		}
+		w.settle(time.Minute)
+		if lost := c.Disk.End() != a.Disk.End(); c.Trouble != want || lost != (slot == "") {
+			t.Errorf("slot %q: %q, and it lacks something: %t", slot, c.Trouble, lost)
+		}
+	}
+}
+
 // Until a new primary of 15 has made its first checkpoint, pg_rewind finds nothing to do.
 func TestARewindThatDoesNothing(t *testing.T) {
 	w := three(t)
