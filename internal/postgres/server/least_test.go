@@ -4,6 +4,8 @@ package server_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +101,11 @@ func TestLookingTakesNoSuperuser(t *testing.T) {
 	it.apply("revoke connect on database looked from public")
 	if found := it.look(t.Context()); found.Problem != "" {
 		t.Errorf("an owner who lets nobody in keeps the agent from looking: %s", found.Problem)
+	}
+	log, err := os.ReadFile(filepath.Join(filepath.Dir(it.data), "log"))
+	must(t, err)
+	if strings.Contains(string(log), "permission denied for database") || strings.Contains(string(log), "does not exist") {
+		t.Errorf("each look is a refusal in the log: %s", log)
 	}
 }
 

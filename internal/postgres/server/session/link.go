@@ -247,9 +247,9 @@ func (l *Link) lookInside(
 	if err := l.lookAtLogins(ctx, connection, logins, wanted.Application, &application); err != nil {
 		return postgres.Application{}, err
 	}
-	err = connection.QueryRow(ctx,
-		`select pg_get_userbyid(datdba) from pg_database where datname = $1`, wanted.Application.Database).
-		Scan(&application.Owner)
+	var letIn bool
+	err = connection.QueryRow(ctx, ownerQuery, wanted.Application.Database, render.RoleProbe).
+		Scan(&application.Owner, &letIn)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return application, nil
@@ -257,16 +257,27 @@ func (l *Link) lookInside(
 		return postgres.Application{}, fmt.Errorf("look for the database: %w", Short(err))
 	}
 	application.Database = true
-	return application, l.lookDeeper(ctx, wanted, &application)
+	connect := l.connectLeast
+	if !letIn {
+		connect = l.connect // A refusal would be a line in the log, each second.
+	}
+	inside, err := connect(ctx, wanted.Application.Database)
+	if err != nil {
+		return postgres.Application{}, err
+	}
+	defer func() { _ = inside.Close(ctx) }()
+	return application, l.lookDeeper(ctx, inside, wanted, &application)
 }
 
+// ownerQuery tells whose a database is, and whether its owner lets the role in that looks.
+const ownerQuery = `select pg_get_userbyid(datdba), exists (
+  select from pg_roles r where r.rolname = $2 and has_database_privilege(r.oid, d.oid, 'connect'))
+from pg_database d where datname = $1`
+
 // lookDeeper looks into the application's database, where anything may be the application's.
-func (l *Link) lookDeeper(ctx context.Context, wanted wire.Settings, application *postgres.Application) error {
-	connection, err := l.connectLeast(ctx, wanted.Application.Database)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = connection.Close(ctx) }()
+func (l *Link) lookDeeper(
+	ctx context.Context, connection *pgx.Conn, wanted wire.Settings, application *postgres.Application,
+) (err error) {
 	if application.Extensions, err = extensions(ctx, connection, wanted); err != nil {
 		return err
 	}
