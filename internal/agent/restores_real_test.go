@@ -223,6 +223,16 @@ func TestRestoresThatCannotBe(t *testing.T) {
 		}, wire.ReasonRestoring, "waits for the repository", func(*rig) {
 			must(t, os.Chmod(segments[len(segments)-1], 0o600))
 		}, latest},
+		"an agent that is killed during recovery": {func(*rig, *wire.Restore) {
+			must(t, os.Chmod(segments[len(segments)-1], 0))
+		}, wire.ReasonRestoring, "waits for the repository", func(r *rig) {
+			r.pods[0].crash()
+			r.pods[0].start()
+			r.awaitReport(r.pods[0], "another try", func(report wire.Report) bool {
+				return strings.Contains(report.Message, "waits for the repository")
+			})
+			must(t, os.Chmod(segments[len(segments)-1], 0o600))
+		}, latest},
 		"a flipped byte": {func(*rig, *wire.Restore) { flip(t, backups[0]) }, wire.ReasonRestoreFailed,
 			"RepositoryDamaged", func(*rig) { flip(t, backups[0]) }, latest},
 	} {
