@@ -135,13 +135,18 @@ func (f *failover) named(suffix string) client.ObjectKey {
 }
 
 // readSecret makes the connection of an application: by the address of the write Service, checked by its name.
-func (f *failover) readSecret(ctx context.Context) error {
+func (f *failover) readSecret(ctx context.Context) error { return f.readSecretOf(ctx, failoverName) }
+
+func (f *failover) readSecretOf(ctx context.Context, name string) error {
+	named := func(suffix string) client.ObjectKey {
+		return client.ObjectKey{Namespace: failoverSpace, Name: name + suffix}
+	}
 	var secret corev1.Secret
-	if err := f.c.Get(ctx, f.named("-app"), &secret); err != nil {
+	if err := f.c.Get(ctx, named("-app"), &secret); err != nil {
 		return err
 	}
 	var service corev1.Service
-	if err := f.c.Get(ctx, f.named("-rw"), &service); err != nil {
+	if err := f.c.Get(ctx, named("-rw"), &service); err != nil {
 		return err
 	}
 	config, err := pgx.ParseConfig(string(secret.Data["uri"]))
@@ -152,7 +157,7 @@ func (f *failover) readSecret(ctx context.Context) error {
 	if !pool.AppendCertsFromPEM(secret.Data["ca.crt"]) {
 		return fmt.Errorf("the Secret has no authority")
 	}
-	config.TLSConfig = &tls.Config{RootCAs: pool, ServerName: failoverName + "-rw", MinVersion: tls.VersionTLS12}
+	config.TLSConfig = &tls.Config{RootCAs: pool, ServerName: name + "-rw", MinVersion: tls.VersionTLS12}
 	config.Host, config.Fallbacks, config.ConnectTimeout = service.Spec.ClusterIP, nil, time.Second
 	f.connect, f.address = config, service.Spec.ClusterIP
 	return nil
