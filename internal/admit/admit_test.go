@@ -103,6 +103,12 @@ func TestParameters(t *testing.T) {
 			spec: `parameters: {auto_explain.log: "on"}`, refusals: []string{`auto_explain has no`},
 		},
 		"a version without catalogue": {spec: `{version: "18", image: a/b:18, parameters: {io_method: worker}}`},
+		"sizes without catalogue": {
+			spec: `{version: "18", image: a/b:18, parameters: {max_wal_size: 4GB, max_stack_depth: 4MB, notify_buffers: "16"}}`,
+		},
+		"a malformed size": {
+			spec: `parameters: {max_wal_size: big}`, refusals: []string{field + "max_wal_size"},
+		},
 		"managed without catalogue": {
 			spec:     `{version: "18", image: a/b:18, parameters: {io_method: worker, fsync: "off"}}`,
 			refusals: []string{field + `fsync: is managed`},

@@ -217,15 +217,21 @@ const mostBackends = 262142
 
 // amount is the number that a parameter has, or the one given if it is not set or malformed.
 func amount(database *v1alpha1.GeoDatabase, name string, otherwise float64) float64 {
-	value, set := database.Spec.Parameters[name]
-	parameter, found := Find(database.Spec.Version, name)
-	if !set || !found {
-		return otherwise
-	}
-	if number, why := parameter.number(string(value)); why == "" {
+	if number, known := given(database, name); known {
 		return number
 	}
 	return otherwise
+}
+
+// given is the number that a parameter is set to; not of a version without a catalogue, which knows no units.
+func given(database *v1alpha1.GeoDatabase, name string) (number float64, known bool) {
+	value, set := database.Spec.Parameters[name]
+	parameter, found := Find(database.Spec.Version, name)
+	if !set || !found {
+		return 0, false
+	}
+	number, why := parameter.number(string(value))
+	return number, why == ""
 }
 
 // refuseImpossibleConnections repeats two checks that the server makes at its start.
@@ -277,7 +283,10 @@ const smallestLog = 32
 func refuseUnevenSizes(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
 	var problems []Problem
 	for _, entry := range parameters(database) {
-		number := amount(database, entry.name, 0)
+		number, known := given(database, entry.name)
+		if !known {
+			continue // another rule refuses it, or the server itself will judge
+		}
 		switch entry.name {
 		case "max_stack_depth":
 			if number > deepestStack {

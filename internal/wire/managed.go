@@ -65,7 +65,7 @@ const (
 	addressWhy     = "Services, probes and replicas rely on the address and the port that Meridian sets"
 	tlsWhy         = "certificates are made and rotated by Meridian, and TLS is always on"
 	replicationWhy = "how instances follow each other is decided by the agents, and changes with each failover"
-	archiveWhy     = "archiving is not there yet and will have fields of its own, since commands would run in the pod"
+	archiveWhy     = "commands would run in the pod; spec.backup ships the WAL to a repository"
 	damageWhy      = "it hides damage or causes it; restore from a copy instead"
 	libraryWhy     = "it loads code into the server; Meridian loads what spec.extensions needs"
 	logWhy         = "the agent reads the log and passes it on as structured lines, so it chooses where it goes"

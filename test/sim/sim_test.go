@@ -204,6 +204,8 @@ func swarms(t *testing.T, seeds int, of func(seed uint64) sim.Case) {
 		c := of(*seedFlag)
 		if out := sim.Run(c, false); len(out.Problems) > 0 {
 			report(t, c, out)
+		} else {
+			t.Logf("seed %d breaks nothing", *seedFlag)
 		}
 		return
 	}

@@ -31,7 +31,7 @@ var invariants = []rule.Invariant[moment, tenure.Action]{
 	rule.Never("tenure.fence-only-a-winnable-ballot", fenceOnlyWithTheWilling,
 		"nobody is fenced before so many members would answer that the ballot can be won", "E3"),
 	rule.Never("tenure.take-only-with-answers", takeOnlyWithAnswers,
-		"whoever takes the lease has the answers of enough members and no less WAL than any of them", "E4"),
+		"whoever takes the lease is a member, and has the answers of enough members and no less WAL than any of them", "E4"),
 	rule.Never("tenure.forget-no-write-in-doubt", forgetNoWriteInDoubt,
 		"a write of the lease whose outcome is unknown may still be done", "E5"),
 	rule.Never("tenure.forget-no-recovered-lease", forgetNoLeaseWrittenAnew,

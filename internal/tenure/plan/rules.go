@@ -136,8 +136,8 @@ var (
 	// The others.
 	standing = []step{
 		rule.Do("tenure.stand-for-the-lease", ballot.StandForTheLease,
-			"a replica takes an ended lease with the answers of enough members and no less WAL than any of "+
-				"them", "E1", "E2", "E3", "E4"),
+			"a member of the quorum takes an ended lease with the answers of enough members and no less WAL "+
+				"than any of them; a copy that is no member never does, whatever WAL it has", "E1", "E2", "E3", "E4"),
 		rule.Do("tenure.drop-a-copy-from-before-a-flush", cache.DropAnOldCopy,
 			"a copy from before a flush makes room for an empty one when nobody has a later one", "V6"),
 		rule.Do("tenure.lead-as-the-last-copy", cache.JoinInTime,
