@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	cacheinvariant "meridian.dev/meridian/internal/cache/invariant"
 	cacheplan "meridian.dev/meridian/internal/cache/plan"
 	databaseinvariant "meridian.dev/meridian/internal/database/invariant"
 	databaseplan "meridian.dev/meridian/internal/database/plan"
@@ -42,7 +43,7 @@ func ruleSections() []ruleSection {
 			databaseinvariant.Rules(),
 		},
 		{"cache: what the operator does about a GeoCache", ordered + "`internal/cache/plan`.", cacheplan.Rules()},
-		{"cache: what no plan may break", checked + "`internal/cache/plan/invariants.go`.", cacheplan.Invariants()},
+		{"cache: what no plan may break", checked + "`internal/cache/invariant`.", cacheinvariant.Rules()},
 		{"sim: what the simulator of agents checks", "Checked after every step, in `test/sim`.", law.World()},
 		{"lives: what the simulator of operators checks", "Checked at every write, in `test/sim/lives`.", law.Lives()},
 	}

@@ -15,6 +15,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/cache"
+	cachedesign "meridian.dev/meridian/internal/cache/design"
 	cacherender "meridian.dev/meridian/internal/cache/render"
 	nouns "meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
@@ -49,7 +50,7 @@ func TestNothingRenderedIsExposed(t *testing.T) {
 }
 
 func TestNothingRenderedIsExposedOfACache(t *testing.T) {
-	children, err := cacherender.Children(cacherender.DesignOf(cache.Snapshot{
+	children, err := cacherender.Children(cachedesign.Of(cache.Snapshot{
 		Identity: cache.Identity{Namespace: "gis", Name: "tiles", UID: "u"}, Lease: cache.Lease{UID: "l"},
 		Images: cache.Images{Agent: "agent", Redis: "redis", Valkey: "valkey"},
 		Spec: v1alpha1.GeoCacheSpec{

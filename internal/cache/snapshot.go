@@ -6,6 +6,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/service"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Snapshot is everything that one pass knows. What could not be reached is a fact in it.
@@ -198,12 +199,7 @@ type Report struct {
 
 // Child returns the child of that kind and name.
 func (s Snapshot) Child(kind, name string) (Child, bool) {
-	for _, child := range s.Children {
-		if child.Kind == kind && child.Name == name {
-			return child, true
-		}
-	}
-	return Child{}, false
+	return service.Find(s.Children, kind, name)
 }
 
 // Instance returns the instance of that name.
@@ -230,7 +226,7 @@ func (s Snapshot) Forgotten() bool {
 	for _, instance := range s.Instances {
 		pod, report := instance.Pod, instance.Report
 		if pod == nil || pod.Deleting || !report.Reachable || report.Term != 0 || report.Serving || report.Streams ||
-			report.Role == "primary" || report.Reason != "LeaseLost" {
+			report.Role == string(wire.RolePrimary) || report.Reason != string(wire.ReasonLeaseLost) {
 			return false
 		}
 	}
@@ -252,8 +248,7 @@ func (s Snapshot) LacksPassword() string {
 		return "there is no primary that serves and could confirm the next password"
 	}
 	for _, instance := range s.Instances {
-		reached := instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting || instance.Name == holder.Name
-		if reached && instance.Report.Rotation != s.Rotation.Number {
+		if (instance.Up() || instance.Name == holder.Name) && instance.Report.Rotation != s.Rotation.Number {
 			return instance.Name + " does not accept the next password yet"
 		}
 	}
@@ -262,12 +257,6 @@ func (s Snapshot) LacksPassword() string {
 
 // Asleep says that there shall be no instances, because the database has none.
 func (s Snapshot) Asleep() bool { return s.Spec.FollowDatabase && s.Database.Hibernated }
-
-// Serves says that an instance is the primary, by the lease and by its own word.
-func (s Snapshot) Serves(instance Instance) bool {
-	return instance.Name != "" && s.Lease.Holder == instance.Name && instance.Report.Reachable &&
-		instance.Report.Role == "primary" && instance.Report.Serving
-}
 
 // Built says that there is an instance already.
 func (s Snapshot) Built() bool {

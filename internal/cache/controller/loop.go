@@ -10,6 +10,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/act"
+	"meridian.dev/meridian/internal/cache/invariant"
 	"meridian.dev/meridian/internal/cache/observe"
 	"meridian.dev/meridian/internal/cache/plan"
 	"meridian.dev/meridian/internal/cache/status"
@@ -27,7 +28,7 @@ func New(
 	config loop.Config, observer observe.Observer, actor act.Actor, gone func(types.NamespacedName),
 ) (*Loop, error) {
 	return loop.New(config, loop.Stages[*v1alpha1.GeoCache, cache.Snapshot, cache.Plan, cache.Outcome]{
-		Observe: observer.Observe, Decide: plan.Decide, Check: plan.Check,
+		Observe: observer.Observe, Decide: plan.Decide, Check: invariant.Check,
 		Writes: func(decided cache.Plan) bool { return len(decided.Actions) > 0 },
 		Act:    actor.Act, Report: report, Holds: holds, Gone: gone,
 	})

@@ -20,6 +20,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/design"
 	"meridian.dev/meridian/internal/cache/render"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
@@ -124,7 +125,7 @@ func (p *pass) readDatabase(ctx context.Context) error {
 
 // compareChildren holds what the spec asks for against what is there.
 func (p *pass) compareChildren(ctx context.Context) error {
-	wanted, err := render.Children(render.DesignOf(p.facts))
+	wanted, err := render.Children(design.Of(p.facts))
 	if err != nil {
 		// That is a mistake in the spec, not in the world: the plan refuses it.
 		p.facts.Problem = err.Error()

@@ -1,9 +1,9 @@
 // Package plan decides what is done for a cache: Decide is a function from a Snapshot to a Plan and nothing else. It
 // has no clock, no client and no logger, and never fails.
 //
-// rules.go is the table of contents of the product: a literal list, safety first. invariants.go says independently of
-// the rules what no plan may ever do; it is asked before every write. A rule of safety has an id (GC1 …) that can be
-// searched through both, the tests and the runbook. testdata holds the stories that the rules were made for.
+// rules.go is the table of contents of the product: a literal list, safety first. What no plan may ever do is in the
+// package invariant beside this one, which is asked before every write. testdata holds the stories that the rules were
+// made for.
 //
 // Start reading at rules.
 package plan

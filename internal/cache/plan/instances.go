@@ -210,7 +210,7 @@ func tellMissing(d *draft) {
 		pod := instance.Pod
 		switch {
 		case pod == nil:
-		case pod.Ready && !pod.Deleting:
+		case instance.Up():
 			well++
 		case d.overdue(pod.EndsBy):
 			missing = append(missing, fmt.Sprintf("the pod of %s is being deleted, and its node %s does not say that it has "+
@@ -232,7 +232,7 @@ func restartPods(d *draft) {
 	var next *cache.Instance
 	for _, name := range d.Plan.Design.Instances {
 		instance, _ := d.Instance(name)
-		if d.outdated(instance) == "" {
+		if len(d.outdated(instance)) == 0 {
 			continue
 		}
 		if next == nil || next.Name == d.Lease.Holder {
@@ -245,35 +245,33 @@ func restartPods(d *draft) {
 		slices.ContainsFunc(d.Plan.Design.Instances, d.changes) {
 		return
 	}
-	d.Hold(cache.Progressing, soon, "Rolling", fmt.Sprintf("the instances take over %s, one after the other",
-		d.outdated(*next)))
+	what := strings.Join(d.outdated(*next), ", ")
+	d.Hold(cache.Progressing, soon, "Rolling", fmt.Sprintf("the instances take over %s, one after the other", what))
 	if d.settled() && !d.Writes(cache.KindPod, cache.PodName(next.Name)) {
 		d.Change(cache.Action{
 			Do: cache.RestartPod{}, Kind: cache.KindPod, Name: cache.PodName(next.Name),
-			UID: next.Pod.UID, ResourceVersion: next.Pod.ResourceVersion, Why: "it takes over " + d.outdated(*next),
+			UID: next.Pod.UID, ResourceVersion: next.Pod.ResourceVersion, Why: "it takes over " + what,
 		})
 	}
 }
 
-// outdated says what an instance takes over at its next restart because the spec asks for it, empty if nothing.
-func (d *draft) outdated(instance cache.Instance) string {
+// outdated lists what an instance takes over at its next restart because the spec asks for it.
+func (d *draft) outdated(instance cache.Instance) []string {
 	pod, set := instance.Pod, instance.Set
 	if pod == nil || set == nil || pod.Deleting || pod.Stuck != "" {
-		return ""
+		return nil
 	}
 	pending := slices.Clone(instance.Report.PendingRestart)
 	if pod.Template != set.Template && pod.Wish != render.Wish(d.Spec) {
 		pending = append(pending, "its new pod template")
 	}
-	return strings.Join(pending, ", ")
+	return pending
 }
 
 // settled says that every instance is well: one leads, and the others have everything that it has.
 func (d *draft) settled() bool {
 	for _, instance := range d.Instances {
-		pod := instance.Pod
-		follows := instance.Report.Reachable && instance.Report.Streams && slices.Contains(d.Lease.Members, instance.Name)
-		if pod == nil || !pod.Ready || pod.Deleting || !d.Serves(instance) && !follows {
+		if !d.Healthy(instance) {
 			return false
 		}
 	}
@@ -289,7 +287,7 @@ func tellPendingRestarts(d *draft) {
 			continue
 		}
 		pending := d.outdated(instance)
-		if pending == "" {
+		if len(pending) == 0 {
 			if pod.Template != set.Template && pod.Stuck == "" {
 				message := instance.Name + " takes over the pod template of this version of Meridian at its next restart"
 				d.Plan.Pending = append(d.Plan.Pending, message)
@@ -297,7 +295,7 @@ func tellPendingRestarts(d *draft) {
 			}
 			continue
 		}
-		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, pending)
+		message := fmt.Sprintf("%s takes over %s at its next restart", instance.Name, strings.Join(pending, ", "))
 		d.Plan.Pending = append(d.Plan.Pending, message)
 		if len(d.Plan.Design.Instances) < 2 {
 			d.Hold(cache.Degraded, 0, "RestartPending", fmt.Sprintf(

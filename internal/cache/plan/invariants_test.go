@@ -7,7 +7,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/cache/plan"
+	"meridian.dev/meridian/internal/cache/invariant"
 	"meridian.dev/meridian/internal/service"
 )
 
@@ -176,7 +176,7 @@ func TestInvariantsBite(t *testing.T) {
 			}
 			var broken []string
 			decided := cache.Plan{Decided: cache.Decided{Actions: []cache.Action{test.action}}}
-			for _, violation := range plan.Check(snapshot, decided) {
+			for _, violation := range invariant.Check(snapshot, decided) {
 				broken = append(broken, violation.Rule)
 			}
 			if !slices.Contains(broken, test.want) {
@@ -184,7 +184,7 @@ func TestInvariantsBite(t *testing.T) {
 			}
 		})
 	}
-	twice := plan.Check(base(), cache.Plan{Decided: cache.Decided{Actions: []cache.Action{create, create}}})
+	twice := invariant.Check(base(), cache.Plan{Decided: cache.Decided{Actions: []cache.Action{create, create}}})
 	if len(twice) != 1 || twice[0].Rule != "cache.write-once" {
 		t.Errorf("an object that is written twice: %v, want cache.write-once", twice)
 	}

@@ -96,8 +96,6 @@ func tellPods(d *draft) {
 	}
 }
 
-// writes says that the plan writes the object already.
-
 // removeLeaving takes away instances that are no longer wanted, when the agents do not count on them any more. With a
 // database that hibernates all of them go.
 func removeLeaving(d *draft) {
@@ -177,9 +175,8 @@ func (d *draft) readers() []string {
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
 		instance, _ := d.Instance(name)
-		pod, report := instance.Pod, instance.Report
-		return name == d.Lease.Holder || pod == nil || !pod.Ready || pod.Deleting || !report.Reachable || !report.Serving ||
-			!report.Streams
+		report := instance.Report
+		return name == d.Lease.Holder || !instance.Up() || !report.Reachable || !report.Serving || !report.Streams
 	})
 }
 

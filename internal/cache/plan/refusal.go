@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/design"
 )
 
 func leaveTheDead(d *draft) { d.Ended = d.Deleting }
@@ -16,25 +13,10 @@ func leaveTheDead(d *draft) { d.Ended = d.Deleting }
 // refuseInvalid asks the same rules that the webhook asks, because an object may have been stored while it was away.
 // What comes from the spec stays as it is; what keeps a running cache alive goes on.
 func refuseInvalid(d *draft) {
-	if problems := Problems(d.Snapshot); len(problems) > 0 {
+	if problems := design.Problems(d.Snapshot); len(problems) > 0 {
 		d.Hold(cache.Stalled, 0, "InvalidSpec", strings.Join(problems, "; "))
 		d.Invalid = true
 	}
-}
-
-// Problems says what is wrong with the spec.
-func Problems(snapshot cache.Snapshot) []string {
-	var problems []string
-	object := &v1alpha1.GeoCache{
-		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.Namespace, Name: snapshot.Name}, Spec: snapshot.Spec,
-	}
-	for _, problem := range admit.Cache(object, nil, admit.Facts{}) {
-		problems = append(problems, problem.String())
-	}
-	if snapshot.Problem != "" && len(problems) == 0 {
-		problems = append(problems, snapshot.Problem)
-	}
-	return problems
 }
 
 func stopWhilePaused(d *draft) { d.StopWhilePaused(d.Spec.Paused) }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/cache/design"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/rule"
 )
@@ -70,12 +70,9 @@ const steady = 10 * time.Minute
 // Rules are what the planner does, in order.
 func Rules() []rule.Rule { return rule.Steps(rules) }
 
-// Invariants are what no plan may break.
-func Invariants() []rule.Rule { return rule.Invariants(invariants) }
-
 // Decide says what is to be done now.
 func Decide(snapshot cache.Snapshot) cache.Plan {
-	plan := &cache.Plan{Design: render.DesignOf(snapshot)}
+	plan := &cache.Plan{Design: design.Of(snapshot)}
 	plan.Again = steady
 	verbs := service.Verbs[cache.Step]{
 		Create: cache.Create{}, Update: cache.Update{}, Repair: cache.Update{Repair: true},

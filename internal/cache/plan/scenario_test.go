@@ -19,6 +19,8 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/design"
+	"meridian.dev/meridian/internal/cache/invariant"
 	"meridian.dev/meridian/internal/cache/plan"
 	"meridian.dev/meridian/internal/cache/render"
 	"meridian.dev/meridian/internal/cache/status"
@@ -56,7 +58,7 @@ func TestStories(t *testing.T) {
 			in.Fail(err)
 		}
 		decided := plan.Decide(snapshot)
-		for _, violation := range plan.Check(snapshot, decided) {
+		for _, violation := range invariant.Check(snapshot, decided) {
 			in.Fail(fmt.Errorf("the plan breaks %s: %s", violation.Rule, violation.Detail))
 		}
 		out.SetYAML("plan.yaml", decided)
@@ -92,16 +94,16 @@ func run(snapshot, before *cache.Snapshot) {
 	before.Instances = nil // What the story says of them is laid over what runs.
 	agreed(before)
 	agreed(snapshot)
-	design := render.DesignOf(*before)
-	limit := wire.CacheLimit(design.Memory())
-	wish, hash := render.Wish(before.Spec), render.Settings(design).Hash()
+	wanted := design.Of(*before)
+	limit := wire.CacheLimit(wanted.Memory())
+	wish, hash := render.Wish(before.Spec), render.Settings(wanted).Hash()
 	snapshot.Binding, snapshot.Stored = secret("app"), cache.Settings{
-		LeaseUID: "uid-lease", Hash: hash, ReplicationAlone: design.ReplicationAlone,
+		LeaseUID: "uid-lease", Hash: hash, ReplicationAlone: wanted.ReplicationAlone,
 	}
 	before.Stored = snapshot.Stored
 	snapshot.Certificates = cache.Certificates{Authority: secret("ca"), Leaf: secret("tls"), Authorities: 1}
 	snapshot.Instances = nil
-	for _, name := range design.Instances {
+	for _, name := range wanted.Instances {
 		serial, _ := cache.SerialOf("tiles", name)
 		number := strings.TrimPrefix(name, "tiles-")
 		suffix := strings.TrimPrefix(number, "1")
@@ -114,7 +116,7 @@ func run(snapshot, before *cache.Snapshot) {
 			},
 			Report: cache.Report{
 				Reachable: true, State: "running", Role: "replica", Serving: true, Streams: true, ServerVersion: "8.0.2",
-				Allowed: design.Memory(), Used: 8 << 20, Resident: 20 << 20, SettingsHash: hash,
+				Allowed: wanted.Memory(), Used: 8 << 20, Resident: 20 << 20, SettingsHash: hash,
 				ReplicationPassword: true,
 			},
 		}
@@ -137,7 +139,7 @@ func agreed(snapshot *cache.Snapshot) {
 // compare does what observe does, with children as they were written before. Children that the story names stay.
 func compare(snapshot, before *cache.Snapshot, told []cache.Child) error {
 	snapshot.Children = nil
-	wanted, err := render.Children(render.DesignOf(*snapshot))
+	wanted, err := render.Children(design.Of(*snapshot))
 	if err != nil {
 		snapshot.Problem = err.Error()
 	}
@@ -162,7 +164,7 @@ func difference(child render.Child, snapshot, before cache.Snapshot) (cache.Chil
 	fact := cache.Child{
 		Kind: child.Kind, Name: child.Name, State: cache.Same, UID: "uid-" + child.Name, ResourceVersion: "5",
 	}
-	written, err := render.Find(render.DesignOf(before), child.Kind, child.Name)
+	written, err := render.Find(design.Of(before), child.Kind, child.Name)
 	if err != nil {
 		//nolint:nilerr // It was not wanted before.
 		return cache.Child{Kind: child.Kind, Name: child.Name, State: cache.Absent}, nil

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/design"
 	"meridian.dev/meridian/internal/cache/render"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/apply"
@@ -25,7 +26,7 @@ func TestGolden(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
 		var snapshot cache.Snapshot
 		in.YAML("snapshot.yaml", &snapshot)
-		children, err := render.Children(render.DesignOf(snapshot))
+		children, err := render.Children(design.Of(snapshot))
 		if err != nil {
 			in.Fail(err)
 		}
@@ -99,7 +100,7 @@ func renderedFrom(t *testing.T, documents ...string) rendered {
 			t.Fatal(err)
 		}
 	}
-	children, err := render.Children(render.DesignOf(snapshot))
+	children, err := render.Children(design.Of(snapshot))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestSettingsBesideInstancesOfBefore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			settings := render.Settings(render.DesignOf(snapshot))
+			settings := render.Settings(design.Of(snapshot))
 			if settings.ReplicationAlone != test.alone || settings.NoScripts != test.alone {
 				t.Errorf("alone %t, no scripts %t, want %t", settings.ReplicationAlone, settings.NoScripts, test.alone)
 			}

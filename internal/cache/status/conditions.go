@@ -50,7 +50,7 @@ func servingClaim(snapshot cache.Snapshot) condition.Claim {
 	const typ = v1alpha1.ConditionServing
 	holder, found := snapshot.Instance(snapshot.Lease.Holder)
 	switch {
-	case snapshot.Serves(holder) && well(holder) && snapshot.Route.Target == holder.Name:
+	case snapshot.Serves(holder) && holder.Runs() && snapshot.Route.Target == holder.Name:
 		return condition.True(typ, reasonAccepting, holder.Name+" accepts writes")
 	case snapshot.Lease.Expired && !snapshot.Serves(holder):
 		return condition.False(typ, reasonNoPrimary, holder.Name+" has not renewed the lease for its whole duration")
@@ -102,10 +102,12 @@ func visible(action cache.Action, snapshot cache.Snapshot) bool {
 		return !snapshot.Certificates.Leaf.Exists
 	case cache.TellPod, cache.EndFlush, cache.FollowDatabase:
 		return false
+	case cache.Create, cache.ResizePod, cache.CreateBinding, cache.BeginPassword, cache.MovePassword, cache.CreateLease,
+		cache.AskFlush, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.DeleteCache:
+		return true
 	case cache.Update:
 		instance, _ := snapshot.Instance(action.Name)
 		return action.Kind != cache.KindSet || instance.Set == nil || instance.Set.Wish != render.Wish(snapshot.Spec)
-	default:
-		return true
 	}
+	return true
 }

@@ -119,10 +119,6 @@ func digits(number int64) int64 {
 	return number / unit * unit
 }
 
-func leads(instance cache.Instance) bool {
-	return instance.Report.Reachable && instance.Report.Role == string(wire.RolePrimary)
-}
-
 // memory is what is in force everywhere, nil while that is not known of every instance.
 func memory(snapshot cache.Snapshot) *resource.Quantity {
 	var least int64
@@ -141,17 +137,11 @@ func memory(snapshot cache.Snapshot) *resource.Quantity {
 	return resource.NewQuantity(least, resource.BinarySI)
 }
 
-// well says that an instance runs, is ready and says so itself.
-func well(instance cache.Instance) bool {
-	return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting &&
-		instance.Report.Reachable && instance.Report.State == string(wire.StateRunning)
-}
-
 func members(snapshot cache.Snapshot) []v1alpha1.InstanceStatus {
 	var list []v1alpha1.InstanceStatus
 	for _, instance := range snapshot.Instances {
 		member := v1alpha1.InstanceStatus{
-			Name: instance.Name, Role: role(instance), Ready: well(instance), Message: trouble(instance),
+			Name: instance.Name, Role: role(instance), Ready: instance.Runs(), Message: trouble(instance),
 		}
 		if instance.Pod != nil {
 			member.Node = instance.Pod.Node
@@ -164,7 +154,7 @@ func members(snapshot cache.Snapshot) []v1alpha1.InstanceStatus {
 
 func role(instance cache.Instance) v1alpha1.InstanceRole {
 	switch {
-	case leads(instance):
+	case instance.Leads():
 		return v1alpha1.RolePrimary
 	case instance.Report.Reachable && instance.Report.Role == string(wire.RoleReplica):
 		return v1alpha1.RoleReplica
@@ -177,7 +167,7 @@ func role(instance cache.Instance) v1alpha1.InstanceRole {
 func trouble(instance cache.Instance) string {
 	pod, report := instance.Pod, instance.Report
 	switch {
-	case well(instance):
+	case instance.Runs():
 		return ""
 	case pod == nil:
 		return "it has no pod"

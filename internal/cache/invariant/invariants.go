@@ -1,126 +1,57 @@
-package plan
+package invariant
 
 import (
-	"fmt"
 	"slices"
 
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/cache/design"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/rule"
 )
-
-// judged is what an action is judged by: what was observed, the plan that it is a part of, and what comes before it.
-type judged struct {
-	cache.Snapshot
-	plan   cache.Plan
-	before []cache.Action
-}
-
-// invariants are written from what must never happen, not from the rules. They see a plan as a stranger would.
-var invariants = []rule.Invariant[judged, cache.Action]{
-	never("cache.build-nothing-for-a-deleted-cache", buildsNothingForTheDead,
-		"nothing is written for a cache that is being deleted", "GC1"),
-	never("cache.write-nothing-invalid", touchesNothingInvalid,
-		"nothing that comes from an invalid spec is written", "GC2"),
-	never("cache.respect-the-pause", respectsPause, "while the cache is paused nothing but safety is written", "GC3"),
-	never("cache.touch-nothing-foreign", touchesNothingForeign, "an object of another owner is never touched", "GC4"),
-	never("cache.replace-no-authority", replacesNoAuthority,
-		"no new authority takes the place of one that is trusted", "GC5"),
-	never("cache.create-credentials-once", makesCredentialsOnce,
-		"credentials are made once, and replaced only when every instance accepts the next ones", "GC6"),
-	never("cache.never-shrink-below-usage", neverShrinksBelowUsage,
-		"no container gets smaller than what its server takes", "GC7"),
-	never("cache.delete-only-stuck-pods", deletesOnlyStuckPods, "a pod in which a server may run is not deleted", "GC8"),
-	never("cache.write-conditionally", isConditional,
-		"a write names the version that it was decided on, a create names none", "GC9"),
-	never("cache.create-the-lease-once", makesTheLeaseOnce,
-		"a lease that an agent has obeyed is never made again, nor another one named to it", "GC10"),
-	never("cache.remove-no-primary", removesNoPrimary,
-		"neither the primary nor an instance that could become it is taken away", "GC11"),
-	never("cache.restart-beside-a-copy", restartsBesideACopy,
-		"a pod is restarted only while another instance leads or has everything", "GC13"),
-	never("cache.end-after-the-database", endsAfterItsDatabase,
-		"a cache is deleted only if its spec says so, when its database does not exist", "GC14"),
-	never("cache.flush-only-when-asked", emptiesOnlyWhenAsked,
-		"a cache is emptied only when somebody asks, and by its primary", "GC12"),
-	rule.Never("cache.keep-to-the-lease", namesAnotherLease,
-		"the settings name another lease only when no instance knows the one before", "GC10"),
-	rule.Never("cache.write-once", repeats, "the second write of an object was decided on a state that the first one ends",
-		"GC9"),
-}
-
-func never(
-	id string, holds func(cache.Snapshot, cache.Action) bool, why string, was ...string,
-) rule.Invariant[judged, cache.Action] {
-	return rule.Never(id, func(by judged, action cache.Action) string {
-		if holds(by.Snapshot, action) {
-			return ""
-		}
-		return describeBroken(action, why)
-	}, why, was...)
-}
-
-func describeBroken(action cache.Action, why string) string {
-	return fmt.Sprintf("%s %s %s: %s", action.Verb(), action.Kind, action.Name, why)
-}
-
-// Check says which invariants the plan would break. It is asked before every write.
-func Check(snapshot cache.Snapshot, plan cache.Plan) []rule.Violation {
-	var violations []rule.Violation
-	for index, action := range plan.Actions {
-		violations = append(violations, rule.Check(invariants, judged{snapshot, plan, plan.Actions[:index]}, action)...)
-	}
-	return violations
-}
-
-func namesAnotherLease(by judged, action cache.Action) string {
-	if action.Kind != cache.KindSettings || keepsToItsLease(by.Snapshot, by.plan.Design.LeaseUID) {
-		return ""
-	}
-	return describeBroken(action, "the settings name another lease only when no instance knows the one before")
-}
-
-func repeats(by judged, action cache.Action) string {
-	if !slices.ContainsFunc(by.before, func(earlier cache.Action) bool {
-		return earlier.Kind == action.Kind && earlier.Name == action.Name
-	}) {
-		return ""
-	}
-	return describeBroken(action, "an object is written once in a plan")
-}
 
 func buildsNothingForTheDead(s cache.Snapshot, _ cache.Action) bool { return !s.Deleting }
 
 // touchesNothingInvalid lists what does not come from the spec.
 func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
-	if len(Problems(s)) == 0 {
+	if len(design.Problems(s)) == 0 {
 		return true
 	}
 	switch action.Do.(type) {
 	case cache.StoreCertificates:
 		return s.Certificates.Leaf.Exists
 	case cache.Create, cache.Update:
-		switch action.Kind {
-		case cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindRoleBinding, cache.KindBudget,
-			cache.KindPolicy:
-			return len(s.Instances) > 0
-		}
-		return false
+		return len(s.Instances) > 0 && slices.Contains(fixed, action.Kind)
 	case cache.TellPod, cache.EndFlush:
 		return true
-	default:
-		return false
+	case cache.ResizePod, cache.CreateBinding, cache.BeginPassword, cache.MovePassword, cache.CreateLease,
+		cache.AskFlush, cache.FollowDatabase, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.DeleteCache:
 	}
+	return false
+}
+
+// fixed are the kinds of children that follow from the name of a cache and its instances, and from nothing else.
+var fixed = []string{
+	cache.KindService, cache.KindSlice, cache.KindAccount, cache.KindRole, cache.KindRoleBinding, cache.KindBudget,
+	cache.KindPolicy,
 }
 
 func respectsPause(s cache.Snapshot, action cache.Action) bool {
-	return !s.Spec.Paused || cache.Does[cache.EndFlush](action) ||
-		cache.Does[cache.StoreCertificates](action) && s.Certificates.Leaf.Exists
+	if !s.Spec.Paused {
+		return true
+	}
+	switch action.Do.(type) {
+	case cache.EndFlush:
+		return true
+	case cache.StoreCertificates:
+		return s.Certificates.Leaf.Exists
+	case cache.Create, cache.Update, cache.ResizePod, cache.CreateBinding, cache.BeginPassword, cache.MovePassword,
+		cache.CreateLease, cache.TellPod, cache.AskFlush, cache.FollowDatabase, cache.DeletePod, cache.RestartPod,
+		cache.DeleteSet, cache.DeleteCache:
+	}
+	return false
 }
 
 func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
-	child, found := s.Child(action.Kind, action.Name)
-	if found && (child.State == cache.Foreign || child.State == cache.Unreadable) {
+	if child, found := s.Child(action.Kind, action.Name); found && child.Taken() {
 		return false
 	}
 	switch action.Do.(type) {
@@ -130,9 +61,13 @@ func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
 		return s.Binding.Foreign == "" && s.Certificates.Leaf.Foreign == ""
 	case cache.StoreCertificates:
 		return s.Certificates.Authority.Foreign == "" && s.Certificates.Leaf.Foreign == "" && s.Certificates.Problem == ""
-	default:
-		return true
+	case cache.CreateLease:
+		return s.Lease.Foreign == ""
+	case cache.Create, cache.Update, cache.ResizePod, cache.TellPod, cache.AskFlush, cache.EndFlush, cache.FollowDatabase,
+		cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.DeleteCache:
+		// Children are judged above; of instances only our own are known, and the rest is about the GeoCache itself.
 	}
+	return true
 }
 
 func replacesNoAuthority(s cache.Snapshot, action cache.Action) bool {
@@ -150,8 +85,7 @@ func makesCredentialsOnce(s cache.Snapshot, action cache.Action) bool {
 	}
 	return s.Binding.Exists && s.Rotation.UnderWay() && move.Number == s.Rotation.Number &&
 		!slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
-			return instance.Pod != nil && instance.Pod.Ready && !instance.Pod.Deleting &&
-				instance.Report.Rotation != move.Number
+			return instance.Up() && instance.Report.Rotation != move.Number
 		})
 }
 
@@ -209,6 +143,13 @@ func makesTheLeaseOnce(s cache.Snapshot, action cache.Action) bool {
 func keepsToItsLease(s cache.Snapshot, named string) bool {
 	return s.Stored.LeaseUID == "" || named == s.Stored.LeaseUID ||
 		named == s.Lease.UID && s.Lease.Foreign == "" && nobodyRemembers(s)
+}
+
+func namesAnotherLease(by judged, action cache.Action) string {
+	if action.Kind != cache.KindSettings || keepsToItsLease(by.Snapshot, by.plan.Design.LeaseUID) {
+		return ""
+	}
+	return describeBroken(action, "the settings name another lease only when no instance knows the one before")
 }
 
 // nobodyRemembers says that every agent has said so itself: it sees that the lease is lost, and has never obeyed one.
