@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,11 +17,11 @@ import (
 	"filippo.io/age"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/hack/demo/store"
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/open"
 	"meridian.dev/meridian/internal/backup/plan"
@@ -29,8 +30,8 @@ import (
 )
 
 const (
-	storeName = "store"
-	bucket    = "backups"
+	storeName = store.Name
+	bucket    = store.Bucket
 	keyName   = "rivers-backup-key"
 )
 
@@ -41,22 +42,38 @@ type objectStore struct {
 	key       string
 }
 
-// newStore starts the server. It is waited for by nobody: a database begins without its repository.
+// newStore starts the server, with TLS. It is waited for by nobody: a database begins without its repository.
 func newStore(c *cluster, namespace string) *objectStore {
 	c.t.Helper()
 	if !shared() {
 		c.sandbox("image", "build", "s3", "--load")
 	}
-	c.kubectl("apply", "-n", namespace, "-f", filepath.Join("test", "stores", "s3", "pod.yaml"))
-	s := &objectStore{c: c, namespace: namespace, key: newKey(c.t)}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: keyName},
-		StringData: map[string]string{v1alpha1.KeyIdentity: s.key},
-	}
-	if err := c.Create(c.t.Context(), secret); err != nil {
+	c.kubectl("apply", "-n", namespace, "-f", store.Manifest)
+	s := &objectStore{c: c, namespace: namespace}
+	// The pod waits for its Secrets, and the certificate is for the address too, by which the tests come.
+	secrets, err := store.Secrets(namespace, keyName, netip.MustParseAddr(s.address()))
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	for _, secret := range secrets {
+		if secret.Name == keyName {
+			s.key = secret.StringData[v1alpha1.KeyIdentity]
+		}
+		if err := c.Create(c.t.Context(), secret); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 	return s
+}
+
+// address is that of the Service.
+func (s *objectStore) address() string {
+	s.c.t.Helper()
+	var service corev1.Service
+	if err := s.c.Get(s.c.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: storeName}, &service); err != nil {
+		s.c.t.Fatal(err)
+	}
+	return service.Spec.ClusterIP
 }
 
 // newKey is a file of age-keygen.
@@ -73,8 +90,8 @@ func newKey(t *testing.T) string {
 func (s *objectStore) backup() *v1alpha1.Backup {
 	return &v1alpha1.Backup{Repository: v1alpha1.Repository{
 		S3: &v1alpha1.S3Repository{
-			Bucket: bucket, Prefix: "geo", Endpoint: fmt.Sprintf("http://%s.%s.svc:7070", storeName, s.namespace),
-			Credentials: v1alpha1.SecretReference{Name: storeName + "-credentials"},
+			Bucket: bucket, Prefix: "geo", Endpoint: fmt.Sprintf("https://%s.%s.svc:7070", storeName, s.namespace),
+			Credentials: v1alpha1.SecretReference{Name: store.Credentials},
 		},
 		Encryption: v1alpha1.Encryption{Key: &v1alpha1.SecretReference{Name: keyName}},
 	}}
@@ -132,12 +149,8 @@ func (s *objectStore) setSecret(name string, values map[string]string) (undo fun
 // open opens the repository of a database from outside of the cluster, as another cluster would.
 func (s *objectStore) open(name string, uid types.UID) *repository.Repository {
 	s.c.t.Helper()
-	var service corev1.Service
-	if err := s.c.Get(s.c.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: storeName}, &service); err != nil {
-		s.c.t.Fatal(err)
-	}
 	var secret corev1.Secret
-	key := client.ObjectKey{Namespace: s.namespace, Name: storeName + "-credentials"}
+	key := client.ObjectKey{Namespace: s.namespace, Name: store.Credentials}
 	if err := s.c.Get(s.c.t.Context(), key, &secret); err != nil {
 		s.c.t.Fatal(err)
 	}
@@ -145,6 +158,7 @@ func (s *objectStore) open(name string, uid types.UID) *repository.Repository {
 	for file, content := range map[string]string{
 		wire.KeyS3AccessKey:      string(secret.Data[v1alpha1.KeyAccessKeyID]),
 		wire.KeyS3SecretKey:      string(secret.Data[v1alpha1.KeySecretAccessKey]),
+		wire.KeyStoreAuthority:   string(secret.Data[v1alpha1.KeyAuthority]),
 		wire.KeyBackupIdentities: s.key,
 	} {
 		if err := os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600); err != nil {
@@ -152,7 +166,7 @@ func (s *objectStore) open(name string, uid types.UID) *repository.Repository {
 		}
 	}
 	found, err := (&open.Opener{Folder: folder}).Repository(wire.Repository{Encrypted: true, S3: &wire.S3Bucket{
-		Bucket: bucket, Prefix: "geo", Endpoint: "http://" + service.Spec.ClusterIP + ":7070", Region: "us-east-1",
+		Bucket: bucket, Prefix: "geo", Endpoint: "https://" + s.address() + ":7070", Region: "us-east-1",
 		PathStyle: true,
 	}}, backup.Root("geo", s.namespace, name, string(uid)))
 	if err != nil {
