@@ -103,7 +103,8 @@ func tryKeys(ctx context.Context, opened *repository.Repository, catalogue *back
 	return errors.Join(err, content.Close())
 }
 
-// retain deletes what is not needed. What the store refuses to delete stays, and is told.
+// retain deletes what is not needed. What the store refuses to delete stays, and is told. A lock is of each object: a
+// backup whose backup.json stays keeps its parts, because everybody takes it for one that can be restored.
 func (k *Keeper) retain(
 	ctx context.Context, opened *repository.Repository, catalogue *backup.Catalogue, policy plan.Policy,
 ) (locked bool, err error) {
@@ -115,16 +116,24 @@ func (k *Keeper) retain(
 		k.Log.Info("refusing to delete", "rule", violations[0].Rule, "because", violations[0].Detail)
 		return false, nil
 	}
+	var gone []string
+	stays := map[string]bool{}
 	for _, name := range names {
+		key := backup.ParseKey(name, catalogue.Owner.SegmentSize)
+		if key.Kind == backup.KindBase && stays[key.ID] {
+			continue
+		}
 		err := opened.Delete(ctx, name)
 		switch {
 		case store.Is(err, store.Locked):
-			locked = true
+			locked, stays[key.ID] = true, stays[key.ID] || key.Kind == backup.KindBackup
 		case err != nil:
 			return locked, err
+		default:
+			gone = append(gone, name)
 		}
 		k.move(partRead)
 	}
-	*catalogue = *plan.Without(catalogue, names)
+	*catalogue = *plan.Without(catalogue, gone)
 	return locked, nil
 }
