@@ -340,7 +340,7 @@ func (n *node) trouble(fault *Fault) {
 	case FaultCheckpoint:
 		n.database.HoldCheckpoints(until)
 	case FaultReplay:
-		n.database.SlowReplay(time.Duration(fault.Wish) * 100 * time.Millisecond)
+		n.database.SlowReplay(time.Duration(fault.Wish)*100*time.Millisecond, until)
 	case FaultSilent:
 		n.database.Silence(until)
 	case FaultMuch:

@@ -53,9 +53,9 @@ type Pod struct {
 	watched  string // The start that the probe is about, and since when.
 	watching time.Duration
 	stuckAt  time.Duration // Since when its disk or its processes do not answer.
-	// diskHangs and silent are until when, and rewound is when its copy was.
-	diskHangs, silent time.Duration
-	rewound           []time.Duration
+	// diskHangs and its neighbours are until when, and rewound is when its copy was.
+	diskHangs, silent, replaysSlowly time.Duration
+	rewound                          []time.Duration
 }
 
 // file is a file of the configuration.

@@ -62,8 +62,17 @@ func (p *Pod) HoldCheckpoints(until time.Duration) {
 	})
 }
 
-// SlowReplay makes replay slow, until the server starts again.
-func (p *Pod) SlowReplay(lag time.Duration) { p.server.ReplayLag = lag }
+// SlowReplay makes replay slow, until then or until the server starts again. One that never ends may be slower than what
+// is written: such a replica never gets on.
+func (p *Pod) SlowReplay(lag, until time.Duration) {
+	p.server.ReplayLag, p.replaysSlowly = lag, max(p.replaysSlowly, until)
+	start := p.process.start
+	p.w.After(until-p.w.Now(), func() {
+		if p.process.start == start && p.w.Now() >= p.replaysSlowly {
+			p.server.ReplayLag = 0
+		}
+	})
+}
 
 // Silence has connections that say nothing.
 func (p *Pod) Silence(until time.Duration) { p.silent = max(p.silent, until) }
