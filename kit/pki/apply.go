@@ -28,7 +28,9 @@ const (
 // All randomness comes from random, which is crypto/rand.Reader outside of tests:
 // the same reader gives the same keys, serial numbers and signatures.
 func (p Plan) Apply(state State, random io.Reader) (State, error) {
-	next := State{Authorities: slices.Clone(state.Authorities), Leaves: slices.Clone(state.Leaves)}
+	next := State{
+		Authorities: slices.Clone(state.Authorities), Leaves: slices.Clone(state.Leaves), Endorsements: state.Endorsements,
+	}
 	for _, step := range p.Steps {
 		if err := p.apply(&next, step, random); err != nil {
 			return State{}, fmt.Errorf("%s %s: %w", step.Verb, step.Subject, err)

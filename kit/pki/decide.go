@@ -141,6 +141,9 @@ func (d *decision) renewAuthorities() {
 	default:
 		step.Why = fmt.Sprintf("the newest one ends at %s", format(ends))
 	}
+	if d.policy.Keep {
+		return
+	}
 	d.add(step)
 }
 

@@ -51,10 +51,21 @@
 //
 // [ServerConfig] and [ClientConfig] read the current material for each handshake.
 //
+// # When somebody else is trusted
+//
+// Those outside, who only verify servers, may trust an [Issuer] that they have already,
+// such as the authority of a company. It signs no leaf: it signs certificates of our
+// authorities, with their names and keys, which servers show behind their leaves. So a
+// leaf verifies against our authorities, which the parties trust and nobody else, and
+// against the root of the issuer, which those outside trust; whoever has another
+// certificate of the issuer is nobody to the parties. [Endorse] decides about it, in the
+// same order: a root is told of, then shown, then forgotten, each when the step before
+// has settled. State.Outside is what those outside are told, State.Path what is shown.
+//
 // # What it may not do
 //
-// The package reads no clock, no files and no cluster, and holds no state. Keys are
-// ECDSA P-256. There are no intermediate authorities and no revocation: what leaks
+// The package reads no clock, no files and no cluster, and holds no state. Keys of ours
+// are ECDSA P-256. There are no intermediate authorities of ours and no revocation: what leaks
 // is replaced by deleting the stored authorities, which interrupts, and a Plan that
 // interrupts says so (Plan.Abrupt).
 //

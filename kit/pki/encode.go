@@ -39,10 +39,17 @@ func (l Leaf) Encode() (certificate, key []byte, err error) {
 }
 
 // DecodeLeaf is the reverse of Leaf.Encode. It refuses a key that does not belong to
-// the certificate. A caller takes a leaf that cannot be decoded for missing: Decide
-// then has a new one issued.
+// the certificate. What is behind the certificate is no part of the leaf, see State.Path.
+// A caller takes a leaf that cannot be decoded for missing: Decide then has a new one
+// issued.
 func DecodeLeaf(name string, certificate, key []byte) (Leaf, error) {
-	decoded, decodedKey, err := decodePair(certificate, key)
+	_, behind := pem.Decode(certificate)
+	if len(bytes.TrimSpace(behind)) > 0 {
+		if _, err := decodeCertificates(PartCertificate, behind); err != nil {
+			return Leaf{}, fmt.Errorf("decode the leaf %s: %w", name, err)
+		}
+	}
+	decoded, decodedKey, err := decodePair(certificate[:len(certificate)-len(behind)], key)
 	if err != nil {
 		return Leaf{}, fmt.Errorf("decode the leaf %s: %w", name, err)
 	}

@@ -122,7 +122,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		"exchanged":     {key, leaf, "there is no PEM block of the type CERTIFICATE"},
 		"another key":   {leaf, other, "decode the leaf x: the key does not belong to the certificate"},
-		"two":           {append(leaf[:len(leaf):len(leaf)], leaf...), key, "there is more behind the PEM block"},
+		"a key behind":  {append(leaf[:len(leaf):len(leaf)], key...), key, "there is a PEM block of the type PRIVATE KEY"},
 		"no key":        {leaf, nil, "there is no PEM block of the type PRIVATE KEY"},
 		"a spoilt key":  {leaf, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), "read the key"},
 		"a foreign key": {leaf, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: foreignKey}), "does not belong"},

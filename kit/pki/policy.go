@@ -33,6 +33,8 @@ type Policy struct {
 	// Domains are names that a constrained authority signs for although no leaf has them now, with all names below them:
 	// leaves may come and go there without another authority.
 	Domains []string
+	// Keep introduces no other authority: there is nobody now who would vouch for it.
+	Keep bool
 	// Leaves are the wanted leaves.
 	Leaves []Profile
 }

@@ -16,6 +16,8 @@ type State struct {
 	Authorities []Authority
 	// Leaves are the current leaves, no two of one name.
 	Leaves []Leaf
+	// Endorsements are whom those outside trust, see Endorse; none for the authorities themselves.
+	Endorsements []Endorsement
 }
 
 // Authority is a certificate authority, and what must be remembered about it.
