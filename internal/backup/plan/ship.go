@@ -24,6 +24,8 @@ type Facts struct {
 	// Stored is what the repository has; Highest the highest term that anybody has shipped in.
 	Stored  *backup.Catalogue
 	Highest int64
+	// Differs names an object of the own timeline whose content is not that of the own log, empty if none is known.
+	Differs string
 }
 
 // LocalLog is what an instance has of a timeline.
@@ -102,6 +104,16 @@ func Ship(facts Facts) Shipping {
 				facts.Highest, facts.Term)}},
 		}
 	}
+	timeline := facts.History.Timeline()
+	if facts.Differs != "" {
+		return Shipping{Holds: []Hold{{"RepositoryForeign", facts.Differs + " is not what this primary of its timeline has: " +
+			"its volume was an older state, and the same places were written anew"}}}
+	}
+	if end := endOf(facts.Stored.Log(timeline), facts.Owner.SegmentSize); end > facts.Flushed {
+		return Shipping{Holds: []Hold{{"RepositoryForeign", fmt.Sprintf("the repository has the log of timeline %d up to %s, "+
+			"and this primary of that timeline has it up to %s: its volume is an older state, and writes the same places anew",
+			timeline, end, facts.Flushed)}}}
+	}
 	var shipping Shipping
 	if facts.Highest < facts.Term {
 		shipping.Actions = append(shipping.Actions, BeginTerm{backup.Term{
@@ -111,6 +123,22 @@ func Ship(facts Facts) Shipping {
 	shipping.Actions = append(shipping.Actions, shipHistories(facts)...)
 	shipping.Actions = append(shipping.Actions, shipLog(facts)...)
 	return shipping
+}
+
+// endOf is how far the log of a timeline goes, whatever is missing before. Only its one writer ships to its end, and what
+// that has flushed outlives a crash. So an end ahead of the writer is that of another branch under the same name.
+func endOf(log *backup.Log, size uint64) backup.LSN {
+	if log == nil {
+		return 0
+	}
+	end := uint64(0)
+	for _, segment := range log.Segments {
+		end = max(end, (segment.Number+1)*size)
+	}
+	for _, tail := range log.Tails {
+		end = max(end, tail.Number*size+tail.To)
+	}
+	return backup.LSN(end)
 }
 
 // shipHistories ships the history of a timeline before its log, so that nobody finds log that cannot be placed.

@@ -31,6 +31,9 @@ type Shipper struct {
 	stored *backup.Catalogue
 	// overtaken says that others have written since.
 	overtaken bool
+	// compared says that the newest of what is stored was compared with the own log, differs what was found not to fit.
+	compared bool
+	differs  string
 }
 
 // Result is what a pass has come to.
@@ -60,7 +63,7 @@ func (s *Shipper) Forget() { s.stored = nil }
 // Pass ships once. The facts come without what the repository has and without the local log. An error leaves nothing
 // half done: the next pass decides again, and an object that was written after all is found to exist.
 func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
-	if err := s.look(ctx, facts.Owner); err != nil {
+	if err := s.look(ctx, facts); err != nil {
 		return Result{}, err
 	}
 	highest, err := s.highestTerm(ctx)
@@ -71,6 +74,13 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 		return Result{}, err
 	}
 	facts.Stored, facts.Highest = s.stored, highest
+	if facts.Leads && !s.compared && highest <= facts.Term {
+		if s.differs, err = s.compare(ctx, facts); err != nil {
+			return Result{}, err
+		}
+		s.compared = true
+	}
+	facts.Differs = s.differs
 	shipping := plan.Ship(facts)
 	if violations := plan.Check(facts, shipping); len(violations) > 0 {
 		return Result{}, fmt.Errorf("ship the log: the plan would break %s: %s", violations[0].Rule, violations[0].Detail)
@@ -96,20 +106,23 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 	return result, nil
 }
 
-// look claims and lists the repository unless it is known.
-func (s *Shipper) look(ctx context.Context, owner backup.Owner) error {
+// look claims and lists the repository unless it is known. Only the primary claims it: the copy of another instance may
+// be one that is about to be removed, of another system.
+func (s *Shipper) look(ctx context.Context, facts plan.Facts) error {
 	if s.stored != nil && !s.overtaken {
 		return nil
 	}
-	if err := s.Repository.Claim(ctx, owner); err != nil && !errors.Is(err, repository.ErrForeign) {
-		return err
+	if facts.Leads {
+		if err := s.Repository.Claim(ctx, facts.Owner); err != nil && !errors.Is(err, repository.ErrForeign) {
+			return err
+		}
 	}
 	catalogue, err := s.Repository.Catalogue(ctx)
 	if err != nil {
 		return err
 	}
 	catalogue.Objects = nil // Shipping needs no names.
-	s.stored, s.overtaken = &catalogue, false
+	s.stored, s.overtaken, s.compared = &catalogue, false, false
 	return nil
 }
 
