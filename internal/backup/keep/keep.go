@@ -8,6 +8,7 @@ package keep
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,6 +146,7 @@ func (k *Keeper) observe(now Copy) plan.Situation {
 		Known:   now.SystemIdentifier != "" && now.Timeline > 0 && now.Flushed > 0,
 		Flushed: now.Flushed, Ship: k.work(partShip), Read: k.work(partRead), Base: k.work(partBase),
 	}
+	s.Foreign = slices.ContainsFunc(k.shipping.holds, isForeign)
 	office := plan.Office(now.Leads, now.Term)
 	if k.shipping.office == office {
 		s.Confirmed = k.shipping.confirmed

@@ -45,6 +45,10 @@ func (k *Keeper) read(ctx context.Context, settings wire.BackupSettings, office 
 		return err
 	}
 	k.move(partRead)
+	// A claim may take the time of an object from whoever wrote it: one clock that was ahead must not make all old (K5).
+	if now := k.Now(); catalogue.Now.After(now) {
+		catalogue.Now = now
+	}
 	keyErr := tryKeys(ctx, opened, &catalogue)
 	found := reading{office: office, at: k.Now(), stored: &plan.Stored{Broken: plan.Broken(&catalogue)}}
 	policy := plan.Policy{Window: time.Duration(settings.WindowSeconds) * time.Second, AtLeast: settings.AtLeast}

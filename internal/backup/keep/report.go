@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/backup"
@@ -129,16 +130,16 @@ func (k *Keeper) why(now Copy) (wire.BackupReason, string) {
 			}
 		}
 	}
-	for _, hold := range k.shipping.holds {
-		if hold.Reason == string(wire.BackupRepositoryForeign) {
-			return wire.BackupRepositoryForeign, hold.Detail
-		}
+	if at := slices.IndexFunc(k.shipping.holds, isForeign); at >= 0 {
+		return wire.BackupRepositoryForeign, k.shipping.holds[at].Detail
 	}
 	if found := k.works[partBase]; found != nil && found.Failures >= moreBases && found.err != nil {
 		return wire.BackupFailed, found.err.Error()
 	}
 	return k.whyBehind(now)
 }
+
+func isForeign(hold plan.Hold) bool { return hold.Reason == string(wire.BackupRepositoryForeign) }
 
 // whyBehind is for a repository that can be used.
 func (k *Keeper) whyBehind(now Copy) (wire.BackupReason, string) {

@@ -15,6 +15,9 @@ type Situation struct {
 	// Wanted says that there are settings of backups, Wish is the base backup that they ask for, nil if none.
 	Wanted bool
 	Wish   *Wish
+	// Foreign says that the repository belongs to another database, or to another branch of this one: nothing of it is
+	// touched, deletions included.
+	Foreign bool
 	// Fills says that this instance, which does not lead, may have something to fill in below a fork.
 	Fills bool
 	// Known says that the copy here has an identity and a position. Leads says that it is the primary of the term, by the
@@ -118,6 +121,9 @@ func Decide(s Situation) []Duty {
 	if s.Ship.For != office && !s.Ship.Running || s.Ship.due(s.Now, shipPause(s), 30*time.Second) {
 		duties = append(duties, ShipLog{office})
 	}
+	if s.Foreign {
+		return duties
+	}
 	if s.Leads && shipped(s) && s.Read.due(s.Now, readPause(s), 5*time.Minute) {
 		duties = append(duties, ReadRepository{office})
 	}
@@ -131,8 +137,8 @@ func Decide(s Situation) []Duty {
 func givenUp(s Situation, office string) GiveUp {
 	return GiveUp{
 		Ship: s.Ship.Running && (!s.Wanted || s.Ship.For != office),
-		Read: s.Read.Running && (!s.Wanted || s.Read.For != office),
-		Base: s.Base.Running && (!s.Wanted || s.Wish != nil && s.Wish.ID == s.Base.For && s.Wish.Instance != s.Instance),
+		Read: s.Read.Running && (!s.Wanted || s.Foreign || s.Read.For != office),
+		Base: s.Base.Running && (!s.Wanted || s.Foreign || s.Wish != nil && s.Wish.ID == s.Base.For && s.Wish.Instance != s.Instance),
 	}
 }
 
