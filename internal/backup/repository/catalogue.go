@@ -3,6 +3,7 @@ package repository
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func (r *Repository) Catalogue(ctx context.Context) (backup.Catalogue, error) {
 	for _, id := range filing.backups {
 		var found backup.Backup
 		if err := r.getJSON(ctx, backup.BaseName(id.ID), &found); err != nil {
-			if store.Is(err, store.NotFound) {
+			if err = r.lost(ctx, backup.BaseName(id.ID), err); errors.Is(err, ErrLost) {
 				continue // It was deleted after the listing.
 			}
 			return backup.Catalogue{}, err
@@ -66,11 +67,10 @@ func (r *Repository) readTrials(ctx context.Context, filing *filing) error {
 		if !slices.ContainsFunc(filing.backups, func(found backup.Draft) bool { return found.ID == trial.Backup }) {
 			continue
 		}
-		err := r.getJSON(ctx, name.Name, &trial)
-		if store.Is(err, store.NotFound) {
-			continue
-		}
-		if err != nil {
+		if err := r.getJSON(ctx, name.Name, &trial); err != nil {
+			if err = r.lost(ctx, name.Name, err); errors.Is(err, ErrLost) {
+				continue
+			}
 			return err
 		}
 		filing.catalogue.Verified = append(filing.catalogue.Verified, trial)
