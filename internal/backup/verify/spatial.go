@@ -10,12 +10,15 @@ import (
 // the index and by a scan: pg_amcheck knows only B-trees, and a spatial index is what maps are drawn from.
 const (
 	spatialIndexes = `select format('%I.%I', n.nspname, t.relname) || E'\t' ||
-format('%I', a.attname) || E'\t' || i.relname
+format('%I', a.attname) || E'\t' || i.relname || E'\t' || format('operator(%I.&&)', s.nspname)
 from pg_index x join pg_class i on i.oid = x.indexrelid join pg_am m on m.oid = i.relam
 join pg_class t on t.oid = x.indrelid join pg_namespace n on n.oid = t.relnamespace
 join pg_attribute a on a.attrelid = t.oid and a.attnum = x.indkey[0]
+join pg_opclass c on c.oid = x.indclass[0] join pg_amop p on p.amopfamily = c.opcfamily
+join pg_operator o on o.oid = p.amopopr join pg_namespace s on s.oid = o.oprnamespace
+join pg_proc f on f.oid = o.oprcode join pg_roles r on r.oid = f.proowner
 where m.amname in ('gist', 'spgist') and x.indisvalid and x.indnatts = 1 and x.indpred is null and t.relkind = 'r'
-and exists (select from pg_operator o where o.oprname = '&&' and o.oprleft = a.atttypid and o.oprright = a.atttypid)
+and o.oprname = '&&' and o.oprleft = a.atttypid and o.oprright = a.atttypid and r.rolsuper
 order by 1`
 	samples = 5
 )
@@ -34,10 +37,10 @@ func compare(ctx context.Context, request Request) (int, error) {
 		}
 		for _, line := range found {
 			parts := strings.Split(line, "\t")
-			if len(parts) != 3 {
+			if len(parts) != 4 {
 				continue
 			}
-			if err := compareOne(ctx, request, database, parts[0], parts[1], parts[2]); err != nil {
+			if err := compareOne(ctx, request, database, parts[0], parts[1], parts[2], parts[3]); err != nil {
 				return compared, err
 			}
 			compared++
@@ -47,16 +50,16 @@ func compare(ctx context.Context, request Request) (int, error) {
 }
 
 func compareOne(ctx context.Context, request Request, database string, of ...string) error {
-	table, column, index := of[0], of[1], of[2]
+	table, column, index, overlaps := of[0], of[1], of[2], of[3]
 	question := fmt.Sprintf(`select string_agg(found::text, ' ' order by number) from (select number,
-(select count(*) from %[1]s t where t.%[2]s && s.value) as found
+(select count(*) from %[1]s t where t.%[2]s %[4]s s.value) as found
 from (select row_number() over () as number, %[2]s as value from
-(select %[2]s from %[1]s where %[2]s is not null order by ctid limit %[3]d) v) s offset 0) c`, table, column, samples)
+(select %[2]s from %[1]s where %[2]s is not null order by ctid limit %[3]d) v) s offset 0) c`, table, column, samples, overlaps)
 	var counts [2]string
 	for way, settings := range []string{
 		"set enable_seqscan = off", "set enable_indexscan = off; set enable_bitmapscan = off; set enable_indexonlyscan = off",
 	} {
-		answer, err := request.query(ctx, database, "set search_path = public, pg_catalog; "+settings+"; "+question)
+		answer, err := request.query(ctx, database, "set search_path = pg_catalog; "+settings+"; "+question)
 		if err != nil {
 			return err
 		}

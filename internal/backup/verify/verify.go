@@ -116,6 +116,7 @@ func serve(ctx context.Context, request Request) (stop func(), err error) {
 		"config_file=" + empty, "hba_file=" + access, "ident_file=" + empty, "listen_addresses=", "ssl=off",
 		"unix_socket_directories=" + request.Work, "port=5432", "logging_collector=off", "archive_mode=off",
 		"shared_preload_libraries=", "synchronous_standby_names=", "fsync=off", "autovacuum=off",
+		"max_logical_replication_workers=0",
 	} {
 		arguments = append(arguments, "-c", setting)
 	}
