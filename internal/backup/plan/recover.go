@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,8 @@ type Recovery struct {
 	// Until is how far the log leads. Without a target replay must reach it before anybody is let in (K6).
 	Until   backup.LSN
 	UntilAt time.Time
+	// Hole says that the repository has log behind Until, to which this one does not lead.
+	Hole bool
 }
 
 // OutsideError refuses a target, and says what could be reached instead.
@@ -93,9 +96,26 @@ func Recover(catalogue *backup.Catalogue, target Target) (Recovery, error) {
 		return Recovery{
 			Backup: base, History: history, Timeline: history.Timeline(), Files: reach.Files,
 			Until: reach.Until, UntilAt: windows[index].UntilAt,
+			Hole: goesOn(catalogue, history, reach.Until),
 		}, nil
 	}
 	return Recovery{}, &OutsideError{Target: target, Windows: windows}
+}
+
+// goesOn says whether there is log of a history behind a place that none leads to from there.
+func goesOn(catalogue *backup.Catalogue, history postgres.History, place backup.LSN) bool {
+	size := catalogue.Owner.SegmentSize
+	behind := func(timeline int, number, to uint64) bool {
+		limit, within := validIn(history, timeline, number, size)
+		return within && backup.LSN(number*size+min(limit, to)) > place
+	}
+	return slices.ContainsFunc(catalogue.Logs, func(log backup.Log) bool {
+		return slices.ContainsFunc(log.Segments, func(found backup.Segment) bool {
+			return behind(log.Timeline, found.Number, size)
+		}) || slices.ContainsFunc(log.Tails, func(found backup.Tail) bool {
+			return behind(log.Timeline, found.Number, found.To)
+		})
+	})
 }
 
 func (w Window) has(target Target) bool {

@@ -7,6 +7,7 @@ package restore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,8 +117,14 @@ func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, r
 	go fetch.serve(ctx)
 	target := request.Target
 	said, err := recoverOnce(ctx, request, recovery, target)
-	// The last commit was before the target, and the log of the repository leads beyond it: all of it is replayed.
-	if err != nil && !target.Time.IsZero() && strings.Contains(said, "recovery ended before configured recovery target") {
+	// Nothing was written after the target, and the log of the repository leads up to it: all of it is replayed.
+	if err != nil && target != (plan.Target{}) &&
+		strings.Contains(said, "recovery ended before configured recovery target") {
+		if recovery.Hole && !target.Time.IsZero() {
+			// What was committed between the last commit that is there and the target may be what is missing.
+			return Result{}, fmt.Errorf("replay the log: %w: log is missing behind %s, and the last commit before that is "+
+				"older than %s", ErrShort, recovery.Until, target)
+		}
 		target = plan.Target{}
 		said, err = recoverOnce(ctx, request, recovery, target)
 	}
@@ -203,8 +210,67 @@ func anotherRecord(ctx context.Context, request Request, recovery plan.Recovery,
 			return false, err
 		}
 	}
-	return recordFound(request.Tools.run(ctx, "pg_waldump", "--quiet", "--path="+folder,
+	more, err := recordFound(request.Tools.run(ctx, "pg_waldump", "--quiet", "--path="+folder,
 		fmt.Sprintf("--timeline=%d", timeline), "--start="+reached.String(), "--limit=1"))
+	if more || err != nil {
+		return more, err
+	}
+	// The reader says the same of a record that is damaged. Only one that goes beyond what is there was cut off.
+	cut, err := cutOff(func(at uint64, into []byte) error {
+		file, err := os.Open(filepath.Join(folder, backup.SegmentName(timeline, at/size, size)))
+		if err != nil {
+			return err
+		}
+		_, err = file.ReadAt(into, int64(at%size))
+		return errors.Join(err, file.Close())
+	}, size, uint64(reached), uint64(recovery.Until))
+	return !cut, err
+}
+
+// Sizes of PostgreSQL's log: of a page and its two kinds of header, of what each record begins with, and how long a
+// record may be at most.
+const (
+	pageSize    = 8192
+	pageHead    = 24
+	segmentHead = 40
+	recordHead  = 24
+	recordMost  = 1 << 30
+)
+
+// cutOff says whether what lies between the end of the replay and the end of the log is the begin of a record that goes
+// on behind it, and not one that is damaged, or of another branch.
+func cutOff(read func(at uint64, into []byte) error, size, reached, until uint64) (bool, error) {
+	head := func(at uint64) uint64 {
+		switch {
+		case at%size == 0:
+			return segmentHead
+		case at%pageSize == 0:
+			return pageHead
+		}
+		return 0
+	}
+	at := reached + head(reached)
+	if at+4 > until {
+		return true, nil
+	}
+	var text [16]byte
+	if err := read(at, text[:min(until-at, pageSize-at%pageSize, 16)]); err != nil {
+		return false, err
+	}
+	total := uint64(binary.LittleEndian.Uint32(text[:]))
+	// The length is followed by the transaction, and then by where the record before begins.
+	if before := binary.LittleEndian.Uint64(text[8:]); min(until-at, pageSize-at%pageSize) >= 16 &&
+		(before >= reached || reached-before > 2*recordMost) {
+		return false, nil
+	}
+	if total < recordHead || total > recordMost {
+		return false, nil
+	}
+	for room := pageSize - at%pageSize; total > room; room = pageSize - at%pageSize {
+		total, at = total-room, at+room
+		at += head(at)
+	}
+	return at+total > until, nil
 }
 
 // recordFound tells what the end of the reader means. It ends with 1 where no whole record is left; a reader that could
@@ -230,6 +296,8 @@ func recoverOnce(ctx context.Context, request Request, recovery plan.Recovery, t
 		filepath.Join(request.Data, "recovery.signal"): "",
 		filepath.Join(request.Work, "hba.conf"):        "local all postgres reject\n",
 		filepath.Join(request.Work, "empty.conf"):      "",
+		// It is read whatever the command line says: a delay or a target in it would rule this recovery.
+		filepath.Join(request.Data, "postgresql.auto.conf"): "",
 	}
 	for path, content := range files {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -259,6 +327,8 @@ func settings(request Request, recovery plan.Recovery, target plan.Target) []str
 		"archive_mode=off", "restore_command=" + fetching, "recovery_target_action=promote", "lc_messages=C",
 		fmt.Sprintf("recovery_target_timeline=%d", recovery.Timeline), "synchronous_standby_names=", "log_min_messages=log",
 		"shared_preload_libraries=", "archive_cleanup_command=", "recovery_end_command=", "primary_conninfo=",
+		// Once promoted it would take the place of the source at the publishers of its subscriptions.
+		"max_logical_replication_workers=0",
 	}
 	for _, name := range slices.Sorted(maps.Keys(recovery.Backup.Settings)) {
 		result = append(result, name+"="+recovery.Backup.Settings[name])
@@ -299,7 +369,8 @@ func untilPromoted(ctx context.Context, request Request, server *program) error 
 func lastFatal(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	for index := len(lines) - 1; index >= 0; index-- {
-		if strings.Contains(lines[index], "FATAL") {
+		// Whoever asks whether it is up gets such a line as well, ten in a second.
+		if strings.Contains(lines[index], "FATAL") && !strings.Contains(lines[index], "the database system is ") {
 			return lines[index]
 		}
 	}

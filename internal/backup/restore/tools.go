@@ -175,11 +175,22 @@ func (t Tools) startChild(started *program, lines func([]byte), arguments []stri
 	return nil
 }
 
+// mostTold is how much of its output an error has: a server that replays for hours says megabytes, and what reports are
+// made of has room for a few lines.
+const mostTold = 2 << 10
+
 func failure(of *program, code int, how string) error {
-	if code <= 0 {
-		return fmt.Errorf("%s: %s: %s", of.name, how, of.text())
+	said := of.text()
+	if len(said) > mostTold {
+		said = said[len(said)-mostTold:]
+		if _, rest, found := strings.Cut(said, "\n"); found {
+			said = rest
+		}
 	}
-	return &ExitError{Program: of.name, Code: code, Said: of.text()}
+	if code <= 0 {
+		return fmt.Errorf("%s: %s: %s", of.name, how, said)
+	}
+	return &ExitError{Program: of.name, Code: code, Said: said}
 }
 
 // byLine cuts what is written into lines.
