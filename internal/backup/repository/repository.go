@@ -177,8 +177,9 @@ func (r *Repository) putOnce(ctx context.Context, name string, value any) error 
 	return nil
 }
 
-// maxRecord bounds what is read of an object that is not sealed.
-const maxRecord = 1 << 20
+// maxRecord bounds what is read of an object that is not sealed. A backup has some 250 bytes for each part, which is of
+// 1 GiB: this is enough for 60 TiB.
+const maxRecord = 16 << 20
 
 func (r *Repository) getPlain(ctx context.Context, name string) ([]byte, error) {
 	reader, err := r.Store.Get(ctx, r.Root+name)
