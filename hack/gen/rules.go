@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	backupplan "meridian.dev/meridian/internal/backup/plan"
 	cacheinvariant "meridian.dev/meridian/internal/cache/invariant"
 	cacheplan "meridian.dev/meridian/internal/cache/plan"
 	databaseinvariant "meridian.dev/meridian/internal/database/invariant"
@@ -44,6 +45,7 @@ func ruleSections() []ruleSection {
 		},
 		{"cache: what the operator does about a GeoCache", ordered + "`internal/cache/plan`.", cacheplan.Rules()},
 		{"cache: what no plan may break", checked + "`internal/cache/invariant`.", cacheinvariant.Rules()},
+		{"backup: what no decision about backups may break", checked + "`internal/backup/plan`.", backupplan.Rules()},
 		{"sim: what the simulator of agents checks", "Checked after every step, in `test/sim`.", law.World()},
 		{"lives: what the simulator of operators checks", "Checked at every write, in `test/sim/lives`.", law.Lives()},
 	}

@@ -95,7 +95,8 @@ func TestATimeInAHoleIsRefused(t *testing.T) {
 	segments := catalogue.Log(1).Segments
 	// The slot was cut: the segment in between was never shipped.
 	must(t, os.Remove(r.store.Path+"/"+r.repository().Root+segments[len(segments)-2].Name))
-	must(t, r.repository().PutGap(t.Context(), r.owner, 1, backup.Gap{First: segments[len(segments)-2].Number, Last: segments[len(segments)-2].Number}))
+	lost := segments[len(segments)-2].Number
+	must(t, r.repository().PutGap(t.Context(), r.owner, 1, backup.Gap{First: lost, Last: lost}))
 	a.kill()
 	restored, result, err := r.restore(plan.Target{Time: at}, nil)
 	if err == nil {
@@ -111,7 +112,9 @@ func TestATimeInAHoleIsRefused(t *testing.T) {
 func TestSettingsOfTheSourceDoNotRuleTheRecovery(t *testing.T) {
 	r, a := newRig(t)
 	a.sql("create table words (id serial primary key, word text)")
-	for _, setting := range []string{"recovery_target_name = 'x'", "recovery_min_apply_delay = '1h'", "shared_buffers = '900GB'"} {
+	for _, setting := range []string{
+		"recovery_target_name = 'x'", "recovery_min_apply_delay = '1h'", "shared_buffers = '900GB'",
+	} {
 		a.sql("alter system set " + setting)
 	}
 	r.ship(a)

@@ -138,7 +138,8 @@ func givenUp(s Situation, office string) GiveUp {
 	return GiveUp{
 		Ship: s.Ship.Running && (!s.Wanted || s.Ship.For != office),
 		Read: s.Read.Running && (!s.Wanted || s.Foreign || s.Read.For != office),
-		Base: s.Base.Running && (!s.Wanted || s.Foreign || s.Wish != nil && s.Wish.ID == s.Base.For && s.Wish.Instance != s.Instance),
+		Base: s.Base.Running && (!s.Wanted || s.Foreign ||
+			s.Wish != nil && s.Wish.ID == s.Base.For && s.Wish.Instance != s.Instance),
 	}
 }
 

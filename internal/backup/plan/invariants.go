@@ -7,27 +7,47 @@ import (
 
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/kit/rule"
 )
 
-// Rule is a law of backups.
-type Rule struct{ ID, Name, Why string }
+// The ids of the rules of backups.
+const (
+	writeAbsent     = "backup.write-only-what-is-absent"
+	completeWithLog = "backup.complete-a-backup-with-its-log"
+	inOrder         = "backup.ship-in-order"
+	fillBelow       = "backup.fill-in-below-a-fork"
+	deleteUnneeded  = "backup.delete-only-what-nothing-needs"
+	endAtTheEnd     = "backup.end-a-recovery-only-at-the-end"
+	latestTerm      = "backup.ship-as-owner-in-the-latest-term"
+)
 
-// Rules are the laws of backups. Those about decisions are checked by Check, CheckDeletes and CheckRecovery; the first
+// Rules are those of backups. Those about decisions are checked by Check, CheckDeletes and CheckRecovery; the first
 // is one of the store, which knows no other write and is tried at the first contact.
-var Rules = []Rule{
-	{"K1", "write only what is absent", "two writers that overwrite each other leave nothing that can be trusted"},
-	{"K2", "complete a backup only with its log", "a backup without the log up to its stop cannot be restored"},
-	{"K3", "ship in order, and only what is flushed", "a hole that nobody recorded looks like the end of the log"},
-	{"K4", "fill in what is missing below a fork", "segments that only a dead primary was to ship would never arrive"},
-	{"K5", "delete only what nothing needs", "what was deleted cannot be restored from"},
-	{"K6", "end a recovery only where the repository ends", "an early end loses rows without an error"},
-	{"K7", "ship only as owner, in the latest term", "a deposed primary must not write into its successor's log"},
+func Rules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: writeAbsent, Was: []string{"K1"},
+			Why: "two writers that overwrite each other leave nothing that can be trusted",
+		},
+		{ID: completeWithLog, Why: "a backup without the WAL up to its stop cannot be restored", Was: []string{"K2"}},
+		{
+			ID: inOrder, Was: []string{"K3"},
+			Why: "only what is flushed is shipped, and a hole that nobody recorded looks like the end of the WAL",
+		},
+		{ID: fillBelow, Why: "segments that only a dead primary was to ship would never arrive", Was: []string{"K4"}},
+		{ID: deleteUnneeded, Why: "what was deleted cannot be restored from", Was: []string{"K5"}},
+		{
+			ID: endAtTheEnd, Was: []string{"K6"},
+			Why: "a recovery that ends before the repository does loses rows without an error",
+		},
+		{ID: latestTerm, Why: "a deposed primary must not write into its successor's WAL", Was: []string{"K7"}},
+	}
 }
 
-// Violation is a law that a decision would break.
-type Violation struct{ Rule, Detail string }
+// Violation is a rule that a decision would break.
+type Violation = rule.Violation
 
-// Check returns the laws that shipping would break, written from the laws and not from Ship.
+// Check returns the rules that shipping would break, written from the rules and not from Ship.
 func Check(facts Facts, shipping Shipping) []Violation {
 	check := &shippingCheck{facts: facts, size: facts.Owner.SegmentSize, done: map[[2]uint64]bool{}}
 	for _, action := range shipping.Actions {
@@ -47,14 +67,14 @@ type shippingCheck struct {
 	found []Violation
 }
 
-func (c *shippingCheck) broken(rule, format string, args ...any) {
-	c.found = append(c.found, Violation{rule, fmt.Sprintf(format, args...)})
+func (c *shippingCheck) broken(id, format string, args ...any) {
+	c.found = append(c.found, Violation{Rule: id, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (c *shippingCheck) one(action Action) {
 	stored := c.facts.Stored.Owner
 	if stored.DatabaseUID != c.facts.Owner.DatabaseUID || stored.SystemIdentifier != c.facts.Owner.SystemIdentifier {
-		c.broken("K7", "%s into the repository of another database", action.Verb())
+		c.broken(latestTerm, "%s into the repository of another database", action.Verb())
 	}
 	switch action := action.(type) {
 	case PutSegment:
@@ -63,19 +83,19 @@ func (c *shippingCheck) one(action Action) {
 	case PutTail:
 		c.ownBranch(action.Verb(), action.Timeline)
 		if backup.LSN(action.Tail.Number*c.size+action.Tail.To) > c.facts.Flushed {
-			c.broken("K3", "a tail of segment %d up to %d, and only %s is flushed",
+			c.broken(inOrder, "a tail of segment %d up to %d, and only %s is flushed",
 				action.Tail.Number, action.Tail.To, c.facts.Flushed)
 		}
 		c.inOrder(action.Timeline, action.Tail.Number)
 		if _, reach := c.facts.Stored.Log(action.Timeline).Cover(action.Tail.Number); action.Tail.From > reach {
-			c.broken("K3", "a tail from %d, and the repository has %d of segment %d",
+			c.broken(inOrder, "a tail from %d, and the repository has %d of segment %d",
 				action.Tail.From, reach, action.Tail.Number)
 		}
 	case PutGap:
 		c.ownBranch(action.Verb(), action.Timeline)
 		for number := action.Gap.First; number <= action.Gap.Last; number++ {
 			if c.facts.has(action.Timeline, number) {
-				c.broken("K4", "segment %d of timeline %d is here, and is recorded as lost", number, action.Timeline)
+				c.broken(fillBelow, "segment %d of timeline %d is here, and is recorded as lost", number, action.Timeline)
 			}
 			c.done[[2]uint64{uint64(action.Timeline), number}] = true
 		}
@@ -88,13 +108,13 @@ func (c *shippingCheck) one(action Action) {
 // ownBranch is what only the primary of the latest term may write.
 func (c *shippingCheck) ownBranch(verb string, timeline int) {
 	if !c.facts.Leads || c.facts.Highest > c.facts.Term {
-		c.broken("K7", "%s on timeline %d, and term %d ships", verb, timeline, c.facts.Highest)
+		c.broken(latestTerm, "%s on timeline %d, and term %d ships", verb, timeline, c.facts.Highest)
 	}
 }
 
 func (c *shippingCheck) segment(action PutSegment) {
 	if backup.LSN((action.Number+1)*c.size) > c.facts.Flushed {
-		c.broken("K3", "segment %d as a whole, and only %s is flushed", action.Number, c.facts.Flushed)
+		c.broken(inOrder, "segment %d as a whole, and only %s is flushed", action.Number, c.facts.Flushed)
 	}
 	history := c.facts.History
 	if !c.facts.Leads || c.facts.Highest > c.facts.Term {
@@ -103,11 +123,11 @@ func (c *shippingCheck) segment(action PutSegment) {
 	index := slices.IndexFunc(history, func(branch postgres.Branch) bool { return branch.Timeline == action.Timeline })
 	switch {
 	case index < 0:
-		c.broken("K3", "a segment of timeline %d, which was left", action.Timeline)
+		c.broken(inOrder, "a segment of timeline %d, which was left", action.Timeline)
 	case index == len(history)-1:
 		c.ownBranch(action.Verb(), action.Timeline)
 	case history[index+1].Begin < (action.Number+1)*c.size:
-		c.broken("K3", "segment %d of timeline %d as a whole, which was left at %s", action.Number, action.Timeline,
+		c.broken(inOrder, "segment %d of timeline %d as a whole, which was left at %s", action.Number, action.Timeline,
 			backup.LSN(history[index+1].Begin))
 	}
 	if c.facts.Leads && c.facts.Highest <= c.facts.Term {
@@ -139,7 +159,7 @@ func (c *shippingCheck) inOrder(timeline int, number uint64) {
 			return
 		}
 	}
-	c.broken("K3", "segment %d of timeline %d, and the one before is neither there nor recorded as a gap",
+	c.broken(inOrder, "segment %d of timeline %d, and the one before is neither there nor recorded as a gap",
 		number, timeline)
 }
 
@@ -158,14 +178,19 @@ func (c *shippingCheck) forgotten() {
 			_, whole := log.Whole(number)
 			if !whole && c.facts.has(log.Timeline, number) && backup.LSN((number+1)*c.size) <= c.facts.Flushed &&
 				!c.done[[2]uint64{uint64(log.Timeline), number}] {
-				c.broken("K4", "segment %d of timeline %d is here, is missing, and is not shipped", number, log.Timeline)
+				c.broken(fillBelow, "segment %d of timeline %d is here, is missing, and is not shipped", number, log.Timeline)
 			}
 		}
 	}
 }
 
-// CheckDeletes returns the laws that deletions would break: whatever could be restored within the window, from a backup
-// that is to be kept, can still be restored afterwards.
+// needed is a deletion of what something needs.
+func needed(format string, args ...any) Violation {
+	return Violation{Rule: deleteUnneeded, Detail: fmt.Sprintf(format, args...)}
+}
+
+// CheckDeletes returns the rules that deletions would break: whatever could be restored within the window, from a
+// backup that is to be kept, can still be restored afterwards.
 func CheckDeletes(catalogue *backup.Catalogue, policy Policy, names []string) []Violation {
 	after := Without(catalogue, names)
 	var found []Violation
@@ -175,26 +200,26 @@ func CheckDeletes(catalogue *backup.Catalogue, policy Policy, names []string) []
 		for _, at := range placesOf(window, before) {
 			_, still := Recover(after, at)
 			if still != nil && window.UntilAt.After(begin) && reachedWithin(before, at.LSN, begin) {
-				found = append(found, Violation{"K5", "LSN " + at.LSN.String() + " could be restored, and lies in the window"})
+				found = append(found, needed("LSN %s could be restored, and lies in the window", at.LSN))
 			}
 		}
 	}
 	if len(before) > 0 {
 		newest := Target{LSN: before[len(before)-1].Until}
 		if _, still := Recover(after, newest); still != nil {
-			found = append(found, Violation{"K5", newest.String() + " is the newest place that could be restored"})
+			found = append(found, needed("%s is the newest place that could be restored", newest))
 		}
 	}
 	if usable := len(Windows(after)); usable < min(policy.AtLeast, len(before)) {
-		found = append(found, Violation{"K5", fmt.Sprintf("%d backups are left, not %d", usable, policy.AtLeast)})
+		found = append(found, needed("%d backups are left, not %d", usable, policy.AtLeast))
 	}
 	if verified := newestVerified(catalogue); verified != nil && after.Backup(verified.ID) == nil {
-		found = append(found, Violation{"K5", "the newest verified backup " + verified.ID + " is deleted"})
+		found = append(found, needed("the newest verified backup %s is deleted", verified.ID))
 	}
 	for _, name := range names {
 		if kind := backup.ParseKey(name, catalogue.Owner.SegmentSize).Kind; kind == backup.KindForeign ||
 			kind == backup.KindOwner || kind == backup.KindTerm || kind == backup.KindHistory {
-			found = append(found, Violation{"K5", name + " is deleted"})
+			found = append(found, needed("%s is deleted", name))
 		}
 	}
 	return found
@@ -243,17 +268,20 @@ func Without(catalogue *backup.Catalogue, names []string) *backup.Catalogue {
 	return &after
 }
 
-// CheckRecovery returns the laws that an end of a recovery would break: what was reached, and whether PostgreSQL itself
-// has said that it stopped at the target.
+func ended(id, format string, args ...any) []Violation {
+	return []Violation{{Rule: id, Detail: fmt.Sprintf(format, args...)}}
+}
+
+// CheckRecovery returns the rules that an end of a recovery would break: what was reached, and whether PostgreSQL
+// itself has said that it stopped at the target.
 func CheckRecovery(recovery Recovery, target Target, reached backup.LSN, stopped bool) []Violation {
 	switch {
 	case target.LSN != 0 && reached < target.LSN && !stopped:
-		return []Violation{{"K6", fmt.Sprintf("replay ended at %s, before the target %s", reached, target.LSN)}}
+		return ended(endAtTheEnd, "replay ended at %s, before the target %s", reached, target.LSN)
 	case target.LSN == 0 && (target.Time.IsZero() || !stopped) && reached < recovery.Until:
-		return []Violation{{"K6", fmt.Sprintf("replay ended at %s, and the repository leads to %s", reached, recovery.Until)}}
+		return ended(endAtTheEnd, "replay ended at %s, and the repository leads to %s", reached, recovery.Until)
 	case reached < recovery.Backup.Stop:
-		return []Violation{{"K2",
-			fmt.Sprintf("replay ended at %s, before the end of the backup %s", reached, recovery.Backup.Stop)}}
+		return ended(completeWithLog, "replay ended at %s, before the end of the backup %s", reached, recovery.Backup.Stop)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/plan"
 	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/kit/rule"
 )
 
 const size = 1 << 20
@@ -178,6 +179,7 @@ func TestDraftsGoWhenTheyAreOld(t *testing.T) {
 }
 
 func TestAnEarlyEndOfRecoveryIsFound(t *testing.T) {
+	const end, complete = "backup.end-a-recovery-only-at-the-end", "backup.complete-a-backup-with-its-log"
 	recovery := plan.Recovery{Backup: backup.Backup{Stop: 100}, Until: 1000}
 	for name, c := range map[string]struct {
 		target  plan.Target
@@ -186,13 +188,13 @@ func TestAnEarlyEndOfRecoveryIsFound(t *testing.T) {
 		rule    string
 	}{
 		"all of it":                {reached: 1000},
-		"less than there is":       {reached: 999, rule: "K6"},
-		"stopped without a target": {reached: 999, stopped: true, rule: "K6"},
+		"less than there is":       {reached: 999, rule: end},
+		"stopped without a target": {reached: 999, stopped: true, rule: end},
 		"the target":               {target: plan.Target{LSN: 500}, reached: 510, stopped: true},
-		"less than the target":     {target: plan.Target{LSN: 500}, reached: 400, rule: "K6"},
+		"less than the target":     {target: plan.Target{LSN: 500}, reached: 400, rule: end},
 		"a time was reached":       {target: plan.Target{Time: noon}, reached: 500, stopped: true},
-		"a time was not reached":   {target: plan.Target{Time: noon}, reached: 500, rule: "K6"},
-		"less than the backup has": {target: plan.Target{Time: noon}, reached: 50, stopped: true, rule: "K2"},
+		"a time was not reached":   {target: plan.Target{Time: noon}, reached: 500, rule: end},
+		"less than the backup has": {target: plan.Target{Time: noon}, reached: 50, stopped: true, rule: complete},
 	} {
 		rule := ""
 		for _, violation := range plan.CheckRecovery(recovery, c.target, c.reached, c.stopped) {
@@ -205,11 +207,7 @@ func TestAnEarlyEndOfRecoveryIsFound(t *testing.T) {
 }
 
 func TestEveryRuleIsNamedOnce(t *testing.T) {
-	seen := map[string]bool{}
-	for _, rule := range plan.Rules {
-		if seen[rule.ID] || rule.Name == "" || rule.Why == "" {
-			t.Errorf("%+v", rule)
-		}
-		seen[rule.ID] = true
+	if problems := rule.Problems(plan.Rules()); len(problems) > 0 {
+		t.Error(problems)
 	}
 }

@@ -104,15 +104,8 @@ func Ship(facts Facts) Shipping {
 				facts.Highest, facts.Term)}},
 		}
 	}
-	timeline := facts.History.Timeline()
-	if facts.Differs != "" {
-		return Shipping{Holds: []Hold{{"RepositoryForeign", facts.Differs + " is not what this primary of its timeline has: " +
-			"its volume was an older state, and the same places were written anew"}}}
-	}
-	if end := endOf(facts.Stored.Log(timeline), facts.Owner.SegmentSize); end > facts.Flushed {
-		return Shipping{Holds: []Hold{{"RepositoryForeign", fmt.Sprintf("the repository has the log of timeline %d up to %s, "+
-			"and this primary of that timeline has it up to %s: its volume is an older state, and writes the same places anew",
-			timeline, end, facts.Flushed)}}}
+	if why := writtenTwice(facts); why != "" {
+		return Shipping{Holds: []Hold{{"RepositoryForeign", why}}}
 	}
 	var shipping Shipping
 	if facts.Highest < facts.Term {
@@ -125,8 +118,22 @@ func Ship(facts Facts) Shipping {
 	return shipping
 }
 
-// endOf is how far the log of a timeline goes, whatever is missing before. Only its one writer ships to its end, and what
-// that has flushed outlives a crash. So an end ahead of the writer is that of another branch under the same name.
+// writtenTwice says why the log of the own timeline that is stored is that of another branch, empty if it is not.
+func writtenTwice(facts Facts) string {
+	if facts.Differs != "" {
+		return facts.Differs + " is not what this primary of its timeline has: its volume was an older state, and " +
+			"the same places were written anew"
+	}
+	timeline := facts.History.Timeline()
+	if end := endOf(facts.Stored.Log(timeline), facts.Owner.SegmentSize); end > facts.Flushed {
+		return fmt.Sprintf("the repository has the log of timeline %d up to %s, and this primary of that timeline has it "+
+			"up to %s: its volume is an older state, and writes the same places anew", timeline, end, facts.Flushed)
+	}
+	return ""
+}
+
+// endOf is how far the log of a timeline goes, whatever is missing before. Only its one writer ships to its end, and
+// what that has flushed outlives a crash. So an end ahead of the writer is that of another branch under the same name.
 func endOf(log *backup.Log, size uint64) backup.LSN {
 	if log == nil {
 		return 0

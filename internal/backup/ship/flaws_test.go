@@ -34,26 +34,27 @@ func (w *world) flaws(m *member) {
 	with := func(action plan.Action) plan.Shipping {
 		return plan.Shipping{Actions: append(slices.Clone(good.Actions), action)}
 	}
-	try("K3", "a segment that is not flushed", facts, with(plan.PutSegment{Timeline: timeline, Number: last}))
-	try("K3", "a tail beyond what is flushed", facts,
+	try("backup.ship-in-order", "a segment that is not flushed", facts,
+		with(plan.PutSegment{Timeline: timeline, Number: last}))
+	try("backup.ship-in-order", "a tail beyond what is flushed", facts,
 		with(plan.PutTail{Timeline: timeline, Tail: backup.Tail{Number: last, To: m.flushed%segment + 1}}))
 	if len(m.history) > 1 && m.leads && facts.Highest <= facts.Term {
 		fork, before := m.history[len(m.history)-1].Begin, m.history[len(m.history)-2].Timeline
 		if fork%segment > 0 && (fork/segment+1)*segment <= m.flushed {
-			try("K3", "the last segment of a timeline that was left, as a whole", facts,
+			try("backup.ship-in-order", "the last segment of a timeline that was left, as a whole", facts,
 				with(plan.PutSegment{Timeline: before, Number: fork / segment}))
 		}
 	}
 	foreign := facts
 	foreign.Owner.DatabaseUID = "another"
 	if len(good.Actions) > 0 {
-		try("K7", "into the repository of a namesake", foreign, good)
+		try("backup.ship-as-owner-in-the-latest-term", "into the repository of a namesake", foreign, good)
 	}
 	deposed := facts
 	deposed.Highest = facts.Term + 1
 	isTail := func(action plan.Action) bool { return action.Verb() == "ship a tail" }
 	if facts.Leads && slices.ContainsFunc(good.Actions, isTail) {
-		try("K7", "after a later term has begun", deposed, good)
+		try("backup.ship-as-owner-in-the-latest-term", "after a later term has begun", deposed, good)
 	}
 	w.leaveOut(facts, good, try)
 }
@@ -72,10 +73,10 @@ func (w *world) leaveOut(facts plan.Facts, good plan.Shipping, try func(string, 
 			return gap.First <= put.Number && put.Number <= gap.Last
 		})
 		if follows && facts.Leads && !recorded {
-			try("K3", "a segment left out", facts, without)
+			try("backup.ship-in-order", "a segment left out", facts, without)
 		}
 		if !facts.Leads && log != nil && len(log.Segments) > 0 && log.Segments[0].Number < put.Number {
-			try("K4", "a segment below the fork left out", facts, without)
+			try("backup.fill-in-below-a-fork", "a segment below the fork left out", facts, without)
 		}
 	}
 }

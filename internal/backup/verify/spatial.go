@@ -54,7 +54,8 @@ func compareOne(ctx context.Context, request Request, database string, of ...str
 	question := fmt.Sprintf(`select string_agg(found::text, ' ' order by number) from (select number,
 (select count(*) from %[1]s t where t.%[2]s %[4]s s.value) as found
 from (select row_number() over () as number, %[2]s as value from
-(select %[2]s from %[1]s where %[2]s is not null order by ctid limit %[3]d) v) s offset 0) c`, table, column, samples, overlaps)
+(select %[2]s from %[1]s where %[2]s is not null order by ctid limit %[3]d) v) s offset 0) c`,
+		table, column, samples, overlaps)
 	var counts [2]string
 	for way, settings := range []string{
 		"set enable_seqscan = off", "set enable_indexscan = off; set enable_bitmapscan = off; set enable_indexonlyscan = off",

@@ -62,8 +62,8 @@ func (p *Pod) HoldCheckpoints(until time.Duration) {
 	})
 }
 
-// SlowReplay makes replay slow, until then or until the server starts again. One that never ends may be slower than what
-// is written: such a replica never gets on.
+// SlowReplay makes replay slow, until then or until the server starts again. One that never ends may be slower than
+// what is written: such a replica never gets on.
 func (p *Pod) SlowReplay(lag, until time.Duration) {
 	p.server.ReplayLag, p.replaysSlowly = lag, max(p.replaysSlowly, until)
 	start := p.process.start
