@@ -45,6 +45,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newVersion(), operatorCommand(), rbacCommand(), agentCommand(), installCommand(),
-		recallCommand(), backupsCommand())
+		recallCommand(), backupsCommand(), trialCommand())
 	return root
 }

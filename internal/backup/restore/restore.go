@@ -69,6 +69,9 @@ type Result struct {
 	// Reached is the end of the last record that was replayed, on a timeline of the source; Timeline is the new one.
 	Reached  backup.LSN
 	Timeline int
+	// LastCommit is when the last transaction that came back was committed, by the server's own word; zero if it does not
+	// say, such as when nothing had to be replayed.
+	LastCommit time.Time
 }
 
 // Run restores. When it returns without an error, the data directory is that of a server that was stopped properly, as
@@ -160,7 +163,19 @@ func judge(
 		return Result{}, fmt.Errorf("replay the log: %w: refused by %s: %s", ErrShort, violations[0].Rule,
 			violations[0].Detail)
 	}
-	return Result{Backup: recovery.Backup, Reached: reached, Timeline: timeline}, nil
+	return Result{Backup: recovery.Backup, Reached: reached, Timeline: timeline, LastCommit: lastCommit(said)}, nil
+}
+
+// lastCommit finds what the server says about the end of the replay.
+func lastCommit(said string) time.Time {
+	_, after, found := strings.Cut(said, "last completed transaction was at log time ")
+	text, _, _ := strings.Cut(after, "\n")
+	for _, zone := range []string{"-07", "MST"} {
+		if at, err := time.Parse("2006-01-02 15:04:05.999999"+zone, strings.TrimSpace(text)); found && err == nil {
+			return at.UTC()
+		}
+	}
+	return time.Time{}
 }
 
 // forkOf reads where the new timeline begins: that is the end of what was replayed.

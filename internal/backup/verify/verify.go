@@ -1,7 +1,6 @@
 // Package verify restores the latest of a repository on trial, and looks through what came back: pages, indexes, and
 // whether a spatial index finds what a scan finds. It writes the result into the repository, beside the backup, and
-// takes part in nothing: its server listens on a socket in a folder of its own, and is gone when it ends. Nothing calls
-// it yet.
+// takes part in nothing: its server listens on a socket in a folder of its own, and is gone when it ends.
 //
 // Start reading at Run.
 package verify
@@ -21,6 +20,7 @@ import (
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/repository"
 	"meridian.dev/meridian/internal/backup/restore"
+	"meridian.dev/meridian/internal/backup/seal"
 )
 
 // Request says what to try, and where.
@@ -48,23 +48,29 @@ type Result struct {
 // Run restores, looks and writes down. Its error says that the trial could not be made, which says nothing about the
 // backup; what is wrong with the backup is in the result.
 func Run(ctx context.Context, request Request) (Result, error) {
-	began := request.Now()
+	began, result := request.Now(), Result{}
+	var chosen string
 	restored, err := restore.Run(ctx, restore.Request{
 		From: request.From, Tools: request.Tools, Data: request.Data, Work: request.Work,
 		FetchCommand: request.FetchCommand, Waiting: request.Waiting,
+		Progress: func(progress restore.Progress) { chosen = progress.Backup },
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		result.Restore, result.Duration = restored, request.Now().Sub(began)
+		result.Indexes, err = look(ctx, request)
+		if problem, ok := errors.AsType[*ProblemError](err); ok {
+			result.Problem, err = problem, nil
+		}
+		if err != nil {
+			return Result{}, fmt.Errorf("look through what was restored: %w", err)
+		}
+	case isWrong(err) && ctx.Err() == nil && chosen != "":
+		result.Restore.Backup.ID, result.Problem = chosen, &ProblemError{Check: "restore", Said: err.Error()}
+	default:
 		return Result{}, fmt.Errorf("restore on trial: %w", err)
 	}
-	result := Result{Restore: restored, Duration: request.Now().Sub(began)}
-	result.Indexes, err = look(ctx, request)
-	if problem, ok := errors.AsType[*ProblemError](err); ok {
-		result.Problem, err = problem, nil
-	}
-	if err != nil {
-		return Result{}, fmt.Errorf("look through what was restored: %w", err)
-	}
-	trial := backup.Verified{Backup: restored.Backup.ID, RestoreMilliseconds: result.Duration.Milliseconds()}
+	trial := backup.Verified{Backup: result.Restore.Backup.ID, RestoreMilliseconds: result.Duration.Milliseconds()}
 	if result.Problem != nil {
 		trial.Problem = result.Problem.Error()
 	}
@@ -72,6 +78,13 @@ func Run(ctx context.Context, request Request) (Result, error) {
 		return Result{}, fmt.Errorf("write down what was found: %w", err)
 	}
 	return result, nil
+}
+
+// isWrong says that a restore has failed for what is in the repository, and not for what is around it.
+func isWrong(err error) bool {
+	ended, byProgram := errors.AsType[*restore.ExitError](err)
+	return errors.Is(err, seal.ErrDamaged) || errors.Is(err, repository.ErrLost) || errors.Is(err, restore.ErrShort) ||
+		byProgram && ended.Program == "pg_verifybackup"
 }
 
 // ProblemError is something wrong with what was restored.
