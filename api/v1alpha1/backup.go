@@ -97,6 +97,7 @@ type Repository struct {
 
 // S3Repository is a bucket of S3.
 type S3Repository struct {
+	// Name of the bucket, which must exist.
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')",message="s3.bucket: must be lower-case letters, digits, dots and hyphens"
@@ -112,6 +113,7 @@ type S3Repository struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$')",message="s3.endpoint: must be http or https, a host and perhaps a port, such as https://minio.example:9000"
 	Endpoint string `json:"endpoint,omitempty"`
 
+	// Region of the bucket, which requests are signed for.
 	// +optional
 	// +kubebuilder:default="us-east-1"
 	// +kubebuilder:validation:MaxLength=63
@@ -125,6 +127,7 @@ type S3Repository struct {
 
 // GCSRepository is a bucket of Google Cloud Storage.
 type GCSRepository struct {
+	// Name of the bucket, which must exist.
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=222
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9._-]*[a-z0-9]$')",message="gcs.bucket: must be lower-case letters, digits, dots, underscores and hyphens"
@@ -145,6 +148,7 @@ type AzureRepository struct {
 	// +kubebuilder:validation:MaxLength=24
 	Account string `json:"account"`
 
+	// Name of the container, which must exist.
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$')",message="azure.container: must be 3 to 63 lower-case letters, digits and hyphens"
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container"`
@@ -176,6 +180,7 @@ type RepositoryPrefix string
 
 // SecretReference names a Secret in the namespace of the database.
 type SecretReference struct {
+	// Name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -246,6 +251,7 @@ type RestoreSource struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespace string `json:"namespace,omitempty"`
 
+	// Its name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
@@ -288,9 +294,10 @@ type BackupStatus struct {
 	// +optional
 	Repository string `json:"repository,omitempty"`
 
-	// The oldest and the newest moment of the present window: any moment between them can be restored to.
+	// The oldest moment that can be restored to, as can any up to `recoverableUntil`.
 	// +optional
 	RecoverableFrom *metav1.Time `json:"recoverableFrom,omitempty"`
+	// The newest moment that can be restored to.
 	// +optional
 	RecoverableUntil *metav1.Time `json:"recoverableUntil,omitempty"`
 
@@ -306,10 +313,10 @@ type BackupStatus struct {
 	// +optional
 	Backups int32 `json:"backups,omitempty"`
 
-	// When a backup was last restored on trial and found good, and how long that restore took: the measured time to
-	// recover.
+	// When a backup was last restored on trial and found good.
 	// +optional
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`
+	// How long that restore took: the measured time to recover.
 	// +optional
 	RestoreDuration *metav1.Duration `json:"restoreDuration,omitempty"`
 
@@ -333,6 +340,8 @@ type BackupStatus struct {
 
 // BackupGap is a time that cannot be restored to.
 type BackupGap struct {
-	From  metav1.Time `json:"from"`
+	// The last moment before it that can be restored to.
+	From metav1.Time `json:"from"`
+	// The first moment after it that can be restored to.
 	Until metav1.Time `json:"until"`
 }

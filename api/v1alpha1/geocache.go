@@ -266,6 +266,7 @@ type GeoCacheStatus struct {
 
 // CacheRotations are those that were asked for last.
 type CacheRotations struct {
+	// That of the application's password.
 	// +optional
 	Password *Rotation `json:"password,omitempty"`
 }

@@ -472,8 +472,10 @@ type CacheSummary struct {
 
 // Rotations are those that were asked for last.
 type Rotations struct {
+	// That of the application's credentials.
 	// +optional
 	Password *Rotation `json:"password,omitempty"`
+	// That of the certificate authority.
 	// +optional
 	Certificates *Rotation `json:"certificates,omitempty"`
 }

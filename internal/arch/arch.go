@@ -36,6 +36,7 @@ var Rules = []Rule{
 	{"imports", "a layer is a layer only while nobody reaches around it", checkImports},
 	{"modules", "the operator's users must not download the sandbox's dependencies", checkModules},
 	{"purity", "a pure decision can be printed, replayed and simulated", checkPurity},
+	{"api", "what users write is kept for years, and tools expect the conventions of Kubernetes", checkAPI},
 	{"records", "a reader must find what changed, and whether a decision still holds", checkRecords},
 	{"citations", "a comment that leads nowhere costs a reader more than none", checkCitations},
 	{"docs", "a package that cannot say what it is should not be one", checkDocs},

@@ -18,6 +18,7 @@ var ruleCases = map[string]map[string]ruleCase{
 	"imports":   importCases,
 	"modules":   moduleCases,
 	"purity":    purityCases,
+	"api":       apiCases,
 	"records":   recordCases,
 	"citations": citationCases,
 	"docs":      docCases,
