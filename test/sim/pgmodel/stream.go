@@ -66,6 +66,7 @@ func (p *pipe) flow() {
 // receiver takes the log of another server.
 type receiver struct {
 	s              *Server
+	conf           Conf // As it was when it began: the key in it may be gone since.
 	up, name, slot string
 	timeline       int
 	start          LSN
@@ -83,7 +84,7 @@ func (s *Server) connect() {
 	}
 	timeline := s.recovery.history.at(position)
 	r := &receiver{
-		s: s, up: s.conf.Upstream, name: s.conf.Name, slot: s.conf.Slot, timeline: timeline,
+		s: s, conf: s.conf, up: s.conf.Upstream, name: s.conf.Name, slot: s.conf.Slot, timeline: timeline,
 		start: s.Disk.Log.begin(position),
 	}
 	s.receiver = r
@@ -110,7 +111,7 @@ func (r *receiver) dial() {
 		return
 	}
 	s, up := r.s, r.s.w.Find(r.up)
-	if s.Enters != nil && !s.Enters(s.conf) {
+	if s.Enters != nil && !s.Enters(r.conf) {
 		r.end(TroubleConnect)
 		return
 	}
