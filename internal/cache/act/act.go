@@ -8,21 +8,15 @@ package act
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
-	"meridian.dev/meridian/internal/redact"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
@@ -45,6 +39,7 @@ type Actor struct {
 // pass is one plan under way.
 type pass struct {
 	Actor
+	service.Writer[cache.Step]
 	object *v1alpha1.GeoCache
 	design cache.Design
 	ledger expect.Ledger
@@ -54,23 +49,11 @@ type pass struct {
 func (a Actor) Act(
 	ctx context.Context, ledger expect.Ledger, object *v1alpha1.GeoCache, plan cache.Plan,
 ) (cache.Outcome, error) {
-	p := &pass{Actor: a, object: object, design: plan.Design, ledger: ledger}
-	var outcome cache.Outcome
-	var failed error
-	for _, action := range plan.Actions {
-		log.FromContext(ctx).Info("Writing", "verb", action.Verb(), "kind", action.Kind, "child", action.Name,
-			"why", action.Why)
-		result, err := p.do(ctx, action)
-		result.Action = action
-		if err != nil {
-			// The API server quotes values in what it refuses; names of fields are enough.
-			err = redact.Error(err)
-			result.Problem = err.Error()
-			failed = errors.Join(failed, fmt.Errorf("%s %s %s: %w", action.Verb(), action.Kind, action.Name, err))
-		}
-		outcome.Results = append(outcome.Results, result)
+	p := &pass{
+		Actor: a, Writer: service.NewWriter[cache.Step](a.Client, a.Live, a.Author, ledger, object),
+		object: object, design: plan.Design, ledger: ledger,
 	}
-	return outcome, failed
+	return p.CarryOut(ctx, plan.Actions, p.do)
 }
 
 func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error) {
@@ -90,7 +73,7 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 	case cache.StoreCertificates:
 		return p.storeCertificates(ctx, action)
 	case cache.CreateLease:
-		return p.write(ctx, render.Lease(p.design), nil)
+		return p.Write(ctx, render.Lease(p.design), nil)
 	case cache.DeleteSet:
 		return p.deleteSet(ctx, action)
 	case cache.TellPod:
@@ -109,63 +92,17 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 	return cache.Result{}, fmt.Errorf("unknown verb %s", action.Verb())
 }
 
-// writeChild reads a child that is to be changed live: the plan knows the version that it was decided on, and the patch
-// is made against exactly that one.
+// writeChild makes a child as it is rendered, or brings it to that.
 func (p *pass) writeChild(ctx context.Context, action cache.Action) (cache.Result, error) {
 	child, err := render.Find(p.design, action.Kind, action.Name)
 	if err != nil {
 		return cache.Result{}, err
 	}
 	if cache.Does[cache.Create](action) {
-		return p.write(ctx, child, nil)
+		return p.Write(ctx, child, nil)
 	}
-	live := reflect.New(reflect.TypeOf(child).Elem()).Interface().(client.Object)
-	if err := p.readAsDecided(ctx, action, live); err != nil {
-		return cache.Result{}, err
-	}
-	return p.write(ctx, child, live)
-}
-
-// write brings a child to what is wanted, from the live object or from nothing.
-func (p *pass) write(ctx context.Context, wanted, live client.Object) (cache.Result, error) {
-	intent, err := p.Author.Intent(wanted, p.object.UID)
-	if err != nil {
-		return cache.Result{}, err
-	}
-	difference := apply.Compare(intent, live)
-	action, needed := difference.Action()
-	switch {
-	case difference.State == apply.Foreign:
-		return cache.Result{}, &apply.ForeignError{Kind: intent.Kind(), Key: intent.Key()}
-	case !needed:
-		return cache.Result{Done: true}, nil
-	}
-	done, err := (apply.Actor{Client: p.Client, Live: p.Live, Recorder: p.ledger}).Do(ctx, action)
-	if err != nil {
-		return cache.Result{}, err
-	}
-	result := cache.Result{Done: true, Wrote: done.Outcome == apply.Done}
-	for _, change := range done.Unheld {
-		result.Unheld = append(result.Unheld, change.Path)
-	}
-	return result, nil
-}
-
-// readAsDecided reads an object live and refuses it when it is not the one that the action was decided on.
-func (p *pass) readAsDecided(ctx context.Context, action cache.Action, into client.Object) error {
-	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: action.Name}, into)
-	switch {
-	case apierrors.IsNotFound(err):
-		return moved(action, "it is gone")
-	case err != nil:
-		return fmt.Errorf("read it live: %w", err)
-	case string(into.GetUID()) != action.UID || into.GetResourceVersion() != action.ResourceVersion:
-		return moved(action, "it was changed since")
-	}
-	return nil
+	return p.Update(ctx, action, child)
 }
 
 // moved is the error of a decision that the world has overtaken.
-func moved(action cache.Action, why string) error {
-	return apierrors.NewConflict(schema.GroupResource{Resource: action.Kind}, action.Name, errors.New(why))
-}
+func moved(action cache.Action, why string) error { return service.Moved(action, why) }

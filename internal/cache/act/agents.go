@@ -27,25 +27,17 @@ const patience = 3 * time.Second
 // deleteSet deletes the StatefulSet of an instance, whose pod goes with it.
 func (p *pass) deleteSet(ctx context.Context, action cache.Action) (cache.Result, error) {
 	var set appsv1.StatefulSet
-	if err := p.readAsDecided(ctx, action, &set); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &set); err != nil {
 		return cache.Result{}, err
 	}
-	uid, version := set.UID, set.ResourceVersion
-	err := p.Client.Delete(ctx, &set, client.Preconditions{UID: &uid, ResourceVersion: &version},
-		client.PropagationPolicy(metav1.DeletePropagationForeground))
-	if err != nil && !apierrors.IsNotFound(err) {
-		p.doubt(action, err)
-		return cache.Result{}, err
-	}
-	p.ledger.Deleted(&set)
-	return cache.Result{Done: true, Wrote: true}, nil
+	return p.Delete(ctx, action, &set, client.PropagationPolicy(metav1.DeletePropagationForeground))
 }
 
 // tellPod writes onto a pod which settings are stored. The kubelet brings the mounted files up to date whenever its pod
 // changes, and otherwise only once in a while.
 func (p *pass) tellPod(ctx context.Context, action cache.Action, hash string) (cache.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return cache.Result{}, err
 	}
 	after := pod.DeepCopy()
@@ -53,13 +45,7 @@ func (p *pass) tellPod(ctx context.Context, action cache.Action, hash string) (c
 		after.Annotations = map[string]string{}
 	}
 	after.Annotations[cache.AnnotationSettings] = hash
-	patch := client.MergeFromWithOptions(&pod, client.MergeFromWithOptimisticLock{})
-	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(cache.FieldManager)); err != nil {
-		p.doubt(action, err)
-		return cache.Result{}, err
-	}
-	p.ledger.Wrote(after)
-	return cache.Result{Done: true, Wrote: true}, nil
+	return p.Patch(ctx, action, &pod, after)
 }
 
 // changeCache changes the GeoCache itself: it takes a request away that was carried out, or binds it to its database.
@@ -76,13 +62,7 @@ func (p *pass) changeCache(
 	}
 	after := now.DeepCopy()
 	change(after)
-	patch := client.MergeFromWithOptions(&now, client.MergeFromWithOptimisticLock{})
-	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(cache.FieldManager)); err != nil {
-		p.doubt(action, err)
-		return cache.Result{}, err
-	}
-	p.ledger.Wrote(after)
-	return cache.Result{Done: true, Wrote: true}, nil
+	return p.Patch(ctx, action, &now, after)
 }
 
 // bind makes the database an owner of the cache, or no owner with an empty UID. It blocks nothing: the database does
@@ -119,15 +99,7 @@ func (p *pass) deleteCache(ctx context.Context, action cache.Action, of string) 
 	case string(now.UID) != action.UID || !now.Spec.FollowDatabase || now.Spec.Paused:
 		return cache.Result{}, moved(action, "the cache was changed since")
 	}
-	uid, version := now.UID, now.ResourceVersion
-	err = p.Client.Delete(ctx, &now, client.Preconditions{UID: &uid, ResourceVersion: &version},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if err != nil && !apierrors.IsNotFound(err) {
-		p.doubt(action, err)
-		return cache.Result{}, err
-	}
-	p.ledger.Deleted(&now)
-	return cache.Result{Done: true, Wrote: true}, nil
+	return p.Delete(ctx, action, &now, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
 // askFlush asks the agent of the primary. Asking twice for the same request is asking once.

@@ -3,22 +3,19 @@ package act
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
-	"meridian.dev/meridian/kit/expect"
 )
 
 // resizePod changes the memory of the server's container, requests and limits alike, through the subresource that is
 // made for it. No other field of the pod is touched.
 func (p *pass) resizePod(ctx context.Context, action cache.Action, bytes int64) (cache.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return cache.Result{}, err
 	}
 	before, memory, found := pod.DeepCopy(), *resource.NewQuantity(bytes, resource.BinarySI), false
@@ -38,7 +35,7 @@ func (p *pass) resizePod(ctx context.Context, action cache.Action, bytes int64) 
 	patch := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 	err := p.Client.SubResource("resize").Patch(ctx, &pod, patch, client.FieldOwner(cache.FieldManager))
 	if err != nil {
-		p.doubt(action, err)
+		p.Doubt(action, err)
 		return cache.Result{}, err
 	}
 	p.ledger.Wrote(&pod)
@@ -49,7 +46,7 @@ func (p *pass) resizePod(ctx context.Context, action cache.Action, bytes int64) 
 // restarted: then its agent hands over first.
 func (p *pass) deletePod(ctx context.Context, action cache.Action) (cache.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return cache.Result{}, err
 	}
 	for _, status := range pod.Status.ContainerStatuses {
@@ -57,20 +54,5 @@ func (p *pass) deletePod(ctx context.Context, action cache.Action) (cache.Result
 			return cache.Result{}, moved(action, "its server runs")
 		}
 	}
-	// A pod belongs to its StatefulSet, so kit/apply would call it foreign. The plan has seen that the set is ours.
-	uid, version := pod.UID, pod.ResourceVersion
-	err := p.Client.Delete(ctx, &pod, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if err != nil && !apierrors.IsNotFound(err) {
-		p.doubt(action, err)
-		return cache.Result{}, err
-	}
-	p.ledger.Deleted(&pod)
-	return cache.Result{Done: true, Wrote: true}, nil
-}
-
-// doubt records that a write may have been carried out although it was answered with an error.
-func (p *pass) doubt(action cache.Action, err error) {
-	if expect.Undecided(err) {
-		p.ledger.Doubt(fmt.Sprintf("%s %s %s may or may not have been carried out", action.Verb(), action.Kind, action.Name))
-	}
+	return p.Delete(ctx, action, &pod)
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
@@ -40,7 +38,7 @@ func (p *pass) createBinding(ctx context.Context) (cache.Result, error) {
 	if rotate := p.design.Spec.Rotate; rotate != nil && rotate.Password != "" {
 		rotation.Token, rotation.Done = rotate.Password, p.Now()
 	}
-	return p.write(ctx, render.Binding(p.design, password, rotation, bundle), nil)
+	return p.Write(ctx, render.Binding(p.design, password, rotation, bundle), nil)
 }
 
 func (p *pass) newPassword() (string, error) {
@@ -55,7 +53,7 @@ func (p *pass) newPassword() (string, error) {
 // both until the next rotation. It is one write: if it fails, no server has heard of the password.
 func (p *pass) beginPassword(ctx context.Context, action cache.Action, token string) (cache.Result, error) {
 	var leaf corev1.Secret
-	if err := p.readAsDecided(ctx, action, &leaf); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &leaf); err != nil {
 		return cache.Result{}, err
 	}
 	binding, err := p.secret(ctx, cache.AppSecretName(p.design.Name))
@@ -76,14 +74,14 @@ func (p *pass) beginPassword(ctx context.Context, action cache.Action, token str
 	last := max(service.RotationOf(&leaf).Number, service.RotationOf(binding).Number)
 	credentials.Rotation = service.Rotation{Token: token, Number: max(p.Now().UnixMilli(), last+1), Began: p.Now()}
 	data := leaf.Data
-	return p.write(ctx, render.Leaf(p.design, data[wire.KeyCertificate], data[wire.KeyPrivateKey],
+	return p.Write(ctx, render.Leaf(p.design, data[wire.KeyCertificate], data[wire.KeyPrivateKey],
 		data[wire.KeyAuthority], credentials), &leaf)
 }
 
 // movePassword tells applications the next password. What they trust stays as it is.
 func (p *pass) movePassword(ctx context.Context, action cache.Action, number int64) (cache.Result, error) {
 	var binding corev1.Secret
-	if err := p.readAsDecided(ctx, action, &binding); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &binding); err != nil {
 		return cache.Result{}, err
 	}
 	leaf, err := p.secret(ctx, cache.LeafName(p.design.Name))
@@ -95,7 +93,7 @@ func (p *pass) movePassword(ctx context.Context, action cache.Action, number int
 		return cache.Result{}, moved(action, "another password is made ready")
 	}
 	credentials.Rotation.Done = p.Now()
-	return p.write(ctx, render.Binding(p.design, credentials.Next, credentials.Rotation,
+	return p.Write(ctx, render.Binding(p.design, credentials.Next, credentials.Rotation,
 		binding.Data[wire.KeyAuthority]), &binding)
 }
 
@@ -118,7 +116,7 @@ func (p *pass) storeCertificates(ctx context.Context, action cache.Action) (cach
 	if err != nil {
 		return cache.Result{}, err
 	}
-	written, err := p.write(ctx, wantedAuthority, existing(authority))
+	written, err := p.Write(ctx, wantedAuthority, service.Existing(authority))
 	switch {
 	case err != nil:
 		return cache.Result{}, err
@@ -126,7 +124,7 @@ func (p *pass) storeCertificates(ctx context.Context, action cache.Action) (cach
 		// Somebody was faster. A leaf of our authority, which nobody will ever trust, must not be stored.
 		return cache.Result{}, moved(action, "another authority was stored meanwhile")
 	}
-	return p.write(ctx, wantedLeaf, existing(leaf))
+	return p.Write(ctx, wantedLeaf, service.Existing(leaf))
 }
 
 // renew makes what is to be stored. It refuses to make the first authority when somebody trusts one already.
@@ -186,17 +184,8 @@ func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err e
 // secret reads a Secret live. One that does not exist is blank.
 func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	found := &corev1.Secret{}
-	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, found)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read the Secret %s live: %w", name, err)
+	if err := p.Secret(ctx, name, found); err != nil {
+		return nil, err
 	}
 	return found, nil
-}
-
-// existing is the live object that a write starts from, nothing for one that does not exist.
-func existing(secret *corev1.Secret) client.Object {
-	if secret.UID == "" {
-		return nil
-	}
-	return secret
 }

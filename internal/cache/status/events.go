@@ -6,6 +6,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/condition"
 )
 
@@ -15,10 +16,10 @@ func events(before, after v1alpha1.GeoCacheStatus, pass Pass) []Event {
 	for _, result := range pass.Outcome.Results {
 		// That a kubelet was nudged is no news.
 		if result.Wrote && !cache.Does[cache.TellPod](result.Action) {
-			told = tell(told, doneEvent(result.Action))
+			told = service.Tell(told, doneEvent(result.Action))
 		}
 		if len(result.Unheld) > 0 {
-			told = tell(told, Event{Warning: true, Reason: "NotTakenOver", Action: "Write",
+			told = service.Tell(told, Event{Warning: true, Reason: "NotTakenOver", Action: "Write",
 				Note: "the API server accepted but did not take over: " + strings.Join(result.Unheld, ", ")})
 		}
 	}
@@ -27,35 +28,11 @@ func events(before, after v1alpha1.GeoCacheStatus, pass Pass) []Event {
 	}
 	for _, restart := range pass.Plan.Restarts {
 		if !slices.Contains(before.PendingChanges, restart) {
-			told = tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
+			told = service.Tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
 		}
 	}
 	told = append(told, turns(before, after)...)
-	for i := range told {
-		told[i].Note = cut(told[i].Note)
-	}
-	return told
-}
-
-// cut keeps a note within what the API server accepts; a longer one would be lost as a whole.
-func cut(note string) string {
-	const most = 1000
-	if len(note) <= most {
-		return note
-	}
-	return strings.ToValidUTF8(note[:most], "") + "…"
-}
-
-// tell adds an event to those of the same kind in this pass. Several at once that differ in their note alone would be
-// taken for a series, and the notes of all but the first would be lost.
-func tell(told []Event, event Event) []Event {
-	for i := range told {
-		if told[i].Reason == event.Reason && told[i].Action == event.Action && told[i].Warning == event.Warning {
-			told[i].Note += "; " + event.Note
-			return told
-		}
-	}
-	return append(told, event)
+	return service.Cut(told)
 }
 
 // doneReason is the reason of the event that tells of what was done.

@@ -13,6 +13,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
@@ -32,11 +33,7 @@ type Pass struct {
 }
 
 // Event is something that happened to a cache.
-type Event struct {
-	Warning bool
-	// Reason and Action are CamelCase words, Note is one sentence.
-	Reason, Action, Note string
-}
+type Event = service.Event
 
 // Report returns the status that follows from a pass, and what is worth telling as events. Figures that change by the
 // second are not part of it, or rounded: a cache that nobody changes has a status that nobody writes.

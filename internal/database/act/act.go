@@ -9,22 +9,16 @@ package act
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
-	"meridian.dev/meridian/internal/redact"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
@@ -51,6 +45,7 @@ type Actor struct {
 // pass is one plan under way.
 type pass struct {
 	Actor
+	service.Writer[database.Step]
 	object *v1alpha1.GeoDatabase
 	design database.Design
 	ledger expect.Ledger
@@ -60,23 +55,11 @@ type pass struct {
 func (a Actor) Act(
 	ctx context.Context, ledger expect.Ledger, object *v1alpha1.GeoDatabase, plan database.Plan,
 ) (database.Outcome, error) {
-	p := &pass{Actor: a, object: object, design: plan.Design, ledger: ledger}
-	var outcome database.Outcome
-	var failed error
-	for _, action := range plan.Actions {
-		log.FromContext(ctx).Info("Writing", "verb", action.Verb(), "kind", action.Kind, "child", action.Name,
-			"why", action.Why)
-		result, err := p.do(ctx, action)
-		result.Action = action
-		if err != nil {
-			// The API server quotes values in what it refuses; names of fields are enough.
-			err = redact.Error(err)
-			result.Problem = err.Error()
-			failed = errors.Join(failed, fmt.Errorf("%s %s %s: %w", action.Verb(), action.Kind, action.Name, err))
-		}
-		outcome.Results = append(outcome.Results, result)
+	p := &pass{
+		Actor: a, Writer: service.NewWriter[database.Step](a.Client, a.Live, a.Author, ledger, object),
+		object: object, design: plan.Design, ledger: ledger,
 	}
-	return outcome, failed
+	return p.CarryOut(ctx, plan.Actions, p.do)
 }
 
 // begin asks once more whether the other databases allow a restart.
@@ -182,68 +165,16 @@ func (p *pass) createChild(ctx context.Context, action database.Action) (databas
 			return database.Result{}, err
 		}
 	}
-	return p.write(ctx, child, nil)
+	return p.Write(ctx, child, nil)
 }
 
-// updateChild reads the child live: the plan knows the version that it was decided on, and the patch is made against
-// exactly that one.
 func (p *pass) updateChild(ctx context.Context, action database.Action) (database.Result, error) {
 	child, err := render.Find(p.design, action.Kind, action.Name)
 	if err != nil {
 		return database.Result{}, err
 	}
-	live := reflect.New(reflect.TypeOf(child).Elem()).Interface().(client.Object)
-	if err := p.readAsDecided(ctx, action, live); err != nil {
-		return database.Result{}, err
-	}
-	return p.write(ctx, child, live)
-}
-
-// write brings a child to what is wanted, from the live object or from nothing.
-func (p *pass) write(ctx context.Context, wanted, live client.Object) (database.Result, error) {
-	intent, err := p.Author.Intent(wanted, p.object.UID)
-	if err != nil {
-		return database.Result{}, err
-	}
-	difference := apply.Compare(intent, live)
-	action, needed := difference.Action()
-	switch {
-	case difference.State == apply.Foreign:
-		return database.Result{}, &apply.ForeignError{Kind: intent.Kind(), Key: intent.Key()}
-	case !needed:
-		return database.Result{Done: true}, nil
-	}
-	return p.carryOut(ctx, action)
-}
-
-func (p *pass) carryOut(ctx context.Context, action apply.Action) (database.Result, error) {
-	actor := apply.Actor{Client: p.Client, Live: p.Live, Recorder: p.ledger}
-	result, err := actor.Do(ctx, action)
-	if err != nil {
-		return database.Result{}, err
-	}
-	written := database.Result{Done: true, Wrote: result.Outcome == apply.Done}
-	for _, change := range result.Unheld {
-		written.Unheld = append(written.Unheld, change.Path)
-	}
-	return written, nil
-}
-
-// readAsDecided reads an object live and refuses it when it is not the one that the action was decided on.
-func (p *pass) readAsDecided(ctx context.Context, action database.Action, into client.Object) error {
-	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: action.Name}, into)
-	switch {
-	case apierrors.IsNotFound(err):
-		return moved(action, "it is gone")
-	case err != nil:
-		return fmt.Errorf("read it live: %w", err)
-	case string(into.GetUID()) != action.UID || into.GetResourceVersion() != action.ResourceVersion:
-		return moved(action, "it was changed since")
-	}
-	return nil
+	return p.Update(ctx, action, child)
 }
 
 // moved is the error of a decision that the world has overtaken.
-func moved(action database.Action, why string) error {
-	return apierrors.NewConflict(schema.GroupResource{Resource: action.Kind}, action.Name, errors.New(why))
-}
+func moved(action database.Action, why string) error { return service.Moved(action, why) }

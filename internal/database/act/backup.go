@@ -20,7 +20,7 @@ func (p *pass) storeAccess(
 	ctx context.Context, action database.Action, store database.StoreAccess,
 ) (database.Result, error) {
 	var stored corev1.Secret
-	if err := p.secret(ctx, action.Name, &stored); err != nil {
+	if err := p.Secret(ctx, action.Name, &stored); err != nil {
 		return database.Result{}, err
 	}
 	if string(stored.UID) != action.UID || stored.ResourceVersion != action.ResourceVersion {
@@ -41,7 +41,7 @@ func (p *pass) storeAccess(
 			return database.Result{}, moved(action, missing)
 		}
 	}
-	return p.write(ctx, render.Access(p.design, action.Name, data), existing(&stored))
+	return p.Write(ctx, render.Access(p.design, action.Name, data), service.Existing(&stored))
 }
 
 // repositoryOf is the repository that the Secret leads to, nil if nobody needs it any more.
@@ -72,7 +72,7 @@ func (p *pass) repositoryOf(ctx context.Context, store database.StoreAccess) (*v
 // as it is stored.
 func (p *pass) wantBase(ctx context.Context, action database.Action, want database.WantBase) (database.Result, error) {
 	var live corev1.ConfigMap
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
@@ -93,5 +93,5 @@ func (p *pass) wantBase(ctx context.Context, action database.Action, want databa
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, wanted, &live)
+	return p.Write(ctx, wanted, &live)
 }

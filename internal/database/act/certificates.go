@@ -11,6 +11,7 @@ import (
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/pki"
 )
 
@@ -23,7 +24,7 @@ type vault struct {
 
 func (p *pass) openVault(ctx context.Context) (*vault, error) {
 	v := &vault{leaves: map[string]*corev1.Secret{}}
-	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &v.authority); err != nil {
+	if err := p.Secret(ctx, database.AuthorityName(p.design.Name), &v.authority); err != nil {
 		return nil, err
 	}
 	profiles := p.design.Holders()
@@ -32,7 +33,7 @@ func (p *pass) openVault(ctx context.Context) (*vault, error) {
 	}
 	for _, profile := range profiles {
 		v.leaves[profile] = &corev1.Secret{}
-		if err := p.secret(ctx, render.LeafSecret(p.design.Name, profile), v.leaves[profile]); err != nil {
+		if err := p.Secret(ctx, render.LeafSecret(p.design.Name, profile), v.leaves[profile]); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +93,7 @@ func (p *pass) writeCertificates(
 	if err != nil {
 		return database.Result{}, err
 	}
-	result, err := p.write(ctx, wanted, existing(&v.authority))
+	result, err := p.Write(ctx, wanted, service.Existing(&v.authority))
 	switch {
 	case err != nil:
 		return database.Result{}, err
@@ -110,7 +111,7 @@ func (p *pass) writeCertificates(
 			return database.Result{}, fmt.Errorf("encode the leaf %s: %w", leaf.Name, err)
 		}
 		secret := render.Leaf(p.design, leaf.Name, certificate, key, state.Bundle())
-		written, err := p.write(ctx, secret, existing(stored))
+		written, err := p.Write(ctx, secret, service.Existing(stored))
 		if err != nil {
 			return database.Result{}, err
 		}
@@ -129,7 +130,7 @@ func (p *pass) listed(ctx context.Context, authority *corev1.Secret) ([]string, 
 			continue
 		}
 		var secret corev1.Secret
-		if err := p.secret(ctx, render.LeafSecret(p.design.Name, name), &secret); err != nil {
+		if err := p.Secret(ctx, render.LeafSecret(p.design.Name, name), &secret); err != nil {
 			return nil, err
 		}
 		if secret.UID != "" {
@@ -159,10 +160,10 @@ func (p *pass) authorityIsNew(ctx context.Context, action database.Action, v *va
 		return nil
 	}
 	var binding, shared corev1.Secret
-	if err := p.secret(ctx, database.AppSecretName(p.design.Name), &binding); err != nil {
+	if err := p.Secret(ctx, database.AppSecretName(p.design.Name), &binding); err != nil {
 		return err
 	}
-	if err := p.secret(ctx, database.LeafName(p.design.Name), &shared); err != nil {
+	if err := p.Secret(ctx, database.LeafName(p.design.Name), &shared); err != nil {
 		return err
 	}
 	if v.issued() || binding.UID != "" || shared.UID != "" {
@@ -195,7 +196,7 @@ func (p *pass) renderAuthority(
 // be made again.
 func (p *pass) removeCertificate(ctx context.Context, action database.Action) (database.Result, error) {
 	var secret corev1.Secret
-	if err := p.readAsDecided(ctx, action, &secret); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &secret); err != nil {
 		return database.Result{}, err
 	}
 	selector := []client.ListOption{
@@ -223,5 +224,5 @@ func (p *pass) removeCertificate(ctx context.Context, action database.Action) (d
 			}
 		}
 	}
-	return p.remove(ctx, &secret)
+	return p.Remove(ctx, &secret)
 }

@@ -25,7 +25,7 @@ func (p *pass) adoptClaim(
 		return database.Result{}, moved(action, "the spec says otherwise by now")
 	}
 	var claim corev1.PersistentVolumeClaim
-	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
 	if claim.Annotations[database.AnnotationOwner] != adopt.Owner || claim.DeletionTimestamp != nil {
@@ -34,7 +34,7 @@ func (p *pass) adoptClaim(
 	after := claim.DeepCopy()
 	annotate(after, database.AnnotationOwner, string(p.object.UID))
 	annotate(after, database.AnnotationOrigin, adopt.Origin)
-	return p.patch(ctx, action, &claim, after)
+	return p.Patch(ctx, action, &claim, after)
 }
 
 // noteParting notes on a claim what it takes to come back, and leaves everything else of it as it is stored.
@@ -45,7 +45,7 @@ func (p *pass) noteParting(
 		return database.Result{}, err
 	}
 	var claim corev1.PersistentVolumeClaim
-	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
 	design := p.design
@@ -53,16 +53,16 @@ func (p *pass) noteParting(
 	wanted := render.Claim(design, action.Name, claim.Spec.Resources.Requests[corev1.ResourceStorage])
 	// A wish that the API server refuses, such as another class, must not keep the note from being written.
 	wanted.Spec.StorageClassName, wanted.Spec.AccessModes = claim.Spec.StorageClassName, claim.Spec.AccessModes
-	return p.write(ctx, wanted, &claim)
+	return p.Write(ctx, wanted, &claim)
 }
 
 // unlabelClaim takes one label off a claim, and leaves everything else of it.
 func (p *pass) unlabelClaim(ctx context.Context, action database.Action) (database.Result, error) {
 	var claim corev1.PersistentVolumeClaim
-	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
 	after := claim.DeepCopy()
 	delete(after.Labels, database.LabelAppOf)
-	return p.patch(ctx, action, &claim, after)
+	return p.Patch(ctx, action, &claim, after)
 }

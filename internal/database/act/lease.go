@@ -27,7 +27,7 @@ func (p *pass) createLease(
 	if err := p.requireSuccession(ctx, action, create); err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, render.Lease(p.design, create.Succeeds, create.Before), nil)
+	return p.Write(ctx, render.Lease(p.design, create.Succeeds, create.Before), nil)
 }
 
 // requireSuccession reads the settings live: which leases a new one succeeds cannot be said later, and another operator
@@ -89,17 +89,6 @@ func (p *pass) liveDatabase(ctx context.Context) (*v1alpha1.GeoDatabase, error) 
 	return &now, nil
 }
 
-// patch changes an object from exactly the version that it was read at.
-func (p *pass) patch(ctx context.Context, action database.Action, from, to client.Object) (database.Result, error) {
-	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
-	if err := p.Client.Patch(ctx, to, patch, client.FieldOwner(database.FieldManager)); err != nil {
-		p.doubt(action, err)
-		return database.Result{}, err
-	}
-	p.ledger.Wrote(to)
-	return database.Result{Done: true, Wrote: true}, nil
-}
-
 // freeLease takes the finalizer off the lease of a database that is being deleted. Its agents may renew it meanwhile:
 // then the next pass tries again.
 func (p *pass) freeLease(ctx context.Context, action database.Action) (database.Result, error) {
@@ -117,7 +106,7 @@ func (p *pass) freeLease(ctx context.Context, action database.Action) (database.
 	controllerutil.RemoveFinalizer(after, database.LeaseFinalizer)
 	patch := client.MergeFromWithOptions(&lease, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
-		p.doubt(action, err)
+		p.Doubt(action, err)
 		return database.Result{}, err
 	}
 	return database.Result{Done: true, Wrote: true}, nil
@@ -127,7 +116,7 @@ func (p *pass) freeLease(ctx context.Context, action database.Action) (database.
 // whenever its pod changes, and otherwise only once in a while.
 func (p *pass) tellPod(ctx context.Context, action database.Action, tell database.TellPod) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	after := pod.DeepCopy()
@@ -140,5 +129,5 @@ func (p *pass) tellPod(ctx context.Context, action database.Action, tell databas
 	if tell.Backup != "" {
 		annotate(after, database.AnnotationBackup, tell.Backup)
 	}
-	return p.patch(ctx, action, &pod, after)
+	return p.Patch(ctx, action, &pod, after)
 }

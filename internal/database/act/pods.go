@@ -26,7 +26,7 @@ func (p *pass) replacePod(
 	ctx context.Context, action database.Action, replace database.ReplacePod,
 ) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	controller := metav1.GetControllerOfNoCopy(&pod)
@@ -54,7 +54,7 @@ func (p *pass) replacePod(
 	if err := p.begin(action); err != nil {
 		return database.Result{}, err
 	}
-	return p.deleteAsDecided(ctx, action, &pod)
+	return p.Delete(ctx, action, &pod)
 }
 
 // leadsNobody refuses the pod of a primary that others could take over from. One that does not work leads nobody.
@@ -78,7 +78,7 @@ func (p *pass) leadsNobody(ctx context.Context, action database.Action, instance
 // it: a deleted claim lives only as long as a pod uses it.
 func (p *pass) deletePod(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	for _, status := range pod.Status.ContainerStatuses {
@@ -89,22 +89,7 @@ func (p *pass) deletePod(ctx context.Context, action database.Action) (database.
 	if err := p.claimStays(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
-	return p.deleteAsDecided(ctx, action, &pod)
-}
-
-// deleteAsDecided deletes a pod. It belongs to its StatefulSet, so kit/apply would call it foreign; the plan has seen
-// that the set is ours.
-func (p *pass) deleteAsDecided(
-	ctx context.Context, action database.Action, pod *corev1.Pod, options ...client.DeleteOption,
-) (database.Result, error) {
-	uid, version := pod.UID, pod.ResourceVersion
-	options = append(options, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if err := p.Client.Delete(ctx, pod, options...); err != nil && !apierrors.IsNotFound(err) {
-		p.doubt(action, err)
-		return database.Result{}, err
-	}
-	p.ledger.Deleted(pod)
-	return database.Result{Done: true, Wrote: true}, nil
+	return p.Delete(ctx, action, &pod)
 }
 
 // claimStays reads every claim that a pod uses live, as the pod itself names them.
@@ -138,7 +123,7 @@ func (p *pass) resizePod(
 	ctx context.Context, action database.Action, resize database.ResizePod,
 ) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	patch := client.StrategicMergeFrom(pod.DeepCopy(), client.MergeFromWithOptimisticLock{})
@@ -146,7 +131,7 @@ func (p *pass) resizePod(
 	err := p.Client.SubResource("resize").Patch(ctx, &pod, patch, client.FieldOwner(database.FieldManager))
 	if err != nil {
 		// A refusal is told by the next pass, which tries the size before it plans.
-		p.doubt(action, err)
+		p.Doubt(action, err)
 		return database.Result{}, err
 	}
 	p.ledger.Wrote(&pod)
@@ -157,7 +142,7 @@ func (p *pass) resizePod(
 // user gave it before. What the pod was not given by a user stays.
 func (p *pass) labelPod(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	rendered, err := render.Find(p.design, database.KindSet, strings.TrimSuffix(action.Name, "-0"))
@@ -171,7 +156,7 @@ func (p *pass) labelPod(ctx context.Context, action database.Action) (database.R
 	after.Labels = exchange(pod.Labels, had.Labels, has.Labels, template.Labels)
 	after.Annotations = exchange(pod.Annotations, had.Annotations, has.Annotations, template.Annotations)
 	annotate(after, database.AnnotationMetadata, wanted)
-	return p.patch(ctx, action, &pod, after)
+	return p.Patch(ctx, action, &pod, after)
 }
 
 // given reads what a user has given to a pod. What cannot be read was not given.

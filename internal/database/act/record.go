@@ -20,19 +20,19 @@ func (p *pass) storeRecord(ctx context.Context, action database.Action) (databas
 		return p.recordInSettings(ctx, action)
 	}
 	var claim corev1.PersistentVolumeClaim
-	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
 	if _, found := claim.Annotations[database.AnnotationSystemIdentifier]; found {
 		return database.Result{}, moved(action, "it has a record already")
 	}
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	return p.write(ctx, render.Claim(p.design, action.Name, size), &claim)
+	return p.Write(ctx, render.Claim(p.design, action.Name, size), &claim)
 }
 
 func (p *pass) recordInSettings(ctx context.Context, action database.Action) (database.Result, error) {
 	var live corev1.ConfigMap
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
@@ -47,7 +47,7 @@ func (p *pass) recordInSettings(ctx context.Context, action database.Action) (da
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, wanted, &live)
+	return p.Write(ctx, wanted, &live)
 }
 
 // adoptLease writes into the settings by which lease the agents agree now, after it has read live that they do.
@@ -55,7 +55,7 @@ func (p *pass) adoptLease(
 	ctx context.Context, action database.Action, adopt database.AdoptLease,
 ) (database.Result, error) {
 	var live corev1.ConfigMap
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
@@ -78,7 +78,7 @@ func (p *pass) adoptLease(
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, wanted, &live)
+	return p.Write(ctx, wanted, &live)
 }
 
 // setInstances writes who shall have a copy into the settings, and leaves everything else of them as it is stored.
@@ -86,7 +86,7 @@ func (p *pass) setInstances(
 	ctx context.Context, action database.Action, set database.SetInstances,
 ) (database.Result, error) {
 	var live corev1.ConfigMap
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
@@ -98,7 +98,7 @@ func (p *pass) setInstances(
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, wanted, &live)
+	return p.Write(ctx, wanted, &live)
 }
 
 // restartServer writes into the settings that one server is to be started anew, and leaves everything else of them.
@@ -106,7 +106,7 @@ func (p *pass) restartServer(
 	ctx context.Context, action database.Action, restart database.RestartServer,
 ) (database.Result, error) {
 	var live corev1.ConfigMap
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
@@ -126,20 +126,20 @@ func (p *pass) restartServer(
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, wanted, &live)
+	return p.Write(ctx, wanted, &live)
 }
 
 // growClaim raises the size of a claim, with the record that the claim has, whatever the plan believes it to be.
 func (p *pass) growClaim(ctx context.Context, action database.Action) (database.Result, error) {
 	var claim corev1.PersistentVolumeClaim
-	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
 	design := p.design
 	identifier, found := claim.Annotations[database.AnnotationSystemIdentifier]
 	design.Record = database.Record{Initialised: found, SystemIdentifier: identifier}
 	if size, found := design.ClaimSize(action.Name); found {
-		return p.write(ctx, render.Claim(design, action.Name, size), &claim)
+		return p.Write(ctx, render.Claim(design, action.Name, size), &claim)
 	}
 	return database.Result{}, fmt.Errorf("the design has no claim %s", action.Name)
 }

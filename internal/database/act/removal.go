@@ -18,7 +18,6 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/expect"
 )
 
 // deleteClaim asks the API server once more about the database itself: its spec may say Retain by now. The claim of a
@@ -38,10 +37,10 @@ func (p *pass) deleteClaim(ctx context.Context, action database.Action) (databas
 		return database.Result{}, err
 	}
 	var claim corev1.PersistentVolumeClaim
-	if err := p.readAsDecided(ctx, action, &claim); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &claim); err != nil {
 		return database.Result{}, err
 	}
-	return p.remove(ctx, &claim)
+	return p.Remove(ctx, &claim)
 }
 
 // mayGo says that a claim may go: with its database, unless that leaves its children behind, or because nothing counts
@@ -136,17 +135,17 @@ func (p *pass) deleteSet(ctx context.Context, action database.Action) (database.
 		return database.Result{}, err
 	}
 	var set appsv1.StatefulSet
-	if err := p.readAsDecided(ctx, action, &set); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &set); err != nil {
 		return database.Result{}, err
 	}
-	return p.remove(ctx, &set, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return p.Remove(ctx, &set, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
 // removePod deletes a pod that is being deleted and whose node will not say when it has ended: the node is gone, or an
 // administrator vouches that nothing runs on it. Both are read live: the volume of the pod is free from then on.
 func (p *pass) removePod(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	if pod.DeletionTimestamp == nil {
@@ -162,7 +161,7 @@ func (p *pass) removePod(ctx context.Context, action database.Action) (database.
 	}):
 		return database.Result{}, moved(action, "its node is there, and nobody vouches that nothing runs on it")
 	}
-	return p.deleteAsDecided(ctx, action, &pod, client.GracePeriodSeconds(0))
+	return p.Delete(ctx, action, &pod, client.GracePeriodSeconds(0))
 }
 
 // removeChild deletes a child that is not wanted any more: a policy, or a certificate.
@@ -174,20 +173,10 @@ func (p *pass) removeChild(ctx context.Context, action database.Action) (databas
 	if action.Kind != database.KindPolicy {
 		return database.Result{}, fmt.Errorf("no %s is ever removed", action.Kind)
 	}
-	if err := p.readAsDecided(ctx, action, &child); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &child); err != nil {
 		return database.Result{}, err
 	}
-	return p.remove(ctx, &child)
-}
-
-func (p *pass) remove(
-	ctx context.Context, child client.Object, options ...client.DeleteOption,
-) (database.Result, error) {
-	action, err := p.Author.Remove(child, p.object.UID, options...)
-	if err != nil {
-		return database.Result{}, err
-	}
-	return p.carryOut(ctx, action)
+	return p.Remove(ctx, &child)
 }
 
 // setFinalizer writes over the version of the database that the pass has read. Whoever guards a database also puts the
@@ -225,7 +214,7 @@ func (p *pass) changeDatabase(
 	change(after)
 	patch := client.MergeFromWithOptions(p.object, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, after, patch, client.FieldOwner(database.FieldManager)); err != nil {
-		p.doubt(action, err)
+		p.Doubt(action, err)
 		return database.Result{}, err
 	}
 	if stays {
@@ -233,11 +222,4 @@ func (p *pass) changeDatabase(
 	}
 	p.object = after
 	return database.Result{Done: true, Wrote: true}, nil
-}
-
-// doubt records that a write may have been carried out although it was answered with an error.
-func (p *pass) doubt(action database.Action, err error) {
-	if expect.Undecided(err) {
-		p.ledger.Doubt(fmt.Sprintf("%s %s %s may or may not have been carried out", action.Verb(), action.Kind, action.Name))
-	}
 }

@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -39,7 +37,7 @@ func (p *pass) createBinding(ctx context.Context) (database.Result, error) {
 	if rotate := p.design.Spec.Rotate; rotate != nil && rotate.Password != "" {
 		rotation = database.Rotation{Token: rotate.Password, Done: p.Now()}
 	}
-	return p.write(ctx, render.Binding(p.design, login, rotation, bundle), nil)
+	return p.Write(ctx, render.Binding(p.design, login, rotation, bundle), nil)
 }
 
 // newLogin makes a password, with a number that is higher than those of before, also of a Secret that was deleted.
@@ -106,7 +104,7 @@ func (p *pass) publishBundle(ctx context.Context, action database.Action) (datab
 // bundle are the authorities that are trusted now, none if there are none.
 func (p *pass) bundle(ctx context.Context) ([]byte, error) {
 	var authority corev1.Secret
-	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
+	if err := p.Secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
 		return nil, err
 	}
 	state, err := render.Material(&authority, nil)
@@ -122,7 +120,7 @@ func (p *pass) editBinding(
 	ctx context.Context, action database.Action, edit func(*corev1.Secret) error,
 ) (database.Result, error) {
 	var live corev1.Secret
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	after := live.DeepCopy()
@@ -135,22 +133,5 @@ func (p *pass) editBinding(
 	if equality.Semantic.DeepEqual(&live, after) {
 		return database.Result{Done: true}, nil
 	}
-	return p.patch(ctx, action, &live, after)
-}
-
-// secret reads a Secret live. One that does not exist is left blank.
-func (p *pass) secret(ctx context.Context, name string, into *corev1.Secret) error {
-	err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: name}, into)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read the Secret %s live: %w", name, err)
-	}
-	return nil
-}
-
-// existing is the live object that a write starts from, nothing for one that does not exist.
-func existing(secret *corev1.Secret) client.Object {
-	if secret.UID == "" {
-		return nil
-	}
-	return secret
+	return p.Patch(ctx, action, &live, after)
 }

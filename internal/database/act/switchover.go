@@ -86,7 +86,7 @@ func (p *pass) switchOver(
 // material is what the operator presents to agents.
 func (p *pass) material(ctx context.Context) (pki.Material, error) {
 	var authority corev1.Secret
-	if err := p.secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
+	if err := p.Secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
 		return pki.Material{}, err
 	}
 	state, err := render.Material(&authority, nil)

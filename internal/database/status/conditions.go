@@ -41,7 +41,7 @@ func readyClaim(pass Pass, serving condition.Claim, others ...condition.Claim) c
 	if pass.Snapshot.Deleting {
 		return condition.False(v1alpha1.ConditionReady, reasonDeleting, "the database is being deleted")
 	}
-	if hold, found := first(pass.Plan, database.Paused); found && len(pass.Plan.Pending) > 0 {
+	if hold, found := pass.Plan.First(database.Paused); found && len(pass.Plan.Pending) > 0 {
 		return condition.False(v1alpha1.ConditionReady, condition.Reason(hold.Name), hold.Message)
 	}
 	if serving.Status == "False" && serving.Reason == reasonHibernated {
@@ -166,7 +166,7 @@ func stalledClaim(pass Pass) condition.Claim {
 	if len(pass.Violations) > 0 {
 		return condition.True(typ, reasonPlanRefused, strings.Join(pass.Violations, "; "))
 	}
-	if hold, found := first(pass.Plan, database.Stalled); found {
+	if hold, found := pass.Plan.First(database.Stalled); found {
 		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
 	}
 	if pass.Refused != "" {
@@ -184,7 +184,7 @@ func progressingClaim(pass Pass, stalled condition.Claim) condition.Claim {
 	if pass.Problem != "" {
 		return condition.True(typ, reasonWriteFailed, "a write failed and is tried again: "+pass.Problem)
 	}
-	if hold, found := first(pass.Plan, database.Progressing); found {
+	if hold, found := pass.Plan.First(database.Progressing); found {
 		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
 	}
 	for _, action := range pass.Plan.Actions {
@@ -215,17 +215,8 @@ func visible(action database.Action, snapshot database.Snapshot) bool {
 
 func degradedClaim(pass Pass) condition.Claim {
 	const typ = v1alpha1.ConditionDegraded
-	if hold, found := first(pass.Plan, database.Degraded); found {
+	if hold, found := pass.Plan.First(database.Degraded); found {
 		return condition.True(typ, condition.Reason(hold.Name), hold.Message)
 	}
 	return condition.False(typ, reasonNothingMissing, "nothing that was promised is missing")
-}
-
-func first(plan database.Plan, weight database.Weight) (database.Hold, bool) {
-	for _, hold := range plan.Holds {
-		if hold.Weight == weight {
-			return hold, true
-		}
-	}
-	return database.Hold{}, false
 }

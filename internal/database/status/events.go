@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/condition"
 )
 
@@ -15,11 +16,11 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 	var told []Event
 	for _, result := range pass.Outcome.Results {
 		if result.Wrote {
-			told = tell(told, doneEvent(result.Action))
+			told = service.Tell(told, doneEvent(result.Action))
 		}
 		ask, asks := result.Action.Do.(database.SwitchOver)
 		if result.Refused != "" && asks && !asked(pass.Snapshot, ask) {
-			told = tell(told, Event{Warning: true, Reason: "SwitchoverRefused", Action: result.Action.Verb(),
+			told = service.Tell(told, Event{Warning: true, Reason: "SwitchoverRefused", Action: result.Action.Verb(),
 				Note: result.Action.Name + ": " + result.Refused})
 		}
 		if len(result.Unheld) > 0 {
@@ -32,41 +33,17 @@ func events(before, after v1alpha1.GeoDatabaseStatus, pass Pass) []Event {
 	}
 	for _, restart := range pass.Plan.Restarts {
 		if !slices.Contains(before.PendingChanges, restart) {
-			told = tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
+			told = service.Tell(told, Event{Reason: "RestartPending", Action: "Wait", Note: restart})
 		}
 	}
 	told = append(told, backupEvents(before.Backup, after.Backup)...)
 	told = append(told, turns(before, after)...)
-	for i := range told {
-		told[i].Note = cut(told[i].Note)
-	}
-	return told
+	return service.Cut(told)
 }
 
 // asked says that a switchover is that of a user's request: how that ends is told when it does.
 func asked(snapshot database.Snapshot, ask database.SwitchOver) bool {
 	return snapshot.Request != nil && snapshot.Request.ID == ask.Request
-}
-
-// cut keeps a note within what the API server accepts; a longer one would be lost as a whole.
-func cut(note string) string {
-	const most = 1000
-	if len(note) <= most {
-		return note
-	}
-	return strings.ToValidUTF8(note[:most], "") + "…"
-}
-
-// tell adds an event to those of the same kind in this pass. Several at once that differ in their note alone would be
-// taken for a series: the notes of all but the first would be lost, and writing the series races with its first event.
-func tell(told []Event, event Event) []Event {
-	for i := range told {
-		if told[i].Reason == event.Reason && told[i].Action == event.Action && told[i].Warning == event.Warning {
-			told[i].Note += "; " + event.Note
-			return told
-		}
-	}
-	return append(told, event)
 }
 
 func doneEvent(action database.Action) Event {

@@ -14,6 +14,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
@@ -33,11 +34,7 @@ type Pass struct {
 }
 
 // Event is something that happened to a database.
-type Event struct {
-	Warning bool
-	// Reason and Action are CamelCase words, Note is one sentence.
-	Reason, Action, Note string
-}
+type Event = service.Event
 
 // Report returns the status that follows from a pass, and what is worth telling as events.
 func Report(before v1alpha1.GeoDatabaseStatus, pass Pass) (v1alpha1.GeoDatabaseStatus, []Event) {
