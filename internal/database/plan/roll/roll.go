@@ -50,12 +50,12 @@ func Instances(d *draft.Draft) {
 		d.Hold(database.Stalled, draft.Later, "TemplateRefused", fmt.Sprintf(
 			"the API server does not take a pod from the wanted template, so no instance is touched: %s", d.Trial.Refusal))
 	case blocked != "":
-		recheck := draft.Soon
-		if blocked == d.Fleet.Held {
-			d.Plan.Roll, recheck = database.RollHeld, d.Fleet.Recheck()
-		}
-		d.Hold(database.Progressing, recheck, database.ReasonRollWaiting,
+		d.Hold(database.Progressing, draft.Soon, database.ReasonRollWaiting,
 			fmt.Sprintf("%s is restarted next, but %s", name, blocked))
+	case d.Fleet.Held != "":
+		d.Plan.Roll = database.RollHeld
+		d.Hold(database.Progressing, d.Fleet.Recheck(), database.ReasonRollWaiting,
+			fmt.Sprintf("%s is restarted next, but %s", name, d.Fleet.Held))
 	case next.pod && name == d.Lease.Holder && len(d.Plan.Design.Instances) > 1:
 		d.AskFor(database.ForRestart, next.instance, "it is restarted next, "+next.why)
 	default:
@@ -218,8 +218,9 @@ func harm(d *draft.Draft) string {
 	return ""
 }
 
-// blocked names the first thing that keeps the next instance from being restarted. Instances that do not stream may be
-// what the change repairs: they do not wait for each other, and not for a primary that waits for them.
+// blocked names the first thing in the database itself that keeps the next instance from being restarted. Instances
+// that do not stream may be what the change repairs: they do not wait for each other, and not for a primary that waits
+// for them.
 func blocked(d *draft.Draft, next due, dues []due) string {
 	switch {
 	case next.pod && d.Trial != nil && d.Trial.Unknown != "":
@@ -242,9 +243,6 @@ func blocked(d *draft.Draft, next due, dues []due) string {
 		if why := unwell(d, wanted.Name); why != "" && !idle {
 			return wanted.Name + " " + why
 		}
-	}
-	if d.Fleet.Held != "" {
-		return d.Fleet.Held
 	}
 	return ""
 }
