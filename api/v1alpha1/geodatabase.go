@@ -189,6 +189,10 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Rotate *Rotate `json:"rotate,omitempty"`
 
+	// Whom applications trust, if not the authority that Meridian makes for the database.
+	// +optional
+	Certificates *Certificates `json:"certificates,omitempty"`
+
 	// Keeps the database in a repository, so that it can be restored to any moment of a window. Turning it on restarts
 	// nothing, but for a repository on a claim. Removing it ends shipping; what the repository has stays there, and
 	// outlives the database too.

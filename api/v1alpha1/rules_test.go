@@ -66,6 +66,16 @@ func TestGeoDatabaseRules(t *testing.T) {
 		"hibernated":           {old: small, new: spec("hibernated: true")},
 		"restart":              {old: spec("restart: a"), new: spec(`restart: "2026-11-15T23:50:00Z"`)},
 		"restart of two lines": {new: spec(`restart: "a\nb"`), refusal: "spec.restart: must be one line"},
+		"an issuer":            {old: small, new: spec("certificates: {issuer: {secret: {name: company-ca}}}")},
+		"an issuer taken away": {
+			old: spec("certificates: {issuer: {secret: {name: company-ca}}}"), new: spec("certificates: {}"),
+		},
+		"an issuer without a Secret": {
+			new: spec("certificates: {issuer: {}}"), refusal: "spec.certificates.issuer.secret: Required value",
+		},
+		"an issuer by a bad name": {
+			new: spec("certificates: {issuer: {secret: {name: A_b}}}"), refusal: "spec.certificates.issuer.secret.name",
+		},
 		"rotate": {
 			old: spec("rotate: {password: a}"), new: spec("rotate: {password: b, certificates: c, overlap: 10s}"),
 		},

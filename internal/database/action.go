@@ -59,6 +59,8 @@ type (
 	StoreCertificates struct {
 		// Token is that of a rotation, empty for upkeep.
 		Token string `json:"token,omitempty"`
+		// Issuer says that the next step is taken of a change of whom applications trust.
+		Issuer bool `json:"issuer,omitempty"`
 	}
 	// RemoveCertificate deletes the Secret of a certificate that no pod mounts any more.
 	RemoveCertificate struct{}

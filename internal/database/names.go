@@ -73,6 +73,8 @@ const (
 	SliceManager = AnnotationPrefix
 	// AuthoritiesKey is the key of the authorities in the Secret of the authority.
 	AuthoritiesKey = "authorities.pem"
+	// EndorsementsKey is the key of what a user's own authority has signed for them, in the same Secret.
+	EndorsementsKey = "endorsements.pem"
 	// OperatorCertificateKey is what the operator presents to agents, in the same Secret.
 	OperatorCertificateKey = "operator.crt"
 	// AnnotationRotation tells, on the Secret of the authority and on that for applications, which rotation was carried

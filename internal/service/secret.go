@@ -40,6 +40,8 @@ type Certificates struct {
 	// Rotation is the one that was asked for last, Renewal what it takes next beyond Steps, in words.
 	Rotation Rotation `json:"rotation,omitzero"`
 	Renewal  []string `json:"renewal,omitempty"`
+	// Issuing is about the authority of the user's own that applications trust.
+	Issuing Issuing `json:"issuing,omitzero"`
 }
 
 // Certificate is the Secret of one instance, which no other pod mounts.
@@ -100,6 +102,9 @@ func (d *Draft[Step]) KeepCertificates(keep Keeping[Step]) (well bool) {
 	case certificates.Lost(keep.AppSecret):
 		d.Hold(Stalled, 0, "AuthorityLost", fmt.Sprintf(
 			"the Secret %s has no authority any more, and one is trusted; %s", keep.Authority, wayOut))
+		return false
+	case !d.tellIssuing(certificates.Issuing) && certificates.Authorities == 0:
+		// What was never trusted is begun with the issuer, and with nothing else.
 		return false
 	case len(certificates.Steps) == 0:
 		return true

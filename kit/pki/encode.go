@@ -43,7 +43,7 @@ func (l Leaf) Encode() (certificate, key []byte, err error) {
 // A caller takes a leaf that cannot be decoded for missing: Decide then has a new one
 // issued.
 func DecodeLeaf(name string, certificate, key []byte) (Leaf, error) {
-	_, behind := pem.Decode(certificate)
+	behind := Behind(certificate)
 	if len(bytes.TrimSpace(behind)) > 0 {
 		if _, err := decodeCertificates(PartCertificate, behind); err != nil {
 			return Leaf{}, fmt.Errorf("decode the leaf %s: %w", name, err)
@@ -54,6 +54,12 @@ func DecodeLeaf(name string, certificate, key []byte) (Leaf, error) {
 		return Leaf{}, fmt.Errorf("decode the leaf %s: %w", name, err)
 	}
 	return Leaf{Name: name, Certificate: decoded, Key: decodedKey}, nil
+}
+
+// Behind is what follows the first certificate of a text: State.Path, if the text is what is presented of a leaf.
+func Behind(certificate []byte) []byte {
+	_, behind := pem.Decode(certificate)
+	return behind
 }
 
 // storedAuthorities is the form in which authorities are stored.

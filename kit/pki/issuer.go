@@ -178,6 +178,20 @@ func (i Issuer) Check(policy Policy, now time.Time, random io.Reader) error {
 	case now.After(certificate.NotAfter):
 		return wrong(PartCertificate, "it has ended at %s", format(certificate.NotAfter))
 	}
+	for _, one := range i.Path {
+		if !validAt(one, now) {
+			return wrong(PartCertificate, "that of %s, which leads to the root, is valid from %s to %s only", one.Subject,
+				format(one.NotBefore), format(one.NotAfter))
+		}
+	}
+	if !slices.ContainsFunc(i.Roots, func(root *x509.Certificate) bool { return validAt(root, now) }) {
+		return wrong(PartRoots, "no root is valid now; that of %s is from %s to %s", i.Roots[0].Subject,
+			format(i.Roots[0].NotBefore), format(i.Roots[0].NotAfter))
+	}
+	return i.try(policy, now, random)
+}
+
+func (i Issuer) try(policy Policy, now time.Time, random io.Reader) error {
 	trial, err := Decide(State{}, now, policy).Apply(State{}, random)
 	if err != nil {
 		return fmt.Errorf("try the issuer: %w", err)
@@ -209,8 +223,9 @@ func (i Issuer) verify(leaf, cross *x509.Certificate, now time.Time) error {
 		options.Intermediates.AddCert(one)
 	}
 	_, err := leaf.Verify(options)
+	// What the library says more would name the authority of the trial, which is another one each time.
 	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
-		return wrong(PartRoots, "it does not lead to a root: %w", err)
+		return wrong(PartRoots, "no certificate in it is the root that the authority leads to")
 	}
 	if err != nil {
 		return wrong(PartCertificate, "nobody would accept what rests on it: %w", err)

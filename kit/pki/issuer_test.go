@@ -171,6 +171,9 @@ func TestIssuersThatAreRefused(t *testing.T) {
 	}
 	spoilt := []byte("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n")
 	type cert = x509.Certificate
+	over := func(c *x509.Certificate) { c.NotAfter = start.Add(-time.Second) }
+	old, ended := found(t, "old", newKey(t), &root, over), found(t, "ended", newKey(t), nil, over)
+	late, last := found(t, "late", newKey(t), &old, nil), found(t, "last", newKey(t), &ended, nil)
 	tomorrow := start.Add(24 * time.Hour)
 	for about, test := range map[string]struct {
 		err  error
@@ -185,13 +188,16 @@ func TestIssuersThatAreRefused(t *testing.T) {
 		"another key":      {decoded(well.pem(), other.keyPEM(t), root.pem()), pki.PartKey, "does not belong"},
 		"a small key":      {checked(found(t, "small", small, &root, nil)), pki.PartKey, "it has 1024 bits"},
 		"no root":          {decoded(well.pem(), well.keyPEM(t), nil), pki.PartRoots, "no certificate of a root"},
-		"another root":     {decoded(well.pem(), well.keyPEM(t), other.pem()), pki.PartRoots, "does not lead to a root"},
+		"another root":     {decoded(well.pem(), well.keyPEM(t), other.pem()), pki.PartRoots, "is the root that"},
 		"no authority":     {after(func(c *cert) { c.IsCA = false }), pki.PartCertificate, "CA:TRUE"},
 		"another usage":    {after(func(c *cert) { c.KeyUsage = x509.KeyUsageCRLSign }), pki.PartCertificate, "keyCert"},
 		"no room below it": {after(func(c *cert) { c.MaxPathLenZero = true }), pki.PartCertificate, "pathlen:0"},
 		"ended":            {after(func(c *cert) { c.NotAfter = start.Add(-1) }), pki.PartCertificate, "it has ended"},
 		"not begun":        {after(func(c *cert) { c.NotBefore = tomorrow }), pki.PartCertificate, "not valid before"},
-		"of another root":  {checked(limited(t, "cities-rw")), pki.PartRoots, "does not lead to a root"},
+		"of another root":  {checked(limited(t, "cities-rw")), pki.PartRoots, "is the root that"},
+		"below one that ended": {decoded(append(late.pem(), old.pem()...), late.keyPEM(t), root.pem()),
+			pki.PartCertificate, "CN=old, which leads to the root, is valid from"},
+		"below a root that ended": {decoded(last.pem(), last.keyPEM(t), ended.pem()), pki.PartRoots, "no root is valid"},
 		"for clients only": {after(func(c *cert) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 		}), pki.PartCertificate, "nobody would accept"},

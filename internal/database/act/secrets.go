@@ -101,7 +101,7 @@ func (p *pass) publishBundle(ctx context.Context, action database.Action) (datab
 	})
 }
 
-// bundle are the authorities that are trusted now, none if there are none.
+// bundle is what applications trust now, nothing if there is no authority.
 func (p *pass) bundle(ctx context.Context) ([]byte, error) {
 	var authority corev1.Secret
 	if err := p.Secret(ctx, database.AuthorityName(p.design.Name), &authority); err != nil {
@@ -111,7 +111,7 @@ func (p *pass) bundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the stored authorities: %w", err)
 	}
-	return state.Bundle(), nil
+	return state.Outside(), nil
 }
 
 // editBinding changes the Secret for applications as it was when the action was decided on, and nothing else of it:

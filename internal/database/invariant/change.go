@@ -187,6 +187,10 @@ func rotatesOnce(s database.Snapshot, _ database.Plan, action database.Action) b
 	case database.StoreCertificates:
 		wish := s.Spec.Rotate != nil && s.Spec.Rotate.Certificates == do.Token
 		begun := s.Certificates.Rotation.Token == do.Token && s.Certificates.Rotation.Done.IsZero()
+		wanted := s.Certificates.Issuing
+		if do.Issuer && (wanted.Problem != "" || len(wanted.Change) == 0) {
+			return false
+		}
 		return do.Token == "" || begun || wish && do.Token != s.Certificates.Rotation.Token
 	default:
 		return true
@@ -209,7 +213,8 @@ func publishesWhatIsKnown(s database.Snapshot, _ database.Plan, action database.
 
 func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	store, stores := action.Do.(database.StoreCertificates)
-	if !stores || store.Token == "" || s.Certificates.Rotation.Token != store.Token {
+	renews := store.Token != "" && s.Certificates.Rotation.Token == store.Token
+	if !stores || !renews && !store.Issuer {
 		return true
 	}
 	return !s.Certificates.Unpublished && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {

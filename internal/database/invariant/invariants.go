@@ -217,7 +217,7 @@ func touchesNothingInvalid(s database.Snapshot, _ database.Plan, action database
 		_, log := database.ClaimOwner(action.Name)
 		return design.SizeCounts(s, log)
 	case database.StoreCertificates:
-		return s.Certificates.Issued() && do.Token == ""
+		return s.Certificates.Issued() && do.Token == "" && !do.Issuer
 	case database.Create, database.Update:
 		rendered := action.Kind == database.KindSettings || action.Kind == database.KindClaim ||
 			action.Kind == database.KindSet
@@ -411,7 +411,7 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 		// What was begun is brought to its end.
 		return s.Request != nil && !s.Request.Since.IsZero()
 	case database.StoreCertificates:
-		return s.Certificates.Issued() && do.Token == ""
+		return s.Certificates.Issued() && do.Token == "" && !do.Issuer
 	default:
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,7 @@ import (
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -102,8 +104,7 @@ func (p *pass) readCertificates(ctx context.Context) error {
 	if p.authority == nil || facts.Foreign() != "" {
 		return nil
 	}
-	p.judgeCertificates(leaves, holders)
-	return nil
+	return p.judgeCertificates(ctx, leaves, holders)
 }
 
 // certified are the instances that may have a certificate of their own, by serial number.
@@ -158,31 +159,60 @@ func (p *pass) secretFacts(secret *corev1.Secret) database.Secret {
 }
 
 // judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.
-func (p *pass) judgeCertificates(leaves map[string]*corev1.Secret, holders render.Holders) {
+func (p *pass) judgeCertificates(
+	ctx context.Context, leaves map[string]*corev1.Secret, holders render.Holders,
+) error {
 	facts := &p.facts.Certificates
 	state, err := render.Material(p.authority, leaves)
 	if err != nil {
 		facts.Problem = err.Error()
-		return
+		return nil //nolint:nilerr // What cannot be read is a fact, and a reason to stop.
 	}
 	policy := render.Policy(p.facts.Identity, p.facts.Spec, holders)
+	issuer, issuing, err := service.IssuerOf{
+		Namespace: p.object.Namespace, Spec: p.facts.Spec.Certificates, Policy: policy, Now: p.facts.Now,
+	}.Read(ctx, p.Live)
+	if err != nil {
+		return err
+	}
+	facts.Issuing, policy.Keep = issuing, issuing.Problem != ""
 	plan := pki.Decide(state, p.facts.Now, policy)
 	facts.Again, facts.Authorities = plan.Again, len(state.Authorities)
 	facts.Steps = words(plan.Steps)
 	p.judgeRenewal(p.authority, state, policy)
+	steps, again, err := facts.Issuing.Judge(state, p.facts.Now, policy, issuer)
+	if err != nil {
+		return err
+	}
+	facts.Steps, facts.Again = append(facts.Steps, steps...), sooner(facts.Again, again)
 	if len(facts.Steps) == 0 {
-		facts.Steps = p.unlike(leaves, state.Bundle(), holders)
+		facts.Steps = p.unlike(leaves, state, holders)
 	}
 	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
-		!bytes.Equal(state.Bundle(), p.binding.Data[wire.KeyAuthority])
+		!bytes.Equal(state.Outside(), p.binding.Data[wire.KeyAuthority])
+	return nil
+}
+
+// sooner is the earlier of two moments. Zero is no moment.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // unlike says what is stored in another way than it would be written now.
-func (p *pass) unlike(leaves map[string]*corev1.Secret, bundle []byte, holders render.Holders) []string {
+func (p *pass) unlike(leaves map[string]*corev1.Secret, state pki.State, holders render.Holders) []string {
 	var steps []string
+	bundle := state.Bundle()
 	for _, profile := range slices.Sorted(maps.Keys(leaves)) {
-		if !bytes.Equal(leaves[profile].Data[wire.KeyAuthority], bundle) {
+		stored := leaves[profile].Data
+		if !bytes.Equal(stored[wire.KeyAuthority], bundle) {
 			steps = append(steps, "publish the bundle of authorities to "+profile)
+		}
+		leaf, _ := state.Leaf(profile)
+		if !bytes.Equal(pki.Behind(stored[wire.KeyCertificate]), state.Path(leaf)) {
+			steps = append(steps, "show another path to the root from "+profile)
 		}
 	}
 	listed := render.Listed(p.authority)
@@ -210,9 +240,7 @@ func (p *pass) judgeRenewal(authority *corev1.Secret, state pki.State, policy pk
 	}
 	plan := pki.Decide(state, p.facts.Now, render.Renewal(policy, wanted))
 	facts.Renewal = words(plan.Steps)
-	if facts.Again.IsZero() || !plan.Again.IsZero() && plan.Again.Before(facts.Again) {
-		facts.Again = plan.Again
-	}
+	facts.Again = sooner(facts.Again, plan.Again)
 }
 
 func words(steps []pki.Step) []string {

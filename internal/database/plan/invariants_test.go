@@ -12,6 +12,7 @@ import (
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/service"
 )
 
 // wished gives a database so many instances, all well, and another image to be rolled through.
@@ -33,6 +34,12 @@ func idle(s *database.Snapshot, serial int) {
 // rotated is a write of the credentials.
 func rotated(do database.Step) database.Action {
 	return database.Action{Do: do, Kind: database.KindSecret, Name: "cities-app", UID: "uid-app", ResourceVersion: "7"}
+}
+
+// forward is the next step of a change of whom applications trust.
+var forward = database.Action{
+	Do: database.StoreCertificates{Issuer: true}, Kind: database.KindSecret, Name: "cities-ca", UID: "uid-ca",
+	ResourceVersion: "7",
 }
 
 // removed is the end of a certificate.
@@ -214,6 +221,26 @@ func TestInvariantsBite(t *testing.T) {
 				ResourceVersion: "7",
 			},
 			want: "database.sign-only-what-is-trusted",
+		},
+		"another issuer is shown before an instance knows of it": {
+			world: func(s *database.Snapshot) {
+				s.Certificates.Own[0].Identity, s.Instances[0].Report.Certificate = "c2", "c1"
+				s.Certificates.Issuing = service.Issuing{Secret: "company-ca", Changing: true, Change: []string{"show"}}
+			},
+			action: forward, want: "database.sign-only-what-is-trusted",
+		},
+		"an issuer is followed that cannot be used": {
+			world: func(s *database.Snapshot) {
+				s.Certificates.Issuing = service.Issuing{Secret: "company-ca", Problem: "gone", Change: []string{"tell"}}
+			},
+			action: forward, want: "database.rotate-once",
+		},
+		"an issuer is followed while changes are stopped": {
+			world: func(s *database.Snapshot) {
+				s.Spec.Paused = true
+				s.Certificates.Issuing = service.Issuing{Secret: "company-ca", Change: []string{"tell"}}
+			},
+			action: forward, want: "database.respect-the-pause",
 		},
 		"credentials are rewritten": {
 			action: database.Action{

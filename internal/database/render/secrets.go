@@ -93,6 +93,8 @@ func AgentHost(identity database.Identity, instance string) string {
 type Stored struct {
 	Authorities, Certificate, Key []byte
 	Holders                       []string
+	// Endorsements are what an issuer of the user's own has signed, nothing if there is none.
+	Endorsements []byte
 }
 
 // Authority renders the Secret of the authority.
@@ -103,7 +105,7 @@ func Authority(design database.Design, rotation database.Rotation, stored Stored
 		object.Annotations = map[string]string{}
 	}
 	object.Annotations[database.AnnotationCertificates] = strings.Join(stored.Holders, " ")
-	return &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: object,
 		Type:       corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
@@ -111,6 +113,10 @@ func Authority(design database.Design, rotation database.Rotation, stored Stored
 			database.OperatorPrivateKey: stored.Key,
 		},
 	}
+	if len(stored.Endorsements) > 0 {
+		secret.Data[database.EndorsementsKey] = stored.Endorsements
+	}
+	return secret
 }
 
 // Listed are the instances that have a Secret with a certificate of their own, by what is written down.
@@ -124,6 +130,13 @@ func LeafSecret(owner, profile string) string {
 		return database.LeafName(owner)
 	}
 	return certificateName(owner, profile)
+}
+
+// Shown is what an instance presents: its certificate, and behind it how applications get to the root that they trust.
+// Whoever trusts the authority of the database needs none of that.
+func Shown(state pki.State, leaf pki.Leaf) (certificate, key []byte, err error) {
+	certificate, key, err = leaf.Encode()
+	return append(certificate, state.Path(leaf)...), key, err
 }
 
 // Leaf renders the Secret that is mounted into the pod of an instance, or into those that share one.
@@ -255,6 +268,11 @@ func Material(authority *corev1.Secret, leaves map[string]*corev1.Secret) (pki.S
 		}
 		state.Authorities = authorities
 	}
+	endorsements, err := pki.DecodeEndorsements(authority.Data[database.EndorsementsKey])
+	if err != nil {
+		return state, err
+	}
+	state.Endorsements = endorsements
 	decode := func(profile string, certificate, key []byte) {
 		if decoded, err := pki.DecodeLeaf(profile, certificate, key); err == nil {
 			state.Leaves = append(state.Leaves, decoded)

@@ -59,6 +59,8 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "DeletingClaims", Means: "the claims of a deleted database are being deleted"},
 	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
 	condition.Entry{Reason: "AuthorityLost", Means: "the stored certificate authority is gone, and it is trusted"},
+	condition.Entry{Reason: "IssuerUnusable", Means: "the authority of your own that the spec names cannot be used"},
+	condition.Entry{Reason: "IssuerEnding", Means: "the authority of your own ends soon"},
 	condition.Entry{Reason: "RotatingPassword", Means: "a new password is told to every instance before it is published"},
 	condition.Entry{Reason: "RotatingCertificates", Means: "a new authority takes the place of the old one"},
 	condition.Entry{Reason: "ChildTerminating", Means: "a child is being deleted and will be made again"},

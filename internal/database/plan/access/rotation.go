@@ -54,6 +54,28 @@ func renew(d *draft.Draft, token string) {
 	})
 }
 
+// followIssuer takes the next step of a change of whom applications trust. Its time is known to kit/pki, as that of a
+// rotation is; and it is not taken before everyone has what the step before has brought.
+func followIssuer(d *draft.Draft) {
+	issuing, authority := d.Certificates.Issuing, d.Certificates.Authority
+	if !issuing.Changing && len(issuing.Change) == 0 {
+		return
+	}
+	recheck, waiting := draft.Later, "what is trusted and shown changes by one step at a time, spec.rotate.overlap apart"
+	if behind := behind(d); behind != "" {
+		recheck, waiting = draft.Soon, behind
+	} else if len(issuing.Change) > 0 && !d.Writes(database.KindSecret, database.AuthorityName(d.Name)) {
+		d.Change(database.Action{
+			Do: database.StoreCertificates{Issuer: true}, Kind: database.KindSecret, Name: database.AuthorityName(d.Name),
+			UID: authority.UID, ResourceVersion: authority.ResourceVersion,
+			Why: "applications are to trust another authority: " + strings.Join(issuing.Change, "; "),
+		})
+	}
+	if !d.Invalid {
+		d.Hold(database.Background, recheck, "RotatingCertificates", "applications are to trust another authority: "+waiting)
+	}
+}
+
 // behind names who has not got yet what is stored: the Secret for applications, or an instance that takes sessions.
 func behind(d *draft.Draft) string {
 	if d.Certificates.Unpublished {

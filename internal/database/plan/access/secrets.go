@@ -20,6 +20,7 @@ func KeepCertificates(d *draft.Draft) {
 		},
 	}) {
 		renewCertificates(d)
+		followIssuer(d)
 	}
 }
 
