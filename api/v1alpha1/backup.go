@@ -36,8 +36,9 @@ type Backup struct {
 
 	// When the latest backup is restored on trial, in a pod of its own with a volume of its own, and looked through:
 	// `weekly`, or any other schedule as in `schedule`, or `Never`. `status.backup.restoreDuration` says how long it took.
-	// Nothing is restored on trial yet: with a schedule Recoverable says VerifyOverdue when the time for it is over.
-	// Changing it takes effect at once.
+	// The first one is made at the first of these moments that a base backup precedes; one that could not be made, or has
+	// found something, is made again, less and less often. Nothing takes it for an instance, and it needs as much CPU,
+	// memory and storage as one. Changing it takes effect at once.
 	// +optional
 	// +kubebuilder:default=Never
 	// +kubebuilder:validation:MaxLength=64
@@ -50,6 +51,13 @@ type Backup struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.backup.now: must be one line without control characters"
 	Now string `json:"now,omitempty"`
+
+	// Restores the latest backup on trial at once when it is changed to another text, such as the time of the wish,
+	// whatever `verify` says. Removing it does nothing. `status.backup.verifyNow` says which one was carried out last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.backup.verifyNow: must be one line without control characters"
+	VerifyNow string `json:"verifyNow,omitempty"`
 }
 
 // Retention says what is kept.
@@ -336,6 +344,18 @@ type BackupStatus struct {
 	// The `spec.backup.now` that was carried out last.
 	// +optional
 	Now string `json:"now,omitempty"`
+
+	// The restore on trial that is being made, such as `cities-trial: restores since 2026-11-18T10:15:00Z`.
+	// +optional
+	Verifying string `json:"verifying,omitempty"`
+
+	// What the last restore on trial has found, or why it could not be made; empty if all was well.
+	// +optional
+	VerifyProblem string `json:"verifyProblem,omitempty"`
+
+	// The `spec.backup.verifyNow` that was carried out last.
+	// +optional
+	VerifyNow string `json:"verifyNow,omitempty"`
 }
 
 // BackupGap is a time that cannot be restored to.

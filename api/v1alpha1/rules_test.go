@@ -469,6 +469,7 @@ func TestBackupRules(t *testing.T) {
 		"kept for no time":    {new: with("retention: {window: 0d}"), refusal: "spec.backup.retention.window: must be"},
 		"kept for months":     {new: with("retention: {window: 2m}"), refusal: "spec.backup.retention.window: must be"},
 		"none kept":           {new: with("retention: {atLeast: 0}"), refusal: "spec.backup.retention.atLeast"},
+		"verified, two lines": {new: with(`verifyNow: "a\nb"`), refusal: "spec.backup.verifyNow: must be one line"},
 		"now, in two lines":   {new: with(`now: "a\nb"`), refusal: "spec.backup.now: must be one line"},
 	})
 }

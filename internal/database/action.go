@@ -86,6 +86,16 @@ type (
 		Instance string `json:"instance"`
 		Now      string `json:"now,omitempty"`
 	}
+	// BeginTrial makes the pod that restores on trial.
+	BeginTrial struct {
+		TrialWish `json:",inline"`
+	}
+	// NoteTrial writes beside the settings of backups how a restore on trial has ended, and changes nothing else.
+	NoteTrial struct {
+		TrialNote `json:",inline"`
+	}
+	// EndTrial deletes the pod of a restore on trial.
+	EndTrial struct{}
 	// Guard puts the finalizer onto the database, and stamps it with the installation.
 	Guard struct{}
 	// Release takes the finalizer off.
@@ -198,6 +208,9 @@ func (MoveLogin) step()         {}
 func (PublishBundle) step()     {}
 func (StoreAccess) step()       {}
 func (WantBase) step()          {}
+func (BeginTrial) step()        {}
+func (NoteTrial) step()         {}
+func (EndTrial) step()          {}
 func (Guard) step()             {}
 func (Release) step()           {}
 func (CreateLease) step()       {}

@@ -25,6 +25,8 @@ type Backup struct {
 	// UnwellSince is since when the condition Recoverable has not been True, by the status: for how grave it is, and for
 	// nothing else.
 	UnwellSince time.Time `json:"unwellSince,omitzero"`
+	// Trials is what is known of restores on trial.
+	Trials Trials `json:"trials,omitzero"`
 }
 
 // Access is the Secret of ours with the credentials and the key of a repository. It is mounted into every pod, there or

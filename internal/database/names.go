@@ -18,6 +18,9 @@ const (
 	LabelAppOf     = "app.kubernetes.io/instance"
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelComponent = "app.kubernetes.io/component"
+	// LabelTrial names the database, on a pod that restores on trial. Such a pod bears none of the labels by which
+	// Services, budgets, policies and agents know instances.
+	LabelTrial = AnnotationPrefix + "/trial"
 	// LabelRole and LabelRead are put onto each pod by its own agent: what it is, and whether it takes reads.
 	LabelRole = wire.LabelRole
 	LabelRead = wire.LabelRead
@@ -27,6 +30,8 @@ const (
 const (
 	ContainerInstall  = "install"
 	ContainerDatabase = "database"
+	// ContainerTrial is that of a pod that restores on trial.
+	ContainerTrial = "trial"
 )
 
 const (
@@ -90,6 +95,9 @@ const (
 	AnnotationBackup = AnnotationPrefix + "/backup"
 	// AnnotationBackupNow tells, beside the settings of backups, which spec.backup.now was carried out last.
 	AnnotationBackupNow = AnnotationPrefix + "/backup-now"
+	// AnnotationTrial tells, on a pod that restores on trial, which wish it is for, and, beside the settings of backups,
+	// how the last one has ended.
+	AnnotationTrial = AnnotationPrefix + "/trial"
 	// OperatorPrivateKey is the key to it.
 	OperatorPrivateKey = "operator.key"
 )
@@ -127,6 +135,9 @@ func AccessName(database string) string { return child(database, "repository") }
 
 // SourceName is described with AccessName.
 func SourceName(database string) string { return child(database, "source") }
+
+// TrialName is the pod that restores on trial: there is at most one.
+func TrialName(database string) string { return child(database, "trial") }
 
 // CertificateName is the Secret with the certificate of one instance. The name of the instance is not in it: that could
 // be the name of another database, whose Secrets are called so.

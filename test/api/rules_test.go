@@ -145,6 +145,9 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.backup.now: must be one line": {
 			good: backupSpec(`now: "2026-11-18T12:00:00Z"`), bad: backupSpec(`now: "a\nb"`),
 		},
+		"spec.backup.verifyNow: must be one line": {
+			good: backupSpec(`verifyNow: "2026-11-18T12:00:00Z"`), bad: backupSpec(`verifyNow: "a\nb"`),
+		},
 		"spec.backup.retention.window: must be": {
 			good: backupSpec(`retention: {window: 8w}`), bad: backupSpec(`retention: {window: 2m}`),
 		},

@@ -106,7 +106,7 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.moveLogin(ctx, action, do)
 	case database.PublishBundle:
 		return p.publishBundle(ctx, action)
-	case database.StoreAccess, database.WantBase:
+	case database.StoreAccess, database.WantBase, database.BeginTrial, database.NoteTrial, database.EndTrial:
 		return p.doForBackups(ctx, action)
 	case database.Guard, database.Release:
 		return p.setFinalizer(ctx, database.Does[database.Guard](action))
@@ -148,11 +148,19 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 
 // doForBackups carries out what keeps backups.
 func (p *pass) doForBackups(ctx context.Context, action database.Action) (database.Result, error) {
-	if want, wants := action.Do.(database.WantBase); wants {
-		return p.wantBase(ctx, action, want)
+	switch do := action.Do.(type) {
+	case database.WantBase:
+		return p.wantBase(ctx, action, do)
+	case database.BeginTrial:
+		return p.beginTrial(ctx, do)
+	case database.NoteTrial:
+		return p.noteTrial(ctx, action, do)
+	case database.EndTrial:
+		return p.endTrial(ctx, action)
+	default:
+		store, _ := action.Do.(database.StoreAccess)
+		return p.storeAccess(ctx, action, store)
 	}
-	store, _ := action.Do.(database.StoreAccess)
-	return p.storeAccess(ctx, action, store)
 }
 
 func (p *pass) createChild(ctx context.Context, action database.Action) (database.Result, error) {

@@ -151,4 +151,5 @@ var Table = []Field{
 	{"spec.backup.retention.atLeast", []Class{Live}, "What is not needed any more is deleted within the hour."},
 	{"spec.backup.verify", []Class{Live}, "It says when the next restore on trial is made."},
 	{"spec.backup.now", []Class{Live}, "A base backup begins. Removing it does nothing."},
+	{"spec.backup.verifyNow", []Class{Live}, "A restore on trial begins. Removing it does nothing."},
 }

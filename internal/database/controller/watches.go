@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -116,7 +117,8 @@ func CacheChanged(before, after *v1alpha1.GeoCache) bool {
 
 // databaseOf finds the database of a child by its label. Children that have lost it are found by the next look.
 func databaseOf(_ context.Context, child client.Object) []reconcile.Request {
-	name := child.GetLabels()[database.LabelDatabase]
+	bears := child.GetLabels()
+	name := cmp.Or(bears[database.LabelDatabase], bears[database.LabelTrial])
 	if name == "" {
 		return nil
 	}

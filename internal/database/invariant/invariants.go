@@ -382,9 +382,9 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
 		database.LabelPod, database.WantBase, database.BindCaches, database.BeginLogin, database.MoveLogin,
 		database.PublishBundle, database.AdoptClaim, database.NoteParting, database.UnlabelClaim,
-		database.RemoveCertificate:
+		database.RemoveCertificate, database.NoteTrial, database.EndTrial:
 		return conditional
-	case database.Create, database.CreateBinding, database.CreateLease:
+	case database.Create, database.CreateBinding, database.CreateLease, database.BeginTrial:
 		return action.UID == "" && action.ResourceVersion == ""
 	case database.StoreAccess:
 		return conditional || action.UID == "" && action.ResourceVersion == ""
@@ -419,5 +419,6 @@ func respectsPause(s database.Snapshot, _ database.Plan, action database.Action)
 
 func buildsNothingForTheDead(s database.Snapshot, _ database.Plan, action database.Action) bool {
 	return !s.Deleting || database.Does[database.DeleteClaim](action) || database.Does[database.Release](action) ||
-		database.Does[database.FreeLease](action) || database.Does[database.NoteParting](action)
+		database.Does[database.FreeLease](action) || database.Does[database.NoteParting](action) ||
+		database.Does[database.EndTrial](action)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -140,6 +141,10 @@ func backupFacts(settings *corev1.ConfigMap, into *database.Backup) {
 		return
 	}
 	into.Now = settings.Annotations[database.AnnotationBackupNow]
+	// What cannot be read was not written by us: nothing was tried then.
+	if json.Unmarshal([]byte(settings.Annotations[database.AnnotationTrial]), &into.Trials.Last) != nil {
+		into.Trials.Last = database.TrialNote{}
+	}
 	if stored, err := wire.DecodeBackupSettings([]byte(document)); err == nil {
 		into.Settings = &stored
 	}

@@ -133,6 +133,7 @@ func (o Observer) Observe(
 		{"what other databases allow", p.readFleet},
 		{"the trial of the sizes", p.trySizes},
 		{"the trial of the template", p.tryTemplate},
+		{"restores on trial", p.readTrials},
 		{"caches", p.readCaches},
 	} {
 		if err := step.read(ctx); err != nil {

@@ -49,6 +49,13 @@ func TestInvariantsOfBackupsBite(t *testing.T) {
 	}
 	source := database.Action{Do: database.StoreAccess{Begin: true}, Kind: database.KindSecret, Name: "cities-source"}
 	create := database.Action{Do: database.Create{}, Kind: database.KindSettings, Name: "cities-settings"}
+	try := database.Action{
+		Do:   database.BeginTrial{TrialWish: database.TrialWish{For: "due-1", Try: 1}},
+		Kind: database.KindPod, Name: "cities-trial",
+	}
+	end := database.Action{
+		Do: database.EndTrial{}, Kind: database.KindPod, Name: "cities-trial", UID: "uid-trial", ResourceVersion: "3",
+	}
 	begins := func(s *database.Snapshot) {
 		s.Record = database.Record{}
 		s.Spec.Bootstrap.Clone = &v1alpha1.Clone{Name: "towns"}
@@ -101,6 +108,65 @@ func TestInvariantsOfBackupsBite(t *testing.T) {
 				Do: database.StoreAccess{}, Kind: database.KindSecret, Name: "cities-repository", UID: "uid-repository",
 			},
 			want: "database.write-conditionally",
+		},
+		"a restore on trial": {action: try},
+		"a second restore on trial": {
+			world: func(s *database.Snapshot) { s.Backup.Trials.Pod = &database.TrialPod{UID: "uid-trial"} }, action: try,
+			want: "database.try-beside-the-instances",
+		},
+		"a restore on trial in the place of an instance": {
+			action: database.Action{
+				Do: try.Do, Kind: database.KindPod, Name: "cities-2-0",
+			},
+			want: "database.try-beside-the-instances",
+		},
+		"a restore on trial while the database sleeps": {
+			world: func(s *database.Snapshot) { s.Spec.Hibernated = true }, action: try,
+			want: "database.try-beside-the-instances",
+		},
+		"a restore on trial while paused": {
+			world: func(s *database.Snapshot) { s.Spec.Paused = true }, action: try, want: "database.respect-the-pause",
+		},
+		"a restore on trial for the dead": {
+			world: func(s *database.Snapshot) { s.Deleting = true }, action: try,
+			want: "database.build-nothing-for-a-deleted-database",
+		},
+		"the pod of an instance as one of a trial": {
+			world: func(s *database.Snapshot) { s.Backup.Trials.Pod = &database.TrialPod{UID: "uid-trial"} },
+			action: database.Action{
+				Do: database.EndTrial{}, Kind: database.KindPod, Name: "cities-2-0", UID: "uid-pod-2", ResourceVersion: "6",
+			},
+			want: "database.try-beside-the-instances",
+		},
+		"a trial whose end nobody knows": {
+			world: func(s *database.Snapshot) {
+				s.Backup.Trials.Pod = &database.TrialPod{UID: "uid-trial", Ended: s.Now}
+				s.Backup.Trials.Pod.Wish.Now = "please"
+				s.Spec.Backup.VerifyNow = "please"
+			},
+			action: end, want: "database.forget-no-trial",
+		},
+		"a trial whose end is known": {
+			world: func(s *database.Snapshot) {
+				s.Backup.Trials.Pod = &database.TrialPod{UID: "uid-trial", Ended: s.Now}
+				s.Backup.Trials.Last.Pod = "uid-trial"
+			},
+			action: end,
+		},
+		"a trial of a deleted database": {
+			world: func(s *database.Snapshot) {
+				s.Deleting = true
+				s.Backup.Trials.Pod = &database.TrialPod{UID: "uid-trial"}
+			},
+			action: end,
+		},
+		"the end of another trial": {
+			world: func(s *database.Snapshot) { s.Backup.Trials.Pod = &database.TrialPod{UID: "uid-trial"} },
+			action: database.Action{
+				Do: database.NoteTrial{TrialNote: database.TrialNote{Pod: "uid-other"}}, Kind: database.KindSettings,
+				Name: "cities-settings", UID: "uid-configmap", ResourceVersion: "5",
+			},
+			want: "database.try-beside-the-instances",
 		},
 		"what a database begins with": {
 			world: func(s *database.Snapshot) {
@@ -170,5 +236,71 @@ func TestBackupsAreLookedAt(t *testing.T) {
 	snapshot.Spec.Backup = nil
 	if again := plan.Decide(snapshot).Again; again < 5*time.Minute {
 		t.Errorf("a database without backups is looked at again after %s", again)
+	}
+}
+
+// TestTrialsFollowTheSchedule plays weeks of a database whose restores on trial end as they are told to: there is never
+// more than one pod, one good end for each moment of the schedule, and those that fail come less and less often.
+func TestTrialsFollowTheSchedule(t *testing.T) {
+	for name, test := range map[string]struct {
+		outcome database.TrialOutcome
+		begun   int
+	}{
+		// Two Sundays.
+		"good": {database.TrialGood, 2},
+		// Each week anew: one at once, eight at pauses that double up to a day, and then one a day.
+		"failed": {database.TrialFailed, 26},
+		"bad":    {database.TrialBad, 26},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := kept(t)
+			snapshot.Spec.Backup.Verify = "weekly sun 13:00"
+			catalogue := &wire.BackupReport{
+				Ships: true, RecoverableFrom: snapshot.Now, BackupCount: 1,
+				Backups: []wire.BaseBackup{{ID: "x", For: "due-1", At: snapshot.Now}},
+			}
+			snapshot.Instances[0].Report.Backup = catalogue
+			trials, begun, end := &snapshot.Backup.Trials, 0, snapshot.Now.Add(13*24*time.Hour)
+			for snapshot.Now.Before(end) {
+				catalogue.Listed, catalogue.RecoverableUntil = snapshot.Now, snapshot.Now
+				catalogue.Backups[0].For = snapshot.Backup.Settings.Base.ID
+				decided := plan.Decide(snapshot)
+				for _, violation := range invariant.Check(snapshot, decided) {
+					t.Fatalf("%s: %s", snapshot.Now, violation.Detail)
+				}
+				for _, action := range decided.Actions {
+					switch do := action.Do.(type) {
+					case database.BeginTrial:
+						begun++
+						trials.Pod = &database.TrialPod{
+							UID: snapshot.Now.String(), ResourceVersion: "1", Wish: do.TrialWish, Created: snapshot.Now,
+							Started: snapshot.Now, Ended: snapshot.Now.Add(time.Minute),
+							Result: &wire.TrialResult{Backup: "x", RestoreMilliseconds: 1000},
+						}
+						switch test.outcome {
+						case database.TrialFailed:
+							trials.Pod.Result.Failure = "away"
+						case database.TrialBad:
+							trials.Pod.Result.Problem = "bad"
+						default:
+						}
+					case database.NoteTrial:
+						if do.Outcome != test.outcome {
+							t.Fatalf("noted %+v", do)
+						}
+						trials.Last = do.TrialNote
+					case database.EndTrial:
+						trials.Pod = nil
+					case database.WantBase:
+						snapshot.Backup.Settings.Base = &wire.BaseWanted{ID: do.ID, Instance: do.Instance}
+					default:
+					}
+				}
+				snapshot.Now = snapshot.Now.Add(20 * time.Minute)
+			}
+			if begun != test.begun {
+				t.Errorf("%d restores on trial were begun, want %d", begun, test.begun)
+			}
+		})
 	}
 }

@@ -16,6 +16,8 @@ import (
 var rules = []rule.Step[*draft.Draft]{
 	step("database.leave-to-others", leaveToOthers,
 		"a database that another installation works for is left alone", "DB18"),
+	step("database.end-trials-of-the-deleted", backup.EndDeleted,
+		"a deleted database leaves no restore on trial behind"),
 	step("database.finish-deletion", storage.FinishDeletion,
 		"a deleted database loses the claims that its spec does not keep, and nothing else", "DB1"),
 	step("database.report-deleted-claims", storage.TellDeletedClaims,
@@ -92,6 +94,8 @@ var rules = []rule.Step[*draft.Draft]{
 	step("database.wait-for-reads", waitForReads, "Ready means that the read address leads to the replicas"),
 	step("database.report-backups", backup.Tell,
 		"a user learns whether the database can be restored, and what is in the way"),
+	step("database.restore-on-trial", backup.Try,
+		"a restore is tried when one is due, once, beside the instances and never in their place"),
 	step("database.report-the-login", access.TellLogin, "a user learns what a rotation of the password waits for"),
 	step("database.report-libraries", tellLibraries, "a user learns what a new image has changed under the data"),
 	step("database.report-lost-nodes", tellLostNodes, "a user learns how long a node is waited for"),

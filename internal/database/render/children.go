@@ -139,9 +139,7 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 			return nil, err
 		}
 		stored.Data[wire.KeyBackup] = string(document) + "\n"
-		if design.Backup.Now != "" {
-			stored.Annotations = map[string]string{database.AnnotationBackupNow: design.Backup.Now}
-		}
+		stored.Annotations = backupNotes(design.Backup)
 	}
 	if len(design.LostBefore) > 0 {
 		// It is no word to the agents: those of before would refuse settings that they do not fully know.
@@ -151,6 +149,22 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 		stored.Annotations[wire.AnnotationLostBefore] = wire.FormatLost(design.LostBefore)
 	}
 	return stored, nil
+}
+
+// backupNotes is what is written beside the settings of backups: what was carried out, and how.
+func backupNotes(backup database.Backup) map[string]string {
+	notes := map[string]string{}
+	if backup.Now != "" {
+		notes[database.AnnotationBackupNow] = backup.Now
+	}
+	if last := backup.Trials.Last; last.Pod != "" {
+		document, _ := json.Marshal(last) // Texts and numbers alone: it cannot fail.
+		notes[database.AnnotationTrial] = string(document)
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return notes
 }
 
 // Claim renders the claim without an owner reference, whatever spec.storage.reclaim says: the garbage collector acts

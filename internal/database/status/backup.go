@@ -30,21 +30,21 @@ func backup(before *v1alpha1.BackupStatus, snapshot database.Snapshot) *v1alpha1
 	if carriedOut(snapshot) {
 		after.Now = snapshot.Backup.Now
 	}
-	after.Repository = place(snapshot)
+	after.Repository, after.Verifying = place(snapshot), verifying(snapshot)
+	if last := snapshot.Backup.Trials.Last; last.Now != "" {
+		after.VerifyNow = last.Now
+	}
 	if told == nil {
 		after.Age = ageOf(after, snapshot.Now)
 		return &after
 	}
 	after.RecoverableFrom, after.Backups = moment(told.RecoverableFrom), int32(min(told.BackupCount, 1<<30))
 	after.RecoverableUntil = until(after.RecoverableUntil, told, snapshot.Now)
-	after.LastBackup, after.LastVerified, after.RestoreDuration = nil, moment(told.LastVerified), nil
+	after.LastBackup = nil
 	for _, one := range told.Backups {
 		after.LastBackup = moment(one.At)
 	}
-	if told.RestoreMilliseconds > 0 {
-		took := (time.Duration(told.RestoreMilliseconds) * time.Millisecond).Round(time.Second)
-		after.RestoreDuration = &metav1.Duration{Duration: took}
-	}
+	verified(&after, told, snapshot.Backup.Trials.Last)
 	after.Size = sizeOf(told.Size)
 	after.Gaps = nil
 	for _, gap := range told.Gaps {
@@ -55,6 +55,35 @@ func backup(before *v1alpha1.BackupStatus, snapshot database.Snapshot) *v1alpha1
 	}
 	after.Age = ageOf(v1alpha1.BackupStatus{RecoverableUntil: moment(newest(told, snapshot.Now))}, snapshot.Now)
 	return &after
+}
+
+// verified tells of the last restore on trial: by what is written down about it, or by the repository, whichever is
+// later. One that has found something, or could not be made, leaves standing when a backup was last found good.
+func verified(after *v1alpha1.BackupStatus, told *wire.BackupReport, last database.TrialNote) {
+	good, at, took := told.VerifyProblem == "", told.LastVerified, told.RestoreMilliseconds
+	after.VerifyProblem = told.VerifyProblem
+	if last.Pod != "" && last.At.After(at) {
+		good, at, took = last.Outcome == database.TrialGood, last.At, last.RestoreMilliseconds
+		after.VerifyProblem = last.Problem
+	}
+	switch {
+	case at.IsZero():
+		after.LastVerified, after.RestoreDuration = nil, nil
+	case good:
+		after.LastVerified = moment(at)
+		after.RestoreDuration = &metav1.Duration{
+			Duration: max((time.Duration(took) * time.Millisecond).Round(time.Second), time.Second),
+		}
+	}
+}
+
+// verifying is the restore on trial that is being made.
+func verifying(snapshot database.Snapshot) string {
+	pod := snapshot.Backup.Trials.Pod
+	if pod == nil || pod.Deleting || !pod.Ended.IsZero() {
+		return ""
+	}
+	return pod.State(snapshot.Name)
 }
 
 // carriedOut says that no base backup is on its way that the last request may have asked for.

@@ -201,7 +201,8 @@ func visible(action database.Action, snapshot database.Snapshot) bool {
 	switch action.Do.(type) {
 	case database.Guard, database.Release, database.TellPod, database.StoreRecord, database.NoteParting,
 		database.UnlabelClaim, database.EndRequest, database.AdoptLease, database.BindCaches, database.PublishBundle,
-		database.StoreAccess, database.WantBase, database.RemoveCertificate:
+		database.StoreAccess, database.WantBase, database.RemoveCertificate, database.BeginTrial,
+		database.NoteTrial, database.EndTrial:
 		return false
 	case database.Update:
 		instance, _ := snapshot.Instance(action.Name)

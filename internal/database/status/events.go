@@ -92,8 +92,8 @@ func doneReason(action database.Action) string {
 		return "AuthoritiesPublished"
 	case database.StoreAccess:
 		return "RepositoryAccessStored"
-	case database.WantBase:
-		return "BackupAsked"
+	case database.WantBase, database.BeginTrial, database.NoteTrial, database.EndTrial:
+		return backupReason(action)
 	case database.Guard:
 		return "Guarded"
 	case database.Release:
@@ -129,6 +129,19 @@ func doneReason(action database.Action) string {
 	case database.DeleteClaim:
 	}
 	return "ClaimDeleted" // The one that is left.
+}
+
+// backupReason is the same for what is done for backups.
+func backupReason(action database.Action) string {
+	switch {
+	case database.Does[database.BeginTrial](action):
+		return "TrialBegun"
+	case database.Does[database.NoteTrial](action):
+		return "TrialNoted"
+	case database.Does[database.EndTrial](action):
+		return "TrialEnded"
+	}
+	return "BackupAsked"
 }
 
 // turns are the conditions worth an event when they change.

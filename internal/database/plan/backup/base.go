@@ -2,8 +2,6 @@ package backup
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,6 +9,7 @@ import (
 
 	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/plan/draft"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -118,7 +117,7 @@ func wishedBase(d *draft.Draft) (wish, now, why string) {
 	due := schedule.Last(d.Now)
 	switch {
 	case token != "" && token != d.Backup.Now:
-		return "now-" + shortened(token), token, fmt.Sprintf("spec.backup.now is %s", token)
+		return "now-" + design.Shortened(token), token, fmt.Sprintf("spec.backup.now is %s", token)
 	case catalogue.BackupCount == 0:
 		return "first-" + stamp, "", "there is none yet"
 	case catalogue.Reason == wire.BackupLogGap && newest.Before(catalogue.Since):
@@ -142,11 +141,6 @@ func newestBackup(catalogue *wire.BackupReport) time.Time {
 		}
 	}
 	return newest
-}
-
-func shortened(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:8])
 }
 
 // baseMaker chooses who makes a base backup: whoever was asked, as long as it can; then the replica that lacks least;

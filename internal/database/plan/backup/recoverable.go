@@ -122,8 +122,8 @@ func failedBackup(d *draft.Draft) string {
 
 // lateBackup finds what should have been done by now.
 func lateBackup(d *draft.Draft, told *wire.BackupReport) (reason, message string) {
-	if told.VerifyProblem != "" {
-		return "VerifyFailed", "the restore on trial has found: " + told.VerifyProblem
+	if reason, message := failedTrial(d, told); reason != "" {
+		return reason, message
 	}
 	schedule, problem := admit.Schedule(*d.Spec.Backup)
 	newest := newestBackup(told)
@@ -135,7 +135,7 @@ func lateBackup(d *draft.Draft, told *wire.BackupReport) (reason, message string
 	verify, problem := admit.Verify(*d.Spec.Backup)
 	oldest := told.Backups[0].At // There is one: BackupCount says so, and the list has the newest.
 	due := verify.Last(d.Now.Add(-24 * time.Hour))
-	if problem == nil && !due.IsZero() && oldest.Before(due) && told.LastVerified.Before(before(verify, due)) {
+	if problem == nil && !due.IsZero() && oldest.Before(due) && lastTrial(d, told).Before(before(verify, due)) {
 		return "VerifyOverdue", "no backup was restored on trial since " + due.UTC().Format(time.RFC3339)
 	}
 	return "", ""

@@ -1,0 +1,59 @@
+package act
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/render"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// beginTrial makes the pod of a restore on trial. Its name is the same each time, so there is never a second one.
+func (p *pass) beginTrial(ctx context.Context, begin database.BeginTrial) (database.Result, error) {
+	pod, err := render.TrialPod(p.design, begin.TrialWish)
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, pod, nil)
+}
+
+// noteTrial writes beside the settings of backups how a restore on trial has ended, and leaves everything else of them
+// as it is stored.
+func (p *pass) noteTrial(
+	ctx context.Context, action database.Action, note database.NoteTrial,
+) (database.Result, error) {
+	var live corev1.ConfigMap
+	if err := p.readAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	if err != nil {
+		return database.Result{}, err
+	}
+	backup, err := wire.DecodeBackupSettings([]byte(live.Data[wire.KeyBackup]))
+	if err != nil {
+		return database.Result{}, err
+	}
+	design := p.design
+	design.Backup.Settings, design.Backup.Trials.Last = &backup, note.TrialNote
+	wanted, err := render.StoredSettings(design, settings)
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.write(ctx, wanted, &live)
+}
+
+// endTrial deletes the pod of a restore on trial, if it is still the one that was meant, and nothing else: an instance
+// has another label.
+func (p *pass) endTrial(ctx context.Context, action database.Action) (database.Result, error) {
+	var pod corev1.Pod
+	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+		return database.Result{}, err
+	}
+	if pod.Labels[database.LabelTrial] != p.object.Name || pod.Labels[database.LabelInstance] != "" {
+		return database.Result{}, moved(action, "it does not restore on trial")
+	}
+	return p.deleteAsDecided(ctx, action, &pod)
+}
