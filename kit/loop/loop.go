@@ -38,7 +38,7 @@ func (l *Loop[O, S, P, R]) pass(ctx context.Context, request reconcile.Request) 
 	object, reading, reader, err := l.open(limited, request)
 	switch {
 	case apierrors.IsNotFound(err):
-		return l.gone(request), nil
+		return l.gone(limited, request)
 	case err != nil:
 		return ending{}, err
 	case reading.Answer == expect.Wait:
@@ -115,14 +115,16 @@ func (l *Loop[O, S, P, R]) get(ctx context.Context, reader client.Reader, reques
 	return object, nil
 }
 
-func (l *Loop[O, S, P, R]) gone(request reconcile.Request) ending {
+func (l *Loop[O, S, P, R]) gone(ctx context.Context, request reconcile.Request) (ending, error) {
 	if l.config.Tracker != nil {
 		l.config.Tracker.Forget(request.NamespacedName)
 	}
 	if l.stages.Gone != nil {
-		l.stages.Gone(request.NamespacedName)
+		if err := l.stages.Gone(ctx, request.NamespacedName); err != nil {
+			return ending{}, err
+		}
 	}
-	return ending{name: "gone"}
+	return ending{name: "gone"}, nil
 }
 
 func (l *Loop[O, S, P, R]) act(ctx context.Context, object O, pass *Pass[S, P, R]) error {

@@ -503,7 +503,10 @@ func TestGone(t *testing.T) {
 			w.tracker.Confirm(me)
 			remove(w)
 			var gone []string
-			w.stages.Gone = func(key types.NamespacedName) { gone = append(gone, key.String()) }
+			w.stages.Gone = func(_ context.Context, key types.NamespacedName) error {
+				gone = append(gone, key.String())
+				return nil
+			}
 			result, err := w.reconcile()
 			if err != nil || !result.IsZero() || !slices.Equal(gone, []string{"a/one"}) {
 				t.Errorf("result = %+v, %v, gone = %v", result, err, gone)

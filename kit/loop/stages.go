@@ -32,8 +32,9 @@ type Stages[O client.Object, Snapshot, Plan, Outcome any] struct {
 	Report func(object O, pass Pass[Snapshot, Plan, Outcome]) []Event
 	// Holds names what the plan waits for. It is pure, and may be nil if the loop never waits.
 	Holds func(Plan) []Hold
-	// Gone is called when the object does not exist, to drop what is kept in memory for it. It may be nil.
-	Gone func(types.NamespacedName)
+	// Gone is called when the object does not exist, to drop what is kept in memory for it, and to undo what only it can.
+	// It may be nil.
+	Gone func(ctx context.Context, key types.NamespacedName) error
 }
 
 // Pass is what Report gets to know.

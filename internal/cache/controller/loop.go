@@ -5,6 +5,8 @@
 package controller
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -30,7 +32,13 @@ func New(
 	return loop.New(config, loop.Stages[*v1alpha1.GeoCache, cache.Snapshot, cache.Plan, cache.Outcome]{
 		Observe: observer.Observe, Decide: plan.Decide, Check: invariant.Check,
 		Writes: func(decided cache.Plan) bool { return len(decided.Actions) > 0 },
-		Act:    actor.Act, Report: report, Holds: holds, Gone: gone,
+		Act:    actor.Act, Report: report, Holds: holds,
+		Gone: func(_ context.Context, key types.NamespacedName) error {
+			if gone != nil {
+				gone(key)
+			}
+			return nil
+		},
 	})
 }
 

@@ -5,6 +5,8 @@
 package controller
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,7 +41,12 @@ func New(
 			return report(object, done)
 		},
 		Holds: holds,
-		Gone:  gone,
+		Gone: func(ctx context.Context, key types.NamespacedName) error {
+			if gone != nil {
+				gone(key)
+			}
+			return actor.FreeLeft(ctx, key)
+		},
 	})
 }
 
