@@ -88,6 +88,7 @@ func Store(ctx context.Context, to *repository.Repository, request Request, from
 	result := backup.Backup{ID: request.ID, For: request.For, Instance: request.Instance, Settings: request.Settings}
 	cutter := &cutter{
 		archive: tar.NewReader(from), limit: request.PartSize, progress: request.Progress, piece: make([]byte, 256<<10),
+		labelled: func(label []byte) error { return begins(ctx, to, label) },
 	}
 	if cutter.limit <= 0 {
 		cutter.limit = DefaultPartSize
@@ -118,13 +119,39 @@ func Store(ctx context.Context, to *repository.Repository, request Request, from
 	return result, nil
 }
 
-// ErrLogMissing means that the log of the backup is not in the repository yet.
-var ErrLogMissing = errors.New("the log of the backup is not in the repository yet")
+// ErrLogMissing means that the log of the backup is not in the repository yet, ErrTooEarly that it never will be.
+var (
+	ErrLogMissing = errors.New("the log of the backup is not in the repository yet")
+	ErrTooEarly   = errors.New("the backup starts before the log that the repository begins with")
+)
+
+// begins refuses a backup whose log is never shipped before it is copied. The label is the first file of the archive.
+func begins(ctx context.Context, to *repository.Repository, label []byte) error {
+	start, _, err := readLabel(label)
+	if err != nil {
+		return err
+	}
+	catalogue, err := to.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	return early(&catalogue, start)
+}
+
+func early(catalogue *backup.Catalogue, start backup.LSN) error {
+	if plan.MayBegin(catalogue, start) {
+		return nil
+	}
+	return fmt.Errorf("begin a backup at %s: %w", start, ErrTooEarly)
+}
 
 // Complete makes a backup exist, if its log is there (K2). History is that of the server the backup was taken from.
 func Complete(ctx context.Context, to *repository.Repository, history postgres.History, taken backup.Backup) error {
 	catalogue, err := to.Catalogue(ctx)
 	if err != nil {
+		return err
+	}
+	if err := early(&catalogue, taken.Start); err != nil {
 		return err
 	}
 	if !plan.MayComplete(&catalogue, history, taken) {
@@ -134,22 +161,32 @@ func Complete(ctx context.Context, to *repository.Repository, history postgres.H
 	return to.PutBackup(ctx, taken)
 }
 
-// understand reads where the log of a backup begins and ends from what PostgreSQL says about it.
-func understand(result *backup.Backup, label, content []byte) error {
-	start, timeline := "", 0
+// readLabel reads where recovery begins.
+func readLabel(label []byte) (start backup.LSN, timeline int, err error) {
+	place := ""
 	for line := range strings.Lines(string(label)) {
 		if rest, found := strings.CutPrefix(line, "START WAL LOCATION: "); found {
-			start, _, _ = strings.Cut(rest, " ")
+			place, _, _ = strings.Cut(rest, " ")
 		}
 		if rest, found := strings.CutPrefix(line, "START TIMELINE: "); found {
 			if _, err := fmt.Sscan(rest, &timeline); err != nil {
-				return fmt.Errorf("understand backup_label: %w", err)
+				return 0, 0, fmt.Errorf("understand backup_label: %w", err)
 			}
 		}
 	}
-	if err := result.Start.UnmarshalText([]byte(start)); err != nil {
-		return fmt.Errorf("understand backup_label: %w", err)
+	if err := start.UnmarshalText([]byte(place)); err != nil {
+		return 0, 0, fmt.Errorf("understand backup_label: %w", err)
 	}
+	return start, timeline, nil
+}
+
+// understand reads where the log of a backup begins and ends from what PostgreSQL says about it.
+func understand(result *backup.Backup, label, content []byte) error {
+	start, timeline, err := readLabel(label)
+	if err != nil {
+		return err
+	}
+	result.Start = start
 	var manifest struct {
 		Ranges []struct {
 			Timeline int        `json:"Timeline"`
@@ -175,6 +212,7 @@ type cutter struct {
 	archive  *tar.Reader
 	limit    int64
 	progress func(int64)
+	labelled func(label []byte) error
 	piece    []byte
 
 	writer *tar.Writer
@@ -255,6 +293,9 @@ func (c *cutter) file(header *tar.Header) error {
 		if header.Name == "backup_manifest" {
 			c.manifest = content
 			return nil
+		}
+		if err := c.labelled(content); err != nil {
+			return err
 		}
 		c.label = content
 		c.files++

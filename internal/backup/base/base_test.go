@@ -154,3 +154,25 @@ func TestABackupExistsWithItsLogOnly(t *testing.T) {
 		t.Errorf("%+v", catalogue)
 	}
 }
+
+// What starts before the log that the repository begins with can never be complete: it is not copied in vain.
+func TestABackupThatStartsTooEarlyIsNotCopied(t *testing.T) {
+	ctx := context.Background()
+	to := newRepository(t)
+	must(t, to.PutTail(ctx, owner, 1, backup.Tail{Number: 6, To: 4}, strings.NewReader("tail")))
+	var told int64
+	request := base.Request{ID: "b1", PartSize: 1000, Progress: func(done int64) { told = done }}
+	_, err := base.Store(ctx, to, request, bytes.NewReader(archive(t, whole)))
+	if !errors.Is(err, base.ErrTooEarly) || !strings.Contains(err.Error(), "0/500028") || told != 0 {
+		t.Errorf("%v, after %d bytes", err, told)
+	}
+	// Where the log began while it was copied, nobody waits for what is never shipped.
+	taken := backup.Backup{ID: "b1", Timeline: 1, Start: 0x500028, Stop: 0x600138}
+	err = base.Complete(ctx, to, postgres.History{{Timeline: 1}}, taken)
+	if !errors.Is(err, base.ErrTooEarly) || errors.Is(err, base.ErrLogMissing) {
+		t.Errorf("%v", err)
+	}
+	must(t, to.PutSegment(ctx, owner, 1, 5, strings.NewReader("log")))
+	_, err = base.Store(ctx, to, request, bytes.NewReader(archive(t, whole)))
+	must(t, err)
+}

@@ -81,7 +81,7 @@ func (k *Keeper) complete(ctx context.Context, opened *repository.Repository, ta
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !k.Now().Before(deadline) {
+		if errors.Is(err, base.ErrTooEarly) || !k.Now().Before(deadline) {
 			return fmt.Errorf("give the backup up: %w", err)
 		}
 		if !errors.Is(err, base.ErrLogMissing) {

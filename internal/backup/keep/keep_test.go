@@ -184,7 +184,8 @@ func TestKeeperShipsAndTells(t *testing.T) {
 		t.Fatalf("%+v", report)
 	}
 	want := []string{
-		"owner.json", "terms/0000000001.json", "wal/00000001/000000010000000000000001.00000000-000003E8.tail.zst",
+		"owner.json", "terms/0000000001.json", "wal/00000001/000000010000000000000000.zst",
+		"wal/00000001/000000010000000000000001.00000000-000003E8.tail.zst",
 	}
 	if got := r.objects(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

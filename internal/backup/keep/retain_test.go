@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/store"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -85,5 +86,25 @@ func TestKeeperBelievesNoObjectOfTheFuture(t *testing.T) {
 	r.turns(10)
 	if got := r.objects(); !slices.Equal(got, before) {
 		t.Errorf("%q, want %q", got, before)
+	}
+}
+
+// Nobody waits for log that is never shipped: the next try begins at a later restartpoint.
+func TestKeeperGivesUpABackupThatStartsTooEarly(t *testing.T) {
+	r := newRig(t)
+	if err := os.Remove(filepath.Join(r.log, backup.SegmentName(1, 0, segment))); err != nil {
+		t.Fatal(err)
+	}
+	r.archive = archive(40, segment+500)
+	r.turns(2)
+	r.change(func() { r.settings.Base = &wire.BaseWanted{ID: "w1", Instance: "cities-1"} })
+	r.turns(2)
+	if report := r.keeper.Report(); report.Base == nil || !strings.Contains(report.Base.Problem, "starts before the log") {
+		t.Fatalf("%+v", report.Base)
+	}
+	r.archive = archive(segment+40, segment+500)
+	r.turns(4)
+	if report := r.keeper.Report(); report.BackupCount != 1 {
+		t.Errorf("%+v", report.Base)
 	}
 }

@@ -211,3 +211,45 @@ func TestEveryRuleIsNamedOnce(t *testing.T) {
 		t.Error(problems)
 	}
 }
+
+// A replica's base backup begins at its last restartpoint, which is some log before the moment that backups were turned
+// on at.
+func TestANewRepositoryBeginsWithTheOldestLogThatIsHere(t *testing.T) {
+	facts := plan.Facts{
+		Term: 1, Leads: true, Instance: "a", Flushed: 6*size + 100, History: postgres.History{{Timeline: 1}},
+		Owner: backup.Owner{SegmentSize: size}, Stored: &backup.Catalogue{Owner: backup.Owner{SegmentSize: size}},
+		Local: []plan.LocalLog{{Timeline: 1, Segments: []uint64{1, 3, 4, 5, 6, 7}}},
+	}
+	shipping := plan.Ship(facts)
+	want := []plan.Action{
+		plan.BeginTerm{Term: backup.Term{Term: 1, Timeline: 1, Instance: "a"}},
+		plan.PutSegment{Timeline: 1, Number: 3}, plan.PutSegment{Timeline: 1, Number: 4},
+		plan.PutSegment{Timeline: 1, Number: 5}, plan.PutTail{Timeline: 1, Tail: backup.Tail{Number: 6, To: 100}},
+	}
+	if diff := cmp.Diff(want, shipping.Actions); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if found := plan.Check(facts, shipping); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	if got := plan.Confirmed(facts); got != 3*size {
+		t.Errorf("%s is confirmed before anything is shipped", got)
+	}
+	// After a failover the part before the fork lies in the file of the timeline that was left.
+	facts.History = postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 4*size + 7}}
+	facts.Local = []plan.LocalLog{
+		{Timeline: 1, Segments: []uint64{3, 4}}, {Timeline: 2, Segments: []uint64{4, 5, 6}, HasHistory: true},
+	}
+	shipping = plan.Ship(facts)
+	want = []plan.Action{
+		plan.BeginTerm{Term: backup.Term{Term: 1, Timeline: 2, Instance: "a"}}, plan.PutHistory{Timeline: 2},
+		plan.PutSegment{Timeline: 1, Number: 3}, plan.PutSegment{Timeline: 2, Number: 4},
+		plan.PutSegment{Timeline: 2, Number: 5}, plan.PutTail{Timeline: 2, Tail: backup.Tail{Number: 6, To: 100}},
+	}
+	if diff := cmp.Diff(want, shipping.Actions); diff != "" {
+		t.Errorf("after a failover: -want +got:\n%s", diff)
+	}
+	if found := plan.Check(facts, shipping); len(found) > 0 {
+		t.Errorf("after a failover: %v", found)
+	}
+}

@@ -127,6 +127,13 @@ func MayComplete(catalogue *backup.Catalogue, history postgres.History, base bac
 	return holds(history, base) && Follow(catalogue, history, base.Start).Until >= base.Stop
 }
 
+// MayBegin says whether the log of a base backup that starts at a place can ever be there: what lies before the first
+// log of the repository is never shipped. A repository without log may still get it.
+func MayBegin(catalogue *backup.Catalogue, start backup.LSN) bool {
+	first, found := beginOf(catalogue, Newest(catalogue))
+	return !found || uint64(start)/catalogue.Owner.SegmentSize >= first
+}
+
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -195,22 +195,35 @@ func shipLog(facts Facts) []Action {
 	return actions
 }
 
-// firstOf is the segment that the log of the repository begins with, or the present one for a new repository: a base
-// backup begins later than that.
+// firstOf is the segment that the log of the repository begins with. A new one begins with the oldest that leads to the
+// present without a hole here: the base backup of a replica begins at its last restartpoint, which is some log ago.
 func firstOf(facts Facts, present uint64) uint64 {
-	first := present
-	for _, log := range facts.Stored.Logs {
-		if !facts.History.Has(log.Timeline) {
+	first, found := beginOf(facts.Stored, facts.History)
+	if found {
+		return min(first, present)
+	}
+	size := facts.Owner.SegmentSize
+	for first = present; first > 0 && facts.has(writtenIn(facts.History, first-1, size), first-1); {
+		first--
+	}
+	return first
+}
+
+// beginOf is the first segment along a history that a repository has anything of.
+func beginOf(stored *backup.Catalogue, history postgres.History) (first uint64, found bool) {
+	first = ^uint64(0)
+	for _, log := range stored.Logs {
+		if !history.Has(log.Timeline) {
 			continue
 		}
 		if len(log.Segments) > 0 {
-			first = min(first, log.Segments[0].Number)
+			first, found = min(first, log.Segments[0].Number), true
 		}
 		if len(log.Tails) > 0 {
-			first = min(first, log.Tails[0].Number)
+			first, found = min(first, log.Tails[0].Number), true
 		}
 	}
-	return first
+	return first, found
 }
 
 // writtenIn is the timeline whose file holds the whole segment: the last segment of a timeline that was left is in the
@@ -249,7 +262,7 @@ func fillBelowFork(facts Facts) []Action {
 		return nil // The own log ended on a branch that nobody followed, or one that the repository does not know yet.
 	}
 	size := facts.Owner.SegmentSize
-	first := firstOf(Facts{Stored: facts.Stored, History: history}, ^uint64(0))
+	first, _ := beginOf(facts.Stored, history)
 	var actions []Action
 	for _, local := range facts.Local {
 		for _, number := range local.Segments {

@@ -62,8 +62,8 @@ func (w *world) flaws(m *member) {
 // leaveOut leaves each segment out in turn.
 func (w *world) leaveOut(facts plan.Facts, good plan.Shipping, try func(string, string, plan.Facts, plan.Shipping)) {
 	for index, action := range good.Actions {
-		put, isSegment := action.(plan.PutSegment)
-		if !isSegment || len(good.Holds) > 0 {
+		put, ok := action.(plan.PutSegment)
+		if !ok || len(good.Holds) > 0 {
 			continue
 		}
 		without := plan.Shipping{Actions: slices.Delete(slices.Clone(good.Actions), index, index+1)}
@@ -72,7 +72,9 @@ func (w *world) leaveOut(facts plan.Facts, good plan.Shipping, try func(string, 
 		recorded := log != nil && slices.ContainsFunc(log.Gaps, func(gap backup.Gap) bool {
 			return gap.First <= put.Number && put.Number <= gap.Last
 		})
-		if follows && facts.Leads && !recorded {
+		// A new repository may begin with any segment.
+		first := !slices.ContainsFunc(good.Actions[:index], isSegment) && !slices.ContainsFunc(facts.Stored.Logs, hasAny)
+		if follows && facts.Leads && !recorded && !first {
 			try("backup.ship-in-order", "a segment left out", facts, without)
 		}
 		if !facts.Leads && log != nil && len(log.Segments) > 0 && log.Segments[0].Number < put.Number {
@@ -80,6 +82,10 @@ func (w *world) leaveOut(facts plan.Facts, good plan.Shipping, try func(string, 
 		}
 	}
 }
+
+func isSegment(action plan.Action) bool { return action.Verb() == plan.PutSegment{}.Verb() }
+
+func hasAny(log backup.Log) bool { return len(log.Segments)+len(log.Tails) > 0 }
 
 // nextOf says whether the action after one ships the segment behind it, or a part of it.
 func nextOf(actions []plan.Action, index int) (plan.Action, bool) {
