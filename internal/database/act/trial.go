@@ -16,7 +16,7 @@ func (p *pass) beginTrial(ctx context.Context, begin database.BeginTrial) (datab
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, pod, nil)
+	return p.Write(ctx, pod, nil)
 }
 
 // noteTrial writes beside the settings of backups how a restore on trial has ended, and leaves everything else of them
@@ -25,7 +25,7 @@ func (p *pass) noteTrial(
 	ctx context.Context, action database.Action, note database.NoteTrial,
 ) (database.Result, error) {
 	var live corev1.ConfigMap
-	if err := p.readAsDecided(ctx, action, &live); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
@@ -42,18 +42,18 @@ func (p *pass) noteTrial(
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.write(ctx, wanted, &live)
+	return p.Write(ctx, wanted, &live)
 }
 
 // endTrial deletes the pod of a restore on trial, if it is still the one that was meant, and nothing else: an instance
 // has another label.
 func (p *pass) endTrial(ctx context.Context, action database.Action) (database.Result, error) {
 	var pod corev1.Pod
-	if err := p.readAsDecided(ctx, action, &pod); err != nil {
+	if err := p.ReadAsDecided(ctx, action, &pod); err != nil {
 		return database.Result{}, err
 	}
 	if pod.Labels[database.LabelTrial] != p.object.Name || pod.Labels[database.LabelInstance] != "" {
 		return database.Result{}, moved(action, "it does not restore on trial")
 	}
-	return p.deleteAsDecided(ctx, action, &pod)
+	return p.Delete(ctx, action, &pod)
 }
