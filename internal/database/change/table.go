@@ -139,6 +139,11 @@ var Table = []Field{
 		"A new authority is trusted, signs, and takes the place of the old one, step by step; servers reload. Removing " +
 			"it does nothing.",
 	},
+	{
+		"spec.certificates.issuer.secret.name", []Class{Live},
+		"The issuer signs our authority, and applications are told of its root; servers reload. Another issuer, or none, " +
+			"takes its place in steps with spec.rotate.overlap between them.",
+	},
 	{"spec.rotate.overlap", []Class{Live}, "The steps of a rotation follow each other at this distance."},
 	{
 		"spec.backup.repository", []Class{Live, Replace},
