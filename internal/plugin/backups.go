@@ -19,15 +19,17 @@ import (
 func (p *plugin) backupsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backups",
-		Short: "Look at the base backups of a database, or delete one",
-		Long: "Look at the base backups of a database, or delete one. The repository is the truth about them. It is read\n" +
-			"in the pod of the primary, where its credentials are (right: create pods/exec); you need none yourself.",
+		Short: "Look at the base backups of a database, delete one, or restore the latest on trial",
+		Long: "Look at the base backups of a database, delete one, or restore the latest on trial. The repository is the\n" +
+			"truth about them. It is read in the pod of the primary, where its credentials are (right: create pods/exec);\n" +
+			"you need none yourself.",
 		Example: "  kubectl meridian backups list cities\n" +
 			"  kubectl meridian backups show cities due-20261118T020000Z-abcdefgh\n" +
-			"  kubectl meridian backups delete cities now-1f2e3d4c5b6a7988-abcdefgh",
+			"  kubectl meridian backups delete cities now-1f2e3d4c5b6a7988-abcdefgh\n" +
+			"  kubectl meridian backups verify cities",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.backupsListCommand(), p.backupsShowCommand(), p.backupsDeleteCommand())
+	cmd.AddCommand(p.backupsListCommand(), p.backupsShowCommand(), p.backupsDeleteCommand(), p.backupsVerifyCommand())
 	return cmd
 }
 

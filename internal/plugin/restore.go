@@ -127,6 +127,7 @@ func restored(source *v1alpha1.GeoDatabase, target *v1alpha1.RestoreTarget, want
 		Target: target,
 	}
 	spec.Storage.Adopt, spec.Restart, spec.Rotate, spec.Backup.Now = "", "", nil, ""
+	spec.Backup.VerifyNow = ""
 	spec.Paused, spec.Hibernated = false, false
 	if size := source.Status.VolumeSize; size != nil && size.Cmp(spec.Storage.Size) > 0 {
 		spec.Storage.Size = size.DeepCopy()
