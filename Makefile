@@ -40,7 +40,7 @@ endef
 ##@ Try it
 
 # Kubernetes takes longest to build, so it begins before the rest; `sandbox up` waits for it, and tells what went wrong.
-demo: ## From nothing to a map database with replicas and a cache, in one command (Linux, root)
+demo: ## From nothing to a map database with replicas, a cache and backups, in one command (Linux, root)
 	@stop() { echo "demo: $$1; see README.md, What you need" >&2; exit 1; }; \
 	[ "$$(uname -s)" = Linux ] || stop 'it needs Linux'; [ "$$(id -u)" = 0 ] || stop 'it needs root: sudo make demo'; \
 	command -v go >/dev/null || stop 'there is no Go: install 1.26 or newer'; \

@@ -1,6 +1,7 @@
 // Command demo shows Meridian from nothing: it starts the sandbox, installs the operator, makes a database with two
-// replicas and a cache, loads places of the world into it, asks a replica for the nearest ones, keeps the answer in the
-// cache, and says what to try next. `make demo` runs it from the root of the repository.
+// replicas, a cache and backups, loads places of the world into it, asks a replica for the nearest ones, keeps the
+// answer in the cache, drops a table and has it back in a second database, and says what to try next. `make demo` runs
+// it from the root of the repository.
 //
 // Every step looks first at what is there already, so the command can be run again at any time and goes on where it
 // stopped. With `down` it removes what it has made, and nothing else. Start reading at steps.
@@ -22,6 +23,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"meridian.dev/meridian/hack/demo/store"
 	"meridian.dev/meridian/internal/plugin/cluster"
 	"meridian.dev/meridian/internal/plugin/view"
 )
@@ -29,12 +31,15 @@ import (
 const (
 	// namespace is where the demo lives, and all that it owns beside the operator.
 	namespace = "demo"
-	// databaseName and cacheName are those of the sample.
+	// databaseName, cacheName and keyName are those of the sample; the key is that of the backups.
 	databaseName = "cities"
 	cacheName    = "tiles"
+	keyName      = "cities-backup-key"
+	// restoredName is the second database, with what the first one was before the mistake.
+	restoredName = "cities-before"
 
 	kubeconfig = ".sandbox/kubeconfig"
-	sample     = "deploy/samples/quickstart.yaml"
+	sample     = "deploy/samples/backup.yaml"
 )
 
 func main() {
@@ -75,14 +80,17 @@ type step struct {
 
 func (d *demo) steps() []step {
 	look := "bin/kubectl-meridian --kubeconfig " + kubeconfig + " -n " + namespace
+	pods := "bin/sandbox kubectl -n " + namespace + " get pods"
 	return []step{
 		{"a Kubernetes with three nodes, on this machine", d.startSandbox, "bin/sandbox status; README.md, What you need"},
 		{"the operator", d.install, "bin/sandbox kubectl -n meridian-system get pods; docs/guide/install.md"},
+		{"an S3 server for backups (" + store.Manifest + ")", d.startStore, pods},
 		{"a database with two replicas, and a cache (" + sample + ")", d.apply, look + " explain " + databaseName},
 		{"the operator and the agents at work", d.await, look + " check " + databaseName},
 		{"cities of the world, through the write address " + databaseName + "-rw", d.load, look + " status " + databaseName},
 		{"the nearest ones, through the read address " + databaseName + "-ro", d.ask, look + " status " + databaseName},
 		{"the answer in the cache, over TLS and with its password", d.remember, look + " status " + databaseName},
+		{"a mistake, and what was lost in a second database, " + restoredName, d.restore, look + " check " + restoredName},
 	}
 }
 
@@ -90,8 +98,8 @@ func (d *demo) up(ctx context.Context) error {
 	if err := inRoot(); err != nil {
 		return err
 	}
-	fmt.Fprintln(d.out, "Meridian: a map database with replicas and a cache. About two minutes once all is built;")
-	fmt.Fprintln(d.out, "the very first time Kubernetes and the images are built too: 16 minutes on 2 cores.")
+	fmt.Fprintln(d.out, "Meridian: a map database with replicas, cache and backups. About two minutes once all is built;")
+	fmt.Fprintln(d.out, "the very first time Kubernetes and the images are built too: 17 minutes on 2 cores.")
 	steps := d.steps()
 	for index, step := range steps {
 		fmt.Fprintf(d.out, "\n%s\n", d.screen.strong(fmt.Sprintf("[%d/%d] %s", index+1, len(steps), step.title)))

@@ -77,8 +77,10 @@ func (d *demo) bind(ctx context.Context, secret, service string) (binding, error
 	return binding{data: stored.Data, address: address.Spec.ClusterIP, trust: trust}, nil
 }
 
-func (d *demo) connect(ctx context.Context, service string) (connection *pgx.Conn, err error) {
-	found, err := d.bind(ctx, databaseName+"-app", service)
+// connect logs in to a database as an application does, through one of its addresses: rw or ro.
+func (d *demo) connect(ctx context.Context, database, way string) (connection *pgx.Conn, err error) {
+	service := database + "-" + way
+	found, err := d.bind(ctx, database+"-app", service)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +102,7 @@ func (d *demo) connect(ctx context.Context, service string) (connection *pgx.Con
 
 // load writes the places through the write address.
 func (d *demo) load(ctx context.Context) error {
-	connection, err := d.connect(ctx, databaseName+"-rw")
+	connection, err := d.connect(ctx, databaseName, "rw")
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func (d *demo) load(ctx context.Context) error {
 
 // ask sends the query to a replica, once it has what was just written.
 func (d *demo) ask(ctx context.Context) error {
-	connection, err := d.connect(ctx, databaseName+"-ro")
+	connection, err := d.connect(ctx, databaseName, "ro")
 	if err != nil {
 		return err
 	}
@@ -168,17 +170,25 @@ func (d *demo) ask(ctx context.Context) error {
 		return fmt.Errorf("ask who it is: %w", err)
 	}
 	start = time.Now()
-	rows, err := connection.Query(ctx, nearest)
+	found, err := theNearest(ctx, connection)
 	if err != nil {
-		return fmt.Errorf("ask for the nearest: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
-	if err != nil {
-		return fmt.Errorf("ask for the nearest: %w", err)
+		return err
 	}
 	d.answer = answer{rows: found, took: time.Since(start)}
 	d.show(instance, address, replica)
 	return nil
+}
+
+func theNearest(ctx context.Context, connection *pgx.Conn) ([]row, error) {
+	rows, err := connection.Query(ctx, nearest)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the nearest: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		return nil, fmt.Errorf("ask for the nearest: %w", err)
+	}
+	return found, nil
 }
 
 func (d *demo) show(instance, address string, replica bool) {
@@ -186,9 +196,7 @@ func (d *demo) show(instance, address string, replica bool) {
 		d.say("  %s", strings.TrimRight(line, "\n"))
 	}
 	d.say("")
-	for _, row := range d.answer.rows {
-		d.say("  %-12s %-14s %5d km", row.Name, row.Country, row.KM)
-	}
+	d.list(d.answer.rows)
 	d.say("")
 	kind := "the primary, because no replica is near enough"
 	if replica {
@@ -196,6 +204,12 @@ func (d *demo) show(instance, address string, replica bool) {
 	}
 	d.say("answered by %s at %s, pg_is_in_recovery() = %t: %s, in %s", instance, address, replica, kind,
 		seconds(d.answer.took))
+}
+
+func (d *demo) list(rows []row) {
+	for _, row := range rows {
+		d.say("  %-12s %-14s %5d km", row.Name, row.Country, row.KM)
+	}
 }
 
 // remember puts the answer into the cache and reads it back.

@@ -32,7 +32,7 @@ const (
 )
 
 // images are those that the sample needs. The others would take minutes more on a machine that has none yet.
-var images = []string{"meridian", "pause", "postgis-17", "redis"}
+var images = []string{"meridian", "pause", "postgis-17", "redis", "s3"}
 
 // deeds are what the demo has made.
 type deeds struct {

@@ -23,9 +23,6 @@ var getOptions = metav1.GetOptions{}
 
 // apply sends the sample, as a user does.
 func (d *demo) apply(ctx context.Context) error {
-	if err := d.makeNamespace(ctx); err != nil {
-		return err
-	}
 	content, err := os.ReadFile(sample)
 	if err != nil {
 		return err
@@ -60,7 +57,11 @@ func (d *demo) apply(ctx context.Context) error {
 func (d *demo) await(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: namespace, Name: databaseName}
 	for start := time.Now(); ; {
-		facts, err := d.cluster.Facts(ctx, key)
+		var facts view.Facts
+		err := retry(ctx, settle, func() (err error) {
+			facts, err = d.cluster.Facts(ctx, key)
+			return err
+		})
 		if err != nil {
 			return err
 		}

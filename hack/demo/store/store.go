@@ -26,8 +26,9 @@ const (
 	Name = "store"
 	// Bucket is there from the beginning.
 	Bucket = "backups"
-	// Credentials has who may come in and the authority of the server, Certificate its certificate.
+	// Credentials is the Secret with who may come in, and with the authority of the server.
 	Credentials = Name + "-credentials"
+	// Certificate is the Secret with the certificate of the server.
 	Certificate = Name + "-certificate"
 
 	month = 30 * 24 * time.Hour
