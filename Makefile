@@ -76,6 +76,7 @@ check: ## Try a change while you work on it: all but the race detector and the c
 test: ## Run everything that a change must pass, stage by stage
 	$(call stage,Generated files are current,gen-check)
 	$(call stage,Lint of all modules,lint)
+	$(call stage,Known vulnerabilities,vuln)
 	$(call stage,Unit tests of both modules,test-unit)
 	$(call stage,Rules and rights on a real API server,test-api)
 	$(call stage,The sandbox and its images,test-sandbox)
