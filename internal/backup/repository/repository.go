@@ -7,12 +7,11 @@ package repository
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/seal"
@@ -28,6 +27,8 @@ type Repository struct {
 	// Root is what all names begin with; see backup.Root.
 	Root string
 	Keys seal.Keys
+	// Pause is the first one before an object of a base backup is written again, a second if it is 0.
+	Pause time.Duration
 }
 
 // layoutVersion is that of what is written. What says a later one is not touched.
@@ -104,19 +105,6 @@ func (r *Repository) PutGap(ctx context.Context, owner backup.Owner, timeline in
 		return nil
 	}
 	return err
-}
-
-// PutPart writes an object of a base backup, and tells the checksum of what is stored.
-func (r *Repository) PutPart(ctx context.Context, name string, content io.Reader) (sum string, err error) {
-	sealed, err := r.Keys.Seal(content)
-	if err != nil {
-		return "", fmt.Errorf("write %s: %w", name, err)
-	}
-	hash := sha256.New()
-	if err := r.Store.PutIfAbsent(ctx, r.Root+name, io.TeeReader(sealed, hash)); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // PutBackup makes a base backup exist. It is written last (K2).

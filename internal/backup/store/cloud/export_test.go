@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"meridian.dev/meridian/internal/backup/store"
 )
+
+func init() { firstPause = time.Millisecond }
 
 // SetPage makes the pages of listings small.
 func SetPage(of store.Store, size int) {

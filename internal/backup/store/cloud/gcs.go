@@ -103,7 +103,8 @@ type gcsUpload struct {
 	*gcs
 	name    string
 	session *url.URL
-	sent    int
+	sent    int    // What it is known to have.
+	unsure  bool   // It may have more.
 	pending []byte // Not sent yet.
 }
 
@@ -133,45 +134,55 @@ func (u *gcsUpload) add(ctx context.Context, content []byte) error {
 		u.pending = content
 		return nil
 	}
-	return u.send(ctx, content, fmt.Sprintf("bytes %d-%d/*", u.sent, u.sent+len(content)-1))
+	return u.send(ctx, content, "*")
 }
 
-func (u *gcsUpload) send(ctx context.Context, content []byte, span string) error {
+func (u *gcsUpload) finish(ctx context.Context) error {
+	return u.send(ctx, u.pending, strconv.Itoa(u.sent+len(u.pending)))
+}
+
+// send sends what follows; the total is known only of the last. After a failure it asks first how much has arrived.
+func (u *gcsUpload) send(ctx context.Context, content []byte, total string) (err error) {
+	has, end, done := u.sent, u.sent+len(content), false
+	if u.unsure || len(content) == 0 {
+		has, done, err = u.request(ctx, nil, "bytes */"+total)
+	}
+	u.unsure = true
+	for err == nil && !done && has >= u.sent && has < end {
+		before := has
+		has, done, err = u.request(ctx, content[has-u.sent:], fmt.Sprintf("bytes %d-%d/%s", has, end-1, total))
+		if err == nil && !done && has <= before {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if last := total != "*"; done != last || !last && has != end {
+		return &store.Error{Class: store.Away, Doing: "write " + u.name, Err: fmt.Errorf("it has %d of %d bytes", has, end)}
+	}
+	u.sent, u.unsure = end, false
+	return nil
+}
+
+// request tells how much of the object has arrived, or that it is there.
+func (u *gcsUpload) request(ctx context.Context, content []byte, span string) (has int, done bool, err error) {
 	answer, err := u.do(ctx, call{
 		doing: "write " + u.name, method: http.MethodPut, url: u.session, body: content,
 		header: http.Header{"Content-Range": {span}},
 	})
-	u.sent += len(content)
 	// It asks for more with 308, which is no redirection.
 	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusPermanentRedirect {
-		if refused.received == fmt.Sprintf("bytes=0-%d", u.sent-1) {
-			return nil
+		if _, err := fmt.Sscanf(refused.received, "bytes=0-%d", &has); err == nil {
+			has++
 		}
-		return &store.Error{Class: store.Away, Doing: "write " + u.name,
-			Err: fmt.Errorf("it has %q of %d bytes", refused.received, u.sent)}
+		return has, false, nil
 	}
 	if err != nil {
-		return err
+		return 0, false, err
 	}
 	discard(answer)
-	return nil
-}
-
-func (u *gcsUpload) finish(ctx context.Context) error {
-	total := u.sent + len(u.pending)
-	span := fmt.Sprintf("bytes */%d", total)
-	if len(u.pending) > 0 {
-		span = fmt.Sprintf("bytes %d-%d/%d", u.sent, total-1, total)
-	}
-	answer, err := u.do(ctx, call{
-		doing: "write " + u.name, method: http.MethodPut, url: u.session, body: u.pending,
-		header: http.Header{"Content-Range": {span}},
-	})
-	if err != nil {
-		return err
-	}
-	discard(answer)
-	return nil
+	return 0, true, nil
 }
 
 func (u *gcsUpload) abandon(ctx context.Context) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"time"
 
 	"meridian.dev/meridian/internal/backup/store"
@@ -18,11 +19,13 @@ type writer interface {
 	begin(ctx context.Context, name string) (upload, error)
 }
 
-// upload is an object that is being written.
+// upload is an object that is being written. Both add and finish may be called again after they have failed, whatever
+// came of it.
 type upload interface {
 	// add is called with parts of store.PartSize, of which the last may be shorter.
 	add(ctx context.Context, content []byte) error
-	// finish makes the object appear if it is absent.
+	// finish makes the object appear if it is absent. Again it may find what it did before: that it Exists, or that there
+	// is no such upload.
 	finish(ctx context.Context) error
 	// abandon takes back what finish has not made an object.
 	abandon(ctx context.Context)
@@ -51,7 +54,8 @@ func putIfAbsent(ctx context.Context, to writer, name string, content io.Reader)
 		}
 		return to.put(ctx, name, part)
 	}
-	parts, err := to.begin(ctx, name)
+	var parts upload
+	err = again(ctx, func() (err error) { parts, err = to.begin(ctx, name); return err })
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func inParts(ctx context.Context, parts upload, doing string, content io.Reader,
 		if number > maxParts {
 			return &store.Error{Class: store.Away, Doing: doing, Err: errors.New("it has more parts than S3 takes")}
 		}
-		if err := parts.add(ctx, part); err != nil {
+		if err := again(ctx, func() error { return parts.add(ctx, part) }); err != nil {
 			return err
 		}
 		if ended {
@@ -82,7 +86,33 @@ func inParts(ctx context.Context, parts upload, doing string, content io.Reader,
 			return &store.Error{Class: store.Away, Doing: doing, Err: err}
 		}
 	}
-	return parts.finish(ctx)
+	return again(ctx, func() error { return parts.finish(ctx) })
+}
+
+// firstPause is that of again.
+var firstPause = time.Second
+
+// again does a step of an object in parts until it succeeds: hours of copying must not end with one answer of a server
+// that is busy.
+func again(ctx context.Context, do func() error) error {
+	return store.Again(ctx, firstPause, passes, do)
+}
+
+// passes says whether a failure may pass by itself.
+func passes(err error) bool {
+	if !store.Is(err, store.Away) {
+		return false
+	}
+	refused, answered := errors.AsType[*refusal](err)
+	if !answered {
+		return true
+	}
+	switch refused.Code { // Some come with a status that says something else.
+	case "InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown":
+		return true
+	}
+	return refused.Status >= 500 || refused.Status == http.StatusTooManyRequests ||
+		refused.Status == http.StatusRequestTimeout
 }
 
 // readPart fills a part, and says whether the content has ended. The buffer grows with what there is: most of what is
