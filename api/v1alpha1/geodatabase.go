@@ -185,6 +185,15 @@ type GeoDatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.restart: must be one line without control characters"
 	Restart string `json:"restart,omitempty"`
 
+	// Moves the primary to another instance, once, when it is changed to another text, such as the time of the wish. A
+	// text is done with also if no replica could take over then: an event tells what became of it. A text that the
+	// database was created with moves nothing, and neither does removing it. Where manifests come from Git this takes the
+	// place of the annotation `meridian.dev/switchover`, which would come back with each synchronisation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.switchover: must be one line without control characters"
+	Switchover string `json:"switchover,omitempty"`
+
 	// New credentials and certificates, on demand. Nothing restarts, and no connection is refused.
 	// +optional
 	Rotate *Rotate `json:"rotate,omitempty"`

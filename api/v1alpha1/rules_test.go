@@ -76,6 +76,8 @@ func TestGeoDatabaseRules(t *testing.T) {
 		"an issuer by a bad name": {
 			new: spec("certificates: {issuer: {secret: {name: A_b}}}"), refusal: "spec.certificates.issuer.secret.name",
 		},
+		"switchover":              {old: spec("switchover: a"), new: spec(`switchover: "2026-11-15T23:50:00Z"`)},
+		"switchover of two lines": {new: spec(`switchover: "a\nb"`), refusal: "spec.switchover: must be one line"},
 		"rotate": {
 			old: spec("rotate: {password: a}"), new: spec("rotate: {password: b, certificates: c, overlap: 10s}"),
 		},

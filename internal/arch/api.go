@@ -177,17 +177,11 @@ func (t *apiType) fieldProblems(field *ast.Field, types map[string]*apiType) []s
 
 // typeProblems says what is wrong with the type of a field, and with its bounds if users write it.
 func (t *apiType) typeProblems(field *ast.Field, markers []string, types map[string]*apiType) []string {
-	var problems []string
 	typ := field.Type
 	if pointer, ok := typ.(*ast.StarExpr); ok {
 		typ = pointer.X
 	}
-	bounded := func(where []string, names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			_, found := marker(where, "+kubebuilder:validation:"+name)
-			return found
-		})
-	}
+	var problems []string
 	switch typ := typ.(type) {
 	case *ast.Ident:
 		named := types[typ.Name]
@@ -202,17 +196,7 @@ func (t *apiType) typeProblems(field *ast.Field, markers []string, types map[str
 			problems = append(problems, "a text that users write needs MaxLength or Enum: rules about it have no bound")
 		}
 	case *ast.ArrayType:
-		kind, listed := marker(markers, "+listType=")
-		_, keyed := marker(markers, "+listMapKey=")
-		if !listed && nameOf(field) != "Items" {
-			problems = append(problems, "a list needs +listType, or a server-side apply replaces it as a whole")
-		}
-		if kind == "map" && !keyed {
-			problems = append(problems, "a list of the type map needs +listMapKey")
-		}
-		if nameOf(field) == "Conditions" && kind != "map" {
-			problems = append(problems, "conditions are a list of the type map")
-		}
+		problems = listProblems(nameOf(field), markers)
 		if t.asked && !bounded(markers, "MaxItems=") {
 			problems = append(problems, "a list that users write needs MaxItems: rules about it have no bound")
 		}
@@ -222,6 +206,31 @@ func (t *apiType) typeProblems(field *ast.Field, markers []string, types map[str
 		}
 	}
 	return problems
+}
+
+// listProblems says how a list leaves open what a server-side apply does with it.
+func listProblems(name string, markers []string) []string {
+	kind, listed := marker(markers, "+listType=")
+	_, keyed := marker(markers, "+listMapKey=")
+	var problems []string
+	if !listed && name != "Items" {
+		problems = append(problems, "a list needs +listType, or a server-side apply replaces it as a whole")
+	}
+	if kind == "map" && !keyed {
+		problems = append(problems, "a list of the type map needs +listMapKey")
+	}
+	if name == "Conditions" && kind != "map" {
+		problems = append(problems, "conditions are a list of the type map")
+	}
+	return problems
+}
+
+// bounded says that one of the validations is among the markers.
+func bounded(markers []string, validations ...string) bool {
+	return slices.ContainsFunc(validations, func(name string) bool {
+		_, found := marker(markers, "+kubebuilder:validation:"+name)
+		return found
+	})
 }
 
 func isText(typ ast.Expr) bool {

@@ -153,6 +153,8 @@ type (
 		Request string `json:"request,omitempty"`
 		// Event is the reason of the event that tells of it.
 		Event string `json:"event,omitempty"`
+		// Token is the text of spec.switchover that is done with, empty for a request by annotation.
+		Token string `json:"token,omitempty"`
 	}
 	// SwitchOver asks the agent of the holder to hand the lease over. It writes nothing.
 	SwitchOver struct {

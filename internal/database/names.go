@@ -63,6 +63,8 @@ const (
 	AnnotationSwitchover = AnnotationPrefix + "/switchover"
 	// AnnotationRequest is what was written down about it when it began.
 	AnnotationRequest = AnnotationPrefix + "/switchover-request"
+	// AnnotationSwitched is the last spec.switchover that was carried out, refused, or there from the beginning.
+	AnnotationSwitched = AnnotationPrefix + "/switched"
 	// AnyInstance leaves the choice of the next primary to the agents.
 	AnyInstance = "any"
 	// AnnotationInstallation names the installation of Meridian that works for a database. Any other one leaves it alone.

@@ -391,6 +391,8 @@ type Request struct {
 	ID string `json:"id"`
 	// Target is an instance, or AnyInstance.
 	Target string `json:"target"`
+	// Token is the text of spec.switchover that asks for it, empty if an annotation does.
+	Token string `json:"token,omitempty"`
 	// Since and Term are when it was written down, and the term of then. Zero before.
 	Since time.Time `json:"since,omitzero"`
 	Term  int64     `json:"term,omitempty"`

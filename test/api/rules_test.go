@@ -129,6 +129,9 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.restart: must be one line": {
 			good: databaseSpec(`restart: "2026-01-01"`), bad: databaseSpec(`restart: "a\nb"`),
 		},
+		"spec.switchover: must be one line": {
+			good: databaseSpec(`switchover: "2026-01-01"`), bad: databaseSpec(`switchover: "a\nb"`),
+		},
 		"spec.rotate.password: must be one line": {
 			good: databaseSpec(`rotate: {password: "2026-01-01"}`), bad: databaseSpec(`rotate: {password: "a\nb"}`),
 		},

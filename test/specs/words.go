@@ -15,6 +15,7 @@ func Database() map[string][]any {
 		"spec.maxReadLag":     {"10s", "1s", "1m", "0s", "24h"},
 		"spec.maxFailoverLag": {"16Mi", "0", "1Gi", "1Ki"},
 		"spec.restart":        {"now", "2", "3"},
+		"spec.switchover":     {"now", "2", "3"},
 		"spec.maintenance.window": {
 			"Sun 02:00-04:00", "02:00-03:00", "Mon-Fri 22:00-23:00", "daily 02:00-03:00", "Sun 04:00-02:00", "25:00-26:00",
 		},

@@ -129,7 +129,7 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 	case database.NoteRequest:
 		return p.noteRequest(ctx, action, do)
 	case database.EndRequest:
-		return p.endRequest(ctx, action)
+		return p.endRequest(ctx, action, do)
 	case database.SwitchOver:
 		return p.switchOver(ctx, action, do)
 	case database.DeleteClaim:

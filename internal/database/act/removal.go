@@ -190,6 +190,9 @@ func (p *pass) setFinalizer(ctx context.Context, wanted bool) (database.Result, 
 			}
 			controllerutil.AddFinalizer(after, database.Finalizer)
 			annotate(after, database.AnnotationInstallation, p.design.Installation)
+			if after.Annotations[database.AnnotationSwitched] == "" {
+				annotate(after, database.AnnotationSwitched, after.Spec.Switchover)
+			}
 		})
 }
 

@@ -40,11 +40,17 @@ func (p *pass) noteRequest(
 	})
 }
 
-// endRequest takes a request away.
-func (p *pass) endRequest(ctx context.Context, action database.Action) (database.Result, error) {
+// endRequest takes a request away, and writes down which text of the spec is done with.
+func (p *pass) endRequest(
+	ctx context.Context, action database.Action, end database.EndRequest,
+) (database.Result, error) {
 	return p.changeDatabase(ctx, action, true, func(after *v1alpha1.GeoDatabase) {
-		annotate(after, database.AnnotationSwitchover, "")
 		annotate(after, database.AnnotationRequest, "")
+		if end.Token != "" {
+			annotate(after, database.AnnotationSwitched, end.Token)
+			return
+		}
+		annotate(after, database.AnnotationSwitchover, "")
 	})
 }
 

@@ -130,6 +130,10 @@ var Table = []Field{
 		"Every pod is made anew; what waits for a restart is taken along. Removing it does nothing.",
 	},
 	{
+		"spec.switchover", []Class{Live},
+		"The primary hands over to a replica that is caught up, as for a request by annotation. Removing it does nothing.",
+	},
+	{
 		"spec.rotate.password", []Class{Live},
 		"The other of two logins gets a new password; the Secret names it once every instance knows it. Removing it " +
 			"does nothing.",

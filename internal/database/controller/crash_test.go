@@ -148,7 +148,7 @@ var customKinds = sync.OnceValues(func() ([]sim.Kind, error) {
 // rendered is shared by all towns, which want the same again and again.
 var rendered = apply.NewMemo(4096)
 
-func newTown(t *testing.T, number int, fault sim.Verdict) *town {
+func newTown(t *testing.T, number int, fault sim.Verdict, adjust ...func(*v1alpha1.GeoDatabase)) *town {
 	t.Helper()
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -179,13 +179,17 @@ func newTown(t *testing.T, number int, fault sim.Verdict) *town {
 		},
 		Provisioner: "example.com/disk",
 	})
-	w.create(&v1alpha1.GeoDatabase{
+	made := &v1alpha1.GeoDatabase{
 		ObjectMeta: metav1.ObjectMeta{Namespace: towns.Namespace, Name: towns.Name},
 		Spec: v1alpha1.GeoDatabaseSpec{
 			Instances: 3, Durability: v1alpha1.DurabilityStrict,
 			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Reclaim: v1alpha1.ReclaimDelete},
 		},
-	})
+	}
+	for _, one := range adjust {
+		one(made)
+	}
+	w.create(made)
 	w.start(kinds, 0)
 	return w
 }

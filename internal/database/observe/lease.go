@@ -120,13 +120,20 @@ func (p *pass) instanceAt(address string) string {
 	return ""
 }
 
-// readRequest finds the switchover that a user asks for, and what was written down about it.
+// readRequest finds the switchover that a user asks for, by annotation or by a text of the spec that is new, and what
+// was written down about it. A database that is not guarded yet has its first text from the beginning.
 func (p *pass) readRequest(context.Context) error {
-	target := strings.TrimSpace(p.object.Annotations[database.AnnotationSwitchover])
-	if target == "" {
-		return nil
-	}
+	target, token := strings.TrimSpace(p.object.Annotations[database.AnnotationSwitchover]), p.object.Spec.Switchover
 	request := &database.Request{ID: requestID(p.object), Target: target}
+	switch {
+	case target != "":
+	case token == "" || token == p.object.Annotations[database.AnnotationSwitched] || !p.facts.Guarded:
+		return nil
+	default:
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s spec %s", p.object.UID, token))
+		request = &database.Request{ID: hex.EncodeToString(sum[:8]), Target: database.AnyInstance, Token: token}
+		target = request.Target
+	}
 	var noted database.Request
 	text := p.object.Annotations[database.AnnotationRequest]
 	if json.Unmarshal([]byte(text), &noted) == nil && noted.ID == request.ID && noted.Target == target {

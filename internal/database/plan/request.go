@@ -79,5 +79,7 @@ func refusal(d *draft.Draft, target string) string {
 }
 
 func endRequest(d *draft.Draft, event, why string) {
-	d.Do(database.Action{Do: database.EndRequest{Request: d.Request.ID, Event: event}, Name: d.Name, Why: why})
+	d.Do(database.Action{Do: database.EndRequest{
+		Request: d.Request.ID, Event: event, Token: d.Request.Token,
+	}, Name: d.Name, Why: why})
 }
