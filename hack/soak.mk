@@ -12,7 +12,7 @@ FAULTS ?= all
 # How many sequences `make test-model` does to each version of PostgreSQL.
 SEQUENCES ?= 100
 
-.PHONY: soak test-model sim sim-bites e2e-failover e2e-chaos e2e-backup specs test-agent test-matrix vuln
+.PHONY: soak test-model sim sim-bites e2e-failover e2e-environments e2e-chaos e2e-backup specs test-agent test-matrix vuln
 
 ##@ Search it (hours)
 
@@ -22,6 +22,7 @@ soak: ## Run all that `make test` leaves out: every simulation, every seeded bug
 	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=1000)
 	$(call stage,Random changes of specs,specs)
 	$(call stage,Every fault on a real cluster,e2e-failover)
+	$(call stage,Clusters as people run them,e2e-environments)
 	$(call stage,Random faults on a real cluster,e2e-chaos TIME=30m)
 	$(call stage,Backups: figures and every fault,e2e-backup)
 
@@ -42,6 +43,11 @@ e2e-failover: bin/sandbox ## Do every fault RUNS times to a database under traff
 	bin/sandbox up && bin/sandbox image build meridian --load
 	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -changes=all \
 	  -run 'TestFailover|TestRepairs|TestRolling|TestSleep|TestRotation|TestGrowth|TestWindow|TestCacheFaults' -runs=$(RUNS) -faults='$(FAULTS)' | grep --line-buffered -v '^=== '
+
+e2e-environments: bin/sandbox ## Have a database in each kind of cluster that people run: ENVIRONMENTS='quota;deny' CALM=5m
+	bin/sandbox up
+	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -run TestEnvironments -environments='$(or $(ENVIRONMENTS),all)' \
+	  -calm=$(or $(CALM),5m) | grep --line-buffered -v '^=== '
 
 e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traffic: TIME=30m SEED=1
 	bin/sandbox up && bin/sandbox image build meridian --load

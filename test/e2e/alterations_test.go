@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -93,26 +94,39 @@ var alterations = []alteration{
 // nextImage gives the nodes the image of the database under another name, as a minor upgrade would.
 func (f *failover) nextImage() {
 	f.t.Helper()
-	var file string
-	for line := range strings.Lines(f.c.sandbox("image", "build", "postgis-17")) {
-		if words := strings.Fields(line); strings.HasPrefix(line, "localhost/meridian/postgis:17 ") {
-			file = words[len(words)-1]
+	path := filepath.Join(f.t.TempDir(), "next.tar")
+	file := imageFile(f.c, "postgis-17", "localhost/meridian/postgis:17")
+	copyImage(f.t, file, path, "postgis:17", "postgis:17-next")
+	f.c.sandbox("image", "load", path)
+}
+
+// imageFile is the file of an image that the sandbox has built.
+func imageFile(c *cluster, recipe, name string) string {
+	c.t.Helper()
+	for line := range strings.Lines(c.sandbox("image", "build", recipe)) {
+		if words := strings.Fields(line); strings.HasPrefix(line, name+" ") {
+			return words[len(words)-1]
 		}
 	}
+	c.t.Fatalf("the sandbox builds no %s", name)
+	return ""
+}
+
+// copyImage copies the file of an image, and gives it another name.
+func copyImage(t *testing.T, file, path, from, to string) {
+	t.Helper()
 	source, err := os.Open(file)
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer func() { _ = source.Close() }()
-	path := filepath.Join(f.t.TempDir(), "next.tar")
 	target, err := os.Create(path)
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	if err := errors.Join(rename(target, source, "postgis:17", "postgis:17-next"), target.Close()); err != nil {
-		f.t.Fatal(err)
+	if err := errors.Join(rename(target, source, from, to), target.Close()); err != nil {
+		t.Fatal(err)
 	}
-	f.c.sandbox("image", "load", path)
 }
 
 // rename copies the file of an image, and gives it another name.

@@ -129,7 +129,7 @@ func (c *cluster) namespace(name string) {
 
 func (c *cluster) remove(space *corev1.Namespace) {
 	c.empty(space.Name)
-	if err := c.Delete(context.Background(), space); err != nil {
+	if err := c.Delete(context.Background(), space); client.IgnoreNotFound(err) != nil {
 		c.t.Errorf("delete namespace %s: %v", space.Name, err)
 	}
 	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(200 * time.Millisecond) {
