@@ -190,22 +190,45 @@ func (l *Log) Whole(number uint64) (Segment, bool) {
 	return l.Segments[index], true
 }
 
-// Cover finds the tails that hold a segment from its begin without a hole, and how far they reach. Tails may overlap:
-// an agent that was restarted may not have known of one that was still under way.
+// Cover finds the tails that hold a segment from its begin without a hole, and how far they reach: as few as there can
+// be. Tails may overlap: one may cover many before it, and an agent that was restarted may not have known of one that
+// was still under way.
 func (l *Log) Cover(number uint64) (tails []Tail, reach uint64) {
 	if l == nil {
 		return nil, 0
 	}
-	first, _ := slices.BinarySearchFunc(l.Tails, number, func(tail Tail, wanted uint64) int {
-		return cmp.Compare(tail.Number, wanted)
-	})
+	first, _ := slices.BinarySearchFunc(l.Tails, number, compareNumber)
+	var best Tail // What leads furthest of all that begin where the cover has reached.
 	for _, tail := range l.Tails[first:] {
-		if tail.Number != number || tail.From > reach {
+		if tail.Number != number {
 			break
 		}
-		if tail.To > reach {
-			tails, reach = append(tails, tail), tail.To
+		if tail.From > reach && best.To > reach {
+			tails, reach = append(tails, best), best.To
 		}
+		if tail.From > reach {
+			break
+		}
+		if tail.To > best.To {
+			best = tail
+		}
+	}
+	if best.To > reach {
+		tails, reach = append(tails, best), best.To
 	}
 	return tails, reach
 }
+
+// Covered says that another tail holds all of one and more.
+func (l *Log) Covered(one Tail) bool {
+	if l == nil {
+		return false
+	}
+	first, _ := slices.BinarySearchFunc(l.Tails, one.Number, compareNumber)
+	return slices.ContainsFunc(l.Tails[first:], func(other Tail) bool {
+		return other.Number == one.Number && other.From <= one.From && other.To >= one.To &&
+			other.To-other.From > one.To-one.From
+	})
+}
+
+func compareNumber(tail Tail, wanted uint64) int { return cmp.Compare(tail.Number, wanted) }

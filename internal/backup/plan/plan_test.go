@@ -253,3 +253,55 @@ func TestANewRepositoryBeginsWithTheOldestLogThatIsHere(t *testing.T) {
 		t.Errorf("after a failover: %v", found)
 	}
 }
+
+// Many tails of a segment are followed by one that covers them, and go then: a later listing shows it.
+func TestOneTailCoversMany(t *testing.T) {
+	stored := catalogue(row(1, 20), []uint64{10})
+	log := &stored.Logs[0]
+	add := func(from, to uint64) {
+		tail := backup.Tail{Number: 21, From: from, To: to, At: minute(21)}
+		tail.Name = backup.TailName(1, tail, size, ".zst")
+		log.Tails = append(log.Tails, tail)
+		stored.Objects = append(stored.Objects,
+			backup.Object{Name: tail.Name, At: tail.At, Key: backup.ParseKey(tail.Name, size)})
+	}
+	for at := range uint64(256) {
+		facts := plan.Facts{
+			Term: 1, Highest: 1, Leads: true, Flushed: backup.LSN(21*size + 10*at + 10), History: log.History,
+			Owner: stored.Owner, Stored: stored, Local: []plan.LocalLog{{Timeline: 1, Segments: []uint64{21}}},
+		}
+		want := []plan.Action{plan.PutTail{Timeline: 1, Tail: backup.Tail{Number: 21, From: 10 * at, To: 10*at + 10}}}
+		if diff := cmp.Diff(want, plan.Ship(facts).Actions); diff != "" {
+			t.Fatalf("%d: -want +got:\n%s", at, diff)
+		}
+		add(10*at, 10*at+10)
+	}
+	facts := plan.Facts{
+		Term: 1, Highest: 1, Leads: true, Flushed: 21*size + 2570, History: log.History,
+		Owner: stored.Owner, Stored: stored, Local: []plan.LocalLog{{Timeline: 1, Segments: []uint64{21}}},
+	}
+	shipping := plan.Ship(facts)
+	want := []plan.Action{plan.PutTail{Timeline: 1, Tail: backup.Tail{Number: 21, To: 2570}}}
+	if diff := cmp.Diff(want, shipping.Actions); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if found := plan.Check(facts, shipping); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	policy := plan.Policy{Window: time.Hour, AtLeast: 1}
+	before := plan.Retain(stored, policy)
+	add(0, 2570)
+	log.Tails = slices.Concat(log.Tails[:1], log.Tails[256:], log.Tails[1:256]) // As a listing sorts them.
+	deleted := plan.Retain(stored, policy)
+	if len(deleted) != len(before)+256 {
+		t.Errorf("%d are deleted, and %d before", len(deleted), len(before))
+	}
+	if found := plan.CheckDeletes(stored, policy, deleted); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	after := plan.Without(stored, deleted)
+	if recovery, err := plan.Recover(after, plan.Target{}); err != nil || recovery.Until != 21*size+2570 ||
+		len(recovery.Files[len(recovery.Files)-1].Tails) != 1 {
+		t.Errorf("%+v, %v", recovery, err)
+	}
+}

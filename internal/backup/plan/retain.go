@@ -116,8 +116,10 @@ func unneeded(catalogue *backup.Catalogue, object backup.Object, kept []string, 
 	case backup.KindSegment:
 		return key.Number < needed
 	case backup.KindTail:
-		_, whole := catalogue.Log(key.Timeline).Whole(key.Number)
-		return key.Number < needed || whole
+		log := catalogue.Log(key.Timeline)
+		_, whole := log.Whole(key.Number)
+		return key.Number < needed || whole ||
+			log.Covered(backup.Tail{Number: key.Number, From: key.From, To: key.To})
 	case backup.KindGap:
 		return key.To < needed
 	case backup.KindOwner, backup.KindTerm, backup.KindHistory, backup.KindVerified, backup.KindForeign:

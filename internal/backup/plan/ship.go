@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,6 +27,8 @@ type Facts struct {
 	Highest int64
 	// Differs names an object of the own timeline whose content is not that of the own log, empty if none is known.
 	Differs string
+	// MostTails is how many tails of a segment there are before one covers them, 256 if it is 0.
+	MostTails int
 }
 
 // LocalLog is what an instance has of a timeline.
@@ -188,12 +191,20 @@ func shipLog(facts Facts) []Action {
 		actions = append(actions, *gap)
 	}
 	timeline := facts.History.Timeline()
-	_, reach := facts.Stored.Log(timeline).Cover(last)
+	tails, reach := facts.Stored.Log(timeline).Cover(last)
 	if offset := uint64(facts.Flushed) % size; offset > reach && facts.has(timeline, last) {
-		actions = append(actions, PutTail{timeline, backup.Tail{Number: last, From: reach, To: offset}})
+		from := reach
+		if len(tails) >= cmp.Or(facts.MostTails, mostTails) {
+			from = 0
+		}
+		actions = append(actions, PutTail{timeline, backup.Tail{Number: last, From: from, To: offset}})
 	}
 	return actions
 }
+
+// mostTails is how many tails of a segment are followed by one that covers them all: a database that has little to
+// write would have some 18,000 of each, and whoever restores fetches them one by one.
+const mostTails = 256
 
 // firstOf is the segment that the log of the repository begins with. A new one begins with the oldest that leads to the
 // present without a hole here: the base backup of a replica begins at its last restartpoint, which is some log ago.

@@ -207,13 +207,10 @@ func (s *Shipper) putTail(ctx context.Context, stored *backup.Catalogue, action 
 	if err := s.Repository.PutTail(ctx, stored.Owner, action.Timeline, tail, content); err != nil {
 		return err
 	}
-	// Tails of the present segment are remembered as one.
 	log := logOf(stored, action.Timeline)
-	if _, reach := log.Cover(tail.Number); reach >= tail.From {
-		log.Tails = slices.DeleteFunc(log.Tails, func(older backup.Tail) bool { return older.Number == tail.Number })
-		tail.From = 0
-	}
-	log.Tails = append(log.Tails, tail)
+	log.Tails = append(slices.DeleteFunc(log.Tails, func(older backup.Tail) bool {
+		return older.Number == tail.Number && older.From >= tail.From
+	}), tail)
 	return nil
 }
 

@@ -110,6 +110,7 @@ func (m *member) History(timeline int) ([]byte, error) {
 func (m *member) facts() plan.Facts {
 	return plan.Facts{
 		Owner: owner, Term: m.term, Leads: m.leads, Instance: m.name, History: m.history, Flushed: backup.LSN(m.flushed),
+		MostTails: 3,
 	}
 }
 
