@@ -116,7 +116,7 @@ func (d *demo) awaitRecoverable(ctx context.Context) error {
 	key, said := client.ObjectKey{Namespace: namespace, Name: databaseName}, ""
 	for start := time.Now(); ; {
 		var database v1alpha1.GeoDatabase
-		if err := retry(ctx, settle, func() error { return d.cluster.Get(ctx, key, &database) }); err != nil {
+		if err := retry(ctx, func() error { return d.cluster.Get(ctx, key, &database) }); err != nil {
 			return fmt.Errorf("read the database %s: %w", databaseName, err)
 		}
 		found := condition.Find(database.Status.Conditions, v1alpha1.ConditionRecoverable)

@@ -90,7 +90,7 @@ func (d *demo) connect(ctx context.Context, database, way string) (connection *p
 	}
 	config.TLSConfig = &tls.Config{RootCAs: found.trust, ServerName: service, MinVersion: tls.VersionTLS12}
 	config.Host, config.Fallbacks, config.ConnectTimeout = found.address, nil, 3*time.Second
-	err = retry(ctx, settle, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		connection, err = pgx.ConnectConfig(ctx, config.Copy())
 		return err
 	})
@@ -145,7 +145,7 @@ func (d *demo) ask(ctx context.Context) error {
 	}
 	defer closing(connection)
 	start := time.Now()
-	err = retry(ctx, settle, func() error {
+	err = retry(ctx, func() error {
 		var count int
 		if err := connection.QueryRow(ctx, `select count(*) from city`).Scan(&count); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (d *demo) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := retry(ctx, settle, func() error { return link.Set(ctx, key, value, time.Hour).Err() }); err != nil {
+	if err := retry(ctx, func() error { return link.Set(ctx, key, value, time.Hour).Err() }); err != nil {
 		return fmt.Errorf("write to the cache: %w", err)
 	}
 	start := time.Now()

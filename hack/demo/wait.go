@@ -58,7 +58,7 @@ func (d *demo) await(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: namespace, Name: databaseName}
 	for start := time.Now(); ; {
 		var facts view.Facts
-		err := retry(ctx, settle, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			facts, err = d.cluster.Facts(ctx, key)
 			return err
 		})
@@ -146,10 +146,10 @@ func (s *screen) close(of view.Overview, now time.Time) {
 var errNotYet = errors.New("not yet")
 
 // retry repeats what may need a moment: Ready says where an address leads, and not that every node knows it already.
-func retry(ctx context.Context, limit time.Duration, do func() error) error {
+func retry(ctx context.Context, do func() error) error {
 	for start := time.Now(); ; {
 		err := do()
-		if err == nil || time.Since(start) > limit {
+		if err == nil || time.Since(start) > settle {
 			return err
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {

@@ -200,7 +200,7 @@ func TestRestoresThatCannotBe(t *testing.T) {
 		}, wire.ReasonRestoreFailed, "KeyWrong", func(r *rig) {
 			r.pods[0].write("app", wire.KeyBackupIdentities, gone.key)
 		}, latest},
-		"another bucket": {func(r *rig, _ *wire.Restore) {
+		"another bucket": {func(*rig, *wire.Restore) {
 			must(t, os.Rename(gone.folder, gone.folder+".away"))
 		}, wire.ReasonRestoreFailed, "", func(*rig) { must(t, os.Rename(gone.folder+".away", gone.folder)) }, latest},
 		"another name": {func(_ *rig, wanted *wire.Restore) { wanted.Name = "towns" },

@@ -85,7 +85,8 @@ func TestTailsThatOverlapCoverASegmentOnce(t *testing.T) {
 // Whoever restores fetches each tail: one that covers many is fetched in their place.
 func TestASegmentIsCoveredByAsFewTailsAsThereCanBe(t *testing.T) {
 	log := backup.Log{Timeline: 1, Tails: []backup.Tail{
-		{Number: 5, From: 0, To: 10}, {Number: 5, From: 0, To: 25}, {Number: 5, From: 0, To: 40}, {Number: 5, From: 10, To: 20},
+		{Number: 5, From: 0, To: 10}, {Number: 5, From: 0, To: 25}, {Number: 5, From: 0, To: 40},
+		{Number: 5, From: 10, To: 20},
 		{Number: 5, From: 20, To: 25}, {Number: 5, From: 25, To: 30}, {Number: 5, From: 40, To: 50},
 		{Number: 5, From: 50, To: 60}, {Number: 6, From: 0, To: 70},
 	}}

@@ -20,12 +20,14 @@ func TestWholeSwarm(t *testing.T) { swarms(t, *seedsFlag / *wholeFlag, sim.Whole
 // of it: that replica streams from the primary after that all the same.
 func TestAStrayedReplicaStreams(t *testing.T) {
 	strayed := 0
-	for seed, at := range map[uint64]time.Duration{1: 580, 3: 480, 5: 540, 12: 600} {
+	for seed, at := range map[uint64]time.Duration{
+		1: 580 * time.Millisecond, 3: 480 * time.Millisecond, 5: 540 * time.Millisecond, 12: 600 * time.Millisecond,
+	} {
 		c := sim.Case{
 			Name: "strayed", Seed: seed, Instances: 3, Nodes: 3, Whole: true, Last: sim.Began + time.Second,
 			Budget: 150 * time.Second, Loud: true, Faults: []sim.Fault{
 				{Kind: sim.FaultSwitchover, At: sim.Began},
-				{Kind: sim.FaultPowerOff, At: sim.Began + at*time.Millisecond, Node: sim.Holder, For: 30 * time.Second},
+				{Kind: sim.FaultPowerOff, At: sim.Began + at, Node: sim.Holder, For: 30 * time.Second},
 			},
 		}
 		out := sim.Run(c, true)

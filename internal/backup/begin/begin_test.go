@@ -55,7 +55,7 @@ func TestSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			under := &model.Store{Now: func() time.Time { return time.Unix(1, 0) }}
-			open := func(settings wire.Repository, root string) (*repository.Repository, error) {
+			open := func(_ wire.Repository, root string) (*repository.Repository, error) {
 				return &repository.Repository{Store: under, Root: root}, nil
 			}
 			for uid, owner := range c.owners {

@@ -74,8 +74,9 @@ func restoreError(err error) error {
 		return &postgres.RestoreError{Err: fmt.Errorf("%s: %w", class, err)}
 	case wire.BackupRepositoryAway:
 		return fmt.Errorf("%s: %w", class, err)
+	default:
+		return err
 	}
-	return err
 }
 
 // restoreVoice puts what a restore tells into one sentence.

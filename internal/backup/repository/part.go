@@ -15,9 +15,9 @@ import (
 	"meridian.dev/meridian/internal/backup/store"
 )
 
-// PutPart writes an object of a base backup, and tells the checksum of what is stored. The name is new for each try of a
-// backup, so what is found under it is our own. One answer that fails must not end hours of copying: drivers repeat what
-// they write in parts, and what is small enough to be held is written again here.
+// PutPart writes an object of a base backup, and tells the checksum of what is stored. The name is new for each try of
+// a backup, so what is found under it is our own. One answer that fails must not end hours of copying: drivers repeat
+// what they write in parts, and what is small enough to be held is written again here.
 func (r *Repository) PutPart(ctx context.Context, name string, content io.Reader) (sum string, err error) {
 	sealed, err := r.Keys.Seal(content)
 	if err != nil {

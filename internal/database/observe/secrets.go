@@ -186,7 +186,7 @@ func (p *pass) judgeCertificates(
 	}
 	facts.Steps, facts.Again = append(facts.Steps, steps...), sooner(facts.Again, again)
 	if len(facts.Steps) == 0 {
-		facts.Steps = p.unlike(leaves, state, holders)
+		facts.Steps = p.unlike(leaves, state)
 	}
 	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
 		!bytes.Equal(state.Outside(), p.binding.Data[wire.KeyAuthority])
@@ -202,7 +202,7 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // unlike says what is stored in another way than it would be written now.
-func (p *pass) unlike(leaves map[string]*corev1.Secret, state pki.State, holders render.Holders) []string {
+func (p *pass) unlike(leaves map[string]*corev1.Secret, state pki.State) []string {
 	var steps []string
 	bundle := state.Bundle()
 	for _, profile := range slices.Sorted(maps.Keys(leaves)) {

@@ -64,6 +64,11 @@ func discardACopy(s postgres.Snapshot, plan *draft) bool {
 	return true
 }
 
+// copyUnderWay says that something is at work in the place where the copy is to be.
+func copyUnderWay(s postgres.Snapshot) bool {
+	return s.JobOf(postgres.JobClone).Running || s.JobOf(postgres.JobDiscard).Running || s.JobOf(postgres.JobRestore).Running
+}
+
 // cloneTheUpstream makes a copy where there is none.
 func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	record := s.Volume.Record
@@ -74,7 +79,7 @@ func cloneTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the data of the primary is being copied"}
 	left := job.Pause() - s.Now.Sub(job.Ended)
 	switch {
-	case job.Running || s.JobOf(postgres.JobDiscard).Running || s.JobOf(postgres.JobRestore).Running:
+	case copyUnderWay(s):
 	case !follows(s) || s.Standing.Role != tenure.RoleFollow || !another(s):
 		hold.Reason, hold.Detail = wire.ReasonWaitingForStanding, "there is no data here yet, and no primary to copy it from"
 	case record == nil || record.InProgress == postgres.StepDiscard || record.InProgress == postgres.StepInitialise:

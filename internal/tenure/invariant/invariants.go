@@ -384,6 +384,9 @@ func reserveTheNextTimeline(m moment, action tenure.Action) string {
 		return ""
 	}
 	before, after := *m.Lease.Record, write.Record
+	if write.Kind == tenure.WriteBegin {
+		return beginAbove(m, before, after)
+	}
 	moves := write.Kind == tenure.WriteTake || write.Kind == tenure.WriteTransfer || write.Kind == tenure.WriteJoin
 	switch {
 	case moves && (after.Timeline != before.Timeline+1 || after.Term != m.Lease.Term+1):
@@ -391,11 +394,17 @@ func reserveTheNextTimeline(m moment, action tenure.Action) string {
 	case write.Kind == tenure.WriteRecord && !before.Initialised && after.Initialised && after.Term == m.Lease.Term &&
 		after.Timeline == max(before.Timeline, m.Engine.First):
 		// The first copy has the timeline that it was made on: nobody was given out another one.
-	case !moves && write.Kind != tenure.WriteBegin && (after.Timeline != before.Timeline || after.Term != m.Lease.Term):
+	case !moves && (after.Timeline != before.Timeline || after.Term != m.Lease.Term):
 		return "term and timeline change without a new holder"
-	case write.Kind == tenure.WriteBegin && before.Initialised && !m.Policy.Volatile:
+	}
+	return ""
+}
+
+func beginAbove(m moment, before, after wire.LeaseRecord) string {
+	switch {
+	case before.Initialised && !m.Policy.Volatile:
 		return "there has been data"
-	case write.Kind == tenure.WriteBegin && m.Policy.Volatile && after.Timeline <= before.Timeline:
+	case m.Policy.Volatile && after.Timeline <= before.Timeline:
 		return "a new copy would look older than those before it"
 	}
 	return ""
