@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/kit/condition"
@@ -41,6 +44,7 @@ type backupCase struct {
 
 var backupTable = []backupCase{
 	{name: "a base backup on request", short: true, do: (*backed).baseOnRequest},
+	{name: "a restore on trial", short: true, do: (*backed).restoreOnTrial},
 	{name: "the credentials are wrong", short: true, do: (*backed).wrongCredentials},
 	{name: "the agent of the primary is killed", short: true, do: (*backed).killShipping, moves: true},
 	{name: "the repository is away for half a minute", short: true, do: func(b *backed) { b.away(30 * time.Second) }},
@@ -216,6 +220,42 @@ func (b *backed) awaitBase(token string) {
 		return told.Now == token && told.Running == "" && int(told.Backups) == b.backups(), fmt.Sprintf("%+v", told)
 	})
 	b.t.Logf("the base backup %q took %s", token, took.Round(100*time.Millisecond))
+}
+
+// restoreOnTrial turns restores on trial on and asks for one: it is made beside the instances, finds the backup good,
+// tells how long it took, and leaves nothing in the cluster.
+func (b *backed) restoreOnTrial() {
+	b.t.Helper()
+	const token = "on trial"
+	trial := client.ObjectKey{Namespace: failoverSpace, Name: failoverName + "-trial"}
+	b.patch(`{"spec":{"backup":{"verify":"weekly","verifyNow":"` + token + `"}}}`)
+	b.c.until("the pod of a restore on trial is there", time.Minute, func(ctx context.Context) (bool, string) {
+		err := b.c.Get(ctx, trial, &corev1.Pod{})
+		return err == nil, fmt.Sprint(err)
+	})
+	var told *v1alpha1.BackupStatus
+	took := b.c.until("the backup is verified", 6*time.Minute, func(ctx context.Context) (bool, string) {
+		database, err := b.get(ctx)
+		if err != nil || database.Status.Backup == nil {
+			return false, fmt.Sprint(err)
+		}
+		told = database.Status.Backup
+		return told.VerifyNow == token, fmt.Sprintf("%+v", told)
+	})
+	if told.VerifyProblem != "" || told.LastVerified == nil || told.RestoreDuration == nil {
+		b.t.Fatalf("the restore on trial came to %+v", told)
+	}
+	b.t.Logf("the restore on trial took %s, of which the restore %s", took.Round(100*time.Millisecond),
+		told.RestoreDuration.Duration)
+	b.c.until("the pod and its volume are gone", time.Minute, func(ctx context.Context) (bool, string) {
+		claim := client.ObjectKey{Namespace: trial.Namespace, Name: trial.Name + "-scratch"}
+		pod, volume := b.c.Get(ctx, trial, &corev1.Pod{}), b.c.Get(ctx, claim, &corev1.PersistentVolumeClaim{})
+		return apierrors.IsNotFound(pod) && apierrors.IsNotFound(volume), fmt.Sprint(pod, volume)
+	})
+	verified := b.store.catalogue(failoverName, b.uid).Verified
+	if len(verified) != 1 || verified[0].Problem != "" {
+		b.t.Errorf("the repository has %+v", verified)
+	}
 }
 
 func (b *backed) wrongCredentials() {
