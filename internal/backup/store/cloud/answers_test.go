@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/internal/backup/store"
 	"meridian.dev/meridian/internal/backup/store/cloud"
@@ -98,6 +99,11 @@ func TestAnswersHaveTheirClass(t *testing.T) {
 			answer{403, "", fmt.Sprintf(xmlError, "RequestTimeTooSkewed", "x")}, store.CredentialsRefused, "Skewed"},
 		"s3: a lock": {"s3", "delete", answer{403, "",
 			fmt.Sprintf(xmlError, "AccessDenied", "Access Denied because object protected by object lock.")}, store.Locked, ""},
+		"s3: a lock of MinIO": {"s3", "delete", answer{400, "", fmt.Sprintf(xmlError, "InvalidRequest",
+			"Object is WORM protected and cannot be overwritten")}, store.Locked, ""},
+		"s3: no right to delete in a bucket called block-worm": {"s3", "delete", answer{403, "", fmt.Sprintf(xmlError,
+			"AccessDenied", "User: retention is not authorized to perform: s3:DeleteObject on block-worm/x")},
+			store.CredentialsRefused, ""},
 		"s3: no right to delete": {"s3", "delete",
 			answer{403, "", fmt.Sprintf(xmlError, "AccessDenied", "Access Denied.")}, store.CredentialsRefused, ""},
 		"s3: a bucket that is gone": {"s3", "get",
@@ -145,7 +151,8 @@ func TestAnswersHaveTheirClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
-				if request.Method != http.MethodGet || c.call != "delete" { // Whether it is absent is asked too.
+				// Whether it is absent or locked is asked too.
+				if c.call != "delete" || request.Method != http.MethodGet && request.Method != http.MethodHead {
 					requests.Add(1)
 				}
 				c.answer.write(writer)
@@ -161,6 +168,33 @@ func TestAnswersHaveTheirClass(t *testing.T) {
 			// A request that is done again may find what the first one did.
 			if requests.Load() != 1 {
 				t.Errorf("%d requests", requests.Load())
+			}
+		})
+	}
+}
+
+// Who refuses to delete in words of its own tells of a lock in the headers of the object, if there is one.
+func TestALockIsSeenAtTheObject(t *testing.T) {
+	for name, c := range map[string]struct {
+		header string
+		class  store.Class
+	}{
+		"until tomorrow":  {"Retain-Until-Date: " + time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339), store.Locked},
+		"until yesterday": {"Retain-Until-Date: 2020-01-01T00:00:00.000Z", store.CredentialsRefused},
+		"a hold":          {"Legal-Hold: ON", store.Locked},
+		"no hold":         {"Legal-Hold: OFF", store.CredentialsRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+				if request.Method == http.MethodHead {
+					answer{200, "X-Amz-Object-Lock-" + c.header, ""}.write(writer)
+					return
+				}
+				answer{403, "", fmt.Sprintf(xmlError, "AccessDenied", "Access Denied.")}.write(writer)
+			}))
+			defer server.Close()
+			if err := open(t, "s3", server.URL).Delete(t.Context(), "x"); !store.Is(err, c.class) {
+				t.Errorf("it ended with %v", err)
 			}
 		})
 	}

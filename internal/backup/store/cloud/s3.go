@@ -51,12 +51,10 @@ func openS3(settings wire.S3Bucket, link *link) (store.Store, error) {
 // class says what an answer of S3 means. Some answers are the same for different causes, so the method is asked too.
 func (s *s3) class(method string) func(*refusal) store.Class {
 	return func(refused *refusal) store.Class {
-		said := strings.ToLower(refused.Code + " " + refused.Message)
 		switch {
 		case refused.Status == http.StatusPreconditionFailed && method != http.MethodGet:
 			return store.Exists
-		case method == http.MethodDelete && (strings.Contains(said, "lock") || strings.Contains(said, "worm") ||
-			strings.Contains(said, "retention") || strings.Contains(said, "legal hold")):
+		case method == http.MethodDelete && saysLocked(refused.Message):
 			return store.Locked
 		case refused.Code == "NoSuchBucket":
 			return store.Away
@@ -69,6 +67,13 @@ func (s *s3) class(method string) func(*refusal) store.Class {
 		}
 		return store.Away
 	}
+}
+
+// saysLocked knows the sentences of Amazon and MinIO, whose codes say less. Both have blanks: a message may also name the
+// bucket, the object and who has asked, and none of those has one.
+func saysLocked(message string) bool {
+	message = strings.ToLower(message)
+	return strings.Contains(message, "protected by object lock") || strings.Contains(message, "is worm protected")
 }
 
 type s3Request struct {
@@ -283,12 +288,30 @@ func (s *s3) List(ctx context.Context, prefix, token string) (store.Page, error)
 // Delete implements store.Store.
 func (s *s3) Delete(ctx context.Context, name string) error {
 	answer, err := s.do(ctx, s3Request{method: http.MethodDelete, doing: "delete " + name, name: name})
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.Code == "NoSuchKey" {
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case ok && refused.Code == "NoSuchKey":
 		return nil
-	}
-	if err != nil {
+	case ok && (refused.Code == "AccessDenied" || refused.Code == "InvalidRequest") && s.isLocked(ctx, name):
+		return &store.Error{Class: store.Locked, Doing: "delete " + name, Err: refused}
+	case err != nil:
 		return err
 	}
 	discard(answer)
 	return nil
+}
+
+// isLocked asks for the lock of an object, as far as we may know of it.
+func (s *s3) isLocked(ctx context.Context, name string) bool {
+	answer, err := s.do(ctx, s3Request{method: http.MethodHead, doing: "look at " + name, name: name})
+	if err != nil {
+		return false
+	}
+	discard(answer)
+	until, err := time.Parse(time.RFC3339, answer.Header.Get("X-Amz-Object-Lock-Retain-Until-Date"))
+	now, unknown := http.ParseTime(answer.Header.Get("Date"))
+	if unknown != nil {
+		now = time.Now()
+	}
+	return answer.Header.Get("X-Amz-Object-Lock-Legal-Hold") == "ON" || err == nil && until.After(now)
 }
