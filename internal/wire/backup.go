@@ -140,7 +140,7 @@ func (s BackupSettings) Check() error {
 	for _, field := range []struct{ name, value string }{
 		{"databaseUID", s.DatabaseUID}, {"namespace", s.Namespace}, {"database", s.Database},
 	} {
-		if field.value == "" || strings.ContainsAny(field.value, "/") {
+		if !isFolder(field.value) {
 			problem("%s: %q cannot be a part of a name in the repository", field.name, field.value)
 		}
 	}
@@ -205,14 +205,20 @@ func (r Repository) check(field string, problem func(string, ...any)) {
 	}
 }
 
+// isFolder says that a name can be a folder in a repository, and leads nowhere else.
+func isFolder(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/") &&
+		!strings.ContainsFunc(name, unicode.IsControl)
+}
+
 func (r Restore) check(problem func(string, ...any)) {
 	r.Repository.check("restore.repository", problem)
 	for _, name := range []string{r.Namespace, r.Name} {
-		if name == "" || strings.Contains(name, "/") {
+		if !isFolder(name) {
 			problem("restore: the source %q/%q is no database", r.Namespace, r.Name)
 		}
 	}
-	if strings.Contains(r.UID, "/") {
+	if r.UID != "" && !isFolder(r.UID) {
 		problem("restore.uid: %q is none", r.UID)
 	}
 	if r.LSN != "" {

@@ -43,6 +43,7 @@ func TestDecodeBackupSettingsRefuses(t *testing.T) {
 		"a newer version":   {`"version":1`, `"version":2,"more":true`, "version: is 2"},
 		"an unknown field":  {`"atLeast":2`, `"atLeast":2,"most":9`, `unknown field "most"`},
 		"no namespace":      {`"namespace":"prod"`, `"namespace":""`, "namespace"},
+		"the folder above":  {`"namespace":"prod"`, `"namespace":".."`, "namespace"},
 		"a path for a name": {`"database":"cities"`, `"database":"../x"`, "database"},
 		"no bucket":         {`"bucket":"b"`, `"bucket":""`, "repository.s3.bucket"},
 		"two kinds":         {`"encrypted":true`, `"claim":{},"encrypted":true`, "exactly one of"},
@@ -80,6 +81,8 @@ func TestSettingsOfARestore(t *testing.T) {
 		"words":            {func(r *wire.Restore) { r.Time, r.LSN = nil, "yesterday" }, "restore.lsn"},
 		"more than an LSN": {func(r *wire.Restore) { r.Time, r.LSN = nil, "3/4A00FF'" }, "restore.lsn"},
 		"no source":        {func(r *wire.Restore) { r.Name = "" }, "is no database"},
+		"a way out":        {func(r *wire.Restore) { r.Name = ".." }, "is no database"},
+		"another way out":  {func(r *wire.Restore) { r.UID = ".." }, "restore.uid"},
 		"no repository":    {func(r *wire.Restore) { r.Repository = wire.Repository{} }, "restore.repository"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -140,6 +140,10 @@ func (s Shelf) read(ctx context.Context) (*repository.Repository, backup.Catalog
 	if err != nil {
 		return nil, backup.Catalogue{}, fmt.Errorf("read the repository: %w", err)
 	}
+	// As retention does: one clock of a claim that was ahead must not make all old (K5).
+	if now := time.Now(); catalogue.Now.After(now) {
+		catalogue.Now = now
+	}
 	if catalogue.Owner.DatabaseUID != settings.DatabaseUID {
 		return nil, backup.Catalogue{}, fmt.Errorf("read the repository: %w: %s/%s with the UID %s", repository.ErrForeign,
 			catalogue.Owner.Namespace, catalogue.Owner.Name, catalogue.Owner.DatabaseUID)

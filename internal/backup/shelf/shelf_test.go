@@ -154,3 +154,18 @@ func TestListTells(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 }
+
+// One object from a node whose clock was ahead does not make what the window needs old.
+func TestAnObjectOfTheFutureMakesNothingOld(t *testing.T) {
+	s, folder := newShelf(t, map[uint64]int{1: 60, 2: 30, 3: 10})
+	ahead := time.Now().AddDate(1, 0, 0)
+	must(t, os.Chtimes(filepath.Join(folder, backup.OwnerName), ahead, ahead))
+	if err := s.Delete(t.Context(), "b1"); !errors.Is(err, shelf.ErrNeeded) {
+		t.Errorf("it is deleted: %v", err)
+	}
+	list, err := s.List(t.Context())
+	must(t, err)
+	if list.Now.After(time.Now()) || len(list.Backups) != 3 || list.Backups[0].Needed == "" {
+		t.Errorf("%+v", list)
+	}
+}
