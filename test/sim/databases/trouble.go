@@ -77,7 +77,8 @@ func (p *Pod) SlowReplay(lag, until time.Duration) {
 // Silence has connections that say nothing.
 func (p *Pod) Silence(until time.Duration) { p.silent = max(p.silent, until) }
 
-// WriteMuch is a client that writes so many files of WAL, after which PostgreSQL writes a checkpoint.
+// WriteMuch is a client that writes so many files of WAL, after which PostgreSQL writes a checkpoint, and standbys a
+// restartpoint of it.
 func (p *Pod) WriteMuch(files int) {
 	for range files {
 		if !p.sessions || p.server.Answers() != nil || p.server.Mode != pgmodel.Primary {
@@ -87,6 +88,13 @@ func (p *Pod) WriteMuch(files int) {
 		_ = p.server.SwitchSegment()
 	}
 	_ = p.server.Checkpoint(nil)
+	p.w.After(5*time.Second, func() {
+		for _, other := range p.g.pods {
+			if other.server.Mode == pgmodel.Standby {
+				_ = other.server.Checkpoint(nil)
+			}
+		}
+	})
 }
 
 // CancelWaits ends the waits of commits, which are there on this server alone, perhaps.
