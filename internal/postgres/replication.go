@@ -149,9 +149,9 @@ const (
 	JobRestore JobKind = "restore"
 )
 
-// ErrEarly is of a rewind that did nothing: pg_rewind 15 compares the last checkpoints, and says that no rewind is
-// required until the new primary has written the first one of its timeline.
-var ErrEarly = errors.New("pg_rewind says that no rewind is required, and the copy has left the primary's history")
+// ErrEarly is of a rewind that did nothing: pg_rewind 15 goes by the last checkpoints, and takes the new primary to be
+// on an earlier timeline until that has written the first one of its own.
+var ErrEarly = errors.New("pg_rewind can do nothing before the first checkpoint of the primary's timeline")
 
 // Job is something that takes long.
 type Job struct {

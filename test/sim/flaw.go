@@ -125,18 +125,22 @@ func modelFlaws() []Flaw {
 // divergeAndLose cuts a holder off until another one leads, and lets it come back with its tail while the third member
 // is away; then the new holder loses power, and the third member is there again.
 func divergeAndLose(c Case, random *rand.Rand) Case {
-	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag = 3, 3, false, false, false
-	c.Lease = 4 * time.Second
-	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
-	cut := began + within(5*time.Second)
-	heals := cut + 5*time.Second + within(4*time.Second)
+	c.Nodes, c.Instances, c.WildClocks, c.SlowClock, c.Lag, c.Lease = 3, 3, false, false, false, 4*time.Second
+	cut := began + within(random, 5*time.Second)
+	heals := cut + 5*time.Second + within(random, 4*time.Second)
 	c.Faults = []Fault{
 		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
-		{Kind: FaultPowerOff, At: heals - within(time.Second), Node: Replica - 2*random.IntN(2), For: 3 * time.Second},
-		{Kind: FaultPowerOff, At: heals + within(3*time.Second), Node: Holder, For: 40 * time.Second},
+		{Kind: FaultPowerOff, At: heals - within(random, time.Second), Node: Replica - 2*random.IntN(2),
+			For: 3 * time.Second},
+		{Kind: FaultPowerOff, At: heals + within(random, 3*time.Second), Node: Holder, For: 40 * time.Second},
 	}
 	c.Last, c.Unsettled, c.Budget = heals+50*time.Second, true, 5*time.Second
 	return c
+}
+
+// within is a moment of a span.
+func within(random *rand.Rand, span time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(span)))
 }
 
 func leadObey(action tenure.Action) (tenure.Obey, bool) {

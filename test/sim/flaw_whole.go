@@ -27,6 +27,8 @@ func wholeFlaws() []Flaw {
 			Aim: rewindEarly},
 		{Bug: "a copy is rewound before others have what it has", Rule: "postgres.keep-the-last-copy",
 			Pod: databases.Flaw{Hasty: true}, Aim: rewindTooSoon},
+		{Bug: "a copy is rewound to WAL that its source has not flushed", Rule: "postgres.rewind-the-copy",
+			Pod: databases.Flaw{Unflushed: true}, Aim: rewindAndForget},
 		{Bug: "a member has two senders", Rule: "postgres.enforce-the-quorum", Nodes: 5, Pod: databases.Flaw{Doubled: true},
 			Aim: countTwice},
 		{Bug: "a promise counts from its reply", Rule: "tenure.lead-only-by-right", Modes: byClock, Nodes: 2,
@@ -38,6 +40,8 @@ func wholeFlaws() []Flaw {
 	}
 	for index := range flaws {
 		flaw := &flaws[index]
+		aim := flaw.Aim
+		flaw.Aim = func(c Case, random *rand.Rand) Case { return aim(three(c), random) }
 		flaw.Whole, flaw.Nodes = true, cmp.Or(flaw.Nodes, 3)
 		if flaw.Modes == nil {
 			flaw.Modes = strictly
@@ -68,17 +72,15 @@ func forgetPromise(l *sloppyLoop, s *tenure.Snapshot) {
 // countTwice leaves the holder of five with one replica, which comes back before its first connection is seen to be
 // dead; then both lose power, and the others are there again.
 func countTwice(c Case, random *rand.Rand) Case {
-	c = three(c)
 	c.Nodes, c.Instances = 5, 5
-	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
-	cut := began + within(3*time.Second)
+	cut := began + within(random, 3*time.Second)
 	order := random.Perm(c.Nodes)
 	for _, node := range order[:3] {
 		c.Faults = append(c.Faults, Fault{Kind: FaultCutPeers, At: cut, Node: node, For: 9 * time.Second})
 	}
 	lost := cut + 8*time.Second
 	c.Faults = append(c.Faults[len(c.Faults)-3:],
-		Fault{Kind: FaultPowerOff, At: cut + time.Second + within(time.Second), Node: order[3], For: time.Second},
+		Fault{Kind: FaultPowerOff, At: cut + time.Second + within(random, time.Second), Node: order[3], For: time.Second},
 		Fault{Kind: FaultPowerOff, At: lost, Node: order[3], For: 50 * time.Second},
 		Fault{Kind: FaultPowerOff, At: lost, Node: order[4], For: 50 * time.Second})
 	c.Last, c.Unsettled, c.Budget = lost+50*time.Second, true, 5*time.Second
@@ -88,14 +90,12 @@ func countTwice(c Case, random *rand.Rand) Case {
 // hearLate stops the agent of a holder without its API server while a promise is on its way, for longer than that
 // lasts, and keeps it from its peers when it goes on.
 func hearLate(c Case, random *rand.Rand) Case {
-	c = three(c)
 	c.Nodes, c.Instances, c.Lease = 2, 2, 4*time.Second
-	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
-	frozen := began + 2*time.Second + within(4*time.Second)
+	frozen := began + 2*time.Second + within(random, 4*time.Second)
 	holder := random.IntN(c.Nodes)
 	c.Faults = []Fault{
 		{Kind: FaultCutAPI, At: began, Node: holder, For: 40 * time.Second},
-		{Kind: FaultFreeze, At: frozen, Node: holder, For: 6*time.Second + within(3*time.Second)},
+		{Kind: FaultFreeze, At: frozen, Node: holder, For: 6*time.Second + within(random, 3*time.Second)},
 		{Kind: FaultCutPeers, At: frozen + 550*time.Millisecond, Node: holder, For: 20 * time.Second},
 	}
 	c.Last, c.Unsettled, c.Budget = began+50*time.Second, true, 5*time.Second
@@ -105,16 +105,14 @@ func hearLate(c Case, random *rand.Rand) Case {
 // lengthenAndForget makes the lease longer, which only the holder hears of; it loses its API server, is given a
 // promise, and whoever gave it begins again, out of its reach.
 func lengthenAndForget(c Case, random *rand.Rand) Case {
-	c = three(c)
 	c.Nodes, c.Instances, c.Lease = 2, 2, 4*time.Second
-	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
 	holder := random.IntN(c.Nodes)
-	lost := began + 3*time.Second + within(4*time.Second)
-	begins := lost + 2*time.Second + within(2*time.Second)
+	lost := began + 3*time.Second + within(random, 4*time.Second)
+	begins := lost + 2*time.Second + within(random, 2*time.Second)
 	c.Faults = []Fault{
 		{Kind: FaultSettings, At: began - time.Second, Node: 1 - holder, For: 50 * time.Second},
 		{Kind: FaultCutAPI, At: lost, Node: holder, For: 40 * time.Second},
-		{Kind: FaultLease, At: lost - within(2*time.Second), Wish: 2},
+		{Kind: FaultLease, At: lost - within(random, 2*time.Second), Wish: 2},
 		{Kind: FaultCutPeers, At: begins, Node: holder, For: 40 * time.Second},
 		{Kind: FaultCrash, At: begins + 600*time.Millisecond, Node: 1 - holder},
 	}
@@ -125,17 +123,27 @@ func lengthenAndForget(c Case, random *rand.Rand) Case {
 // rewindTooSoon has the holder cut off, and back when another one leads, while the disk of the third hangs, which was
 // off and lacks what those two have acknowledged.
 func rewindTooSoon(c Case, random *rand.Rand) Case {
-	c = three(c)
 	c.Lease = 4 * time.Second
-	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
-	cut := began + 3*time.Second + within(2*time.Second)
-	heals := cut + 4*time.Second + within(4*time.Second)
-	c.Faults = []Fault{
-		{Kind: FaultPowerOff, At: cut - time.Second - within(time.Second), Node: LastReplica, For: 2 * time.Second},
+	cut := began + 3*time.Second + within(random, 2*time.Second)
+	heals := cut + 4*time.Second + within(random, 4*time.Second)
+	c.Last, c.Faults = heals+30*time.Second, []Fault{
+		{Kind: FaultPowerOff, At: cut - time.Second - within(random, time.Second), Node: LastReplica, For: 2 * time.Second},
 		{Kind: FaultDisk, At: cut + 1500*time.Millisecond, Node: LastReplica, For: 12 * time.Second},
 		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
 	}
-	c.Last = heals + 30*time.Second
+	return c
+}
+
+// rewindAndForget cuts the holder off until another one leads, whose disk hangs while the first is made to fit it, and
+// whose machine loses power for a moment before the disk answers.
+func rewindAndForget(c Case, random *rand.Rand) Case {
+	cut := began + within(random, 2*time.Second)
+	hangs := cut + 16*time.Second + within(random, time.Second)
+	c.Last, c.Faults = hangs+30*time.Second, []Fault{
+		{Kind: FaultCut, At: cut, Node: Holder, For: 16 * time.Second},
+		{Kind: FaultDisk, At: hangs, Node: Holder, For: 2700 * time.Millisecond},
+		{Kind: FaultPowerOff, At: hangs + 2600*time.Millisecond, Node: Holder, For: 500 * time.Millisecond},
+	}
 	return c
 }
 
@@ -146,8 +154,7 @@ func three(c Case) Case {
 
 // stayAndSayNothing has connections to all servers that say nothing, while the holder loses power.
 func stayAndSayNothing(c Case, random *rand.Rand) Case {
-	c = three(c)
-	lost := began + time.Duration(random.Int64N(int64(5*time.Second)))
+	lost := began + within(random, 5*time.Second)
 	c.Faults = []Fault{{Kind: FaultPowerOff, At: lost, Node: Holder, For: 50 * time.Second}}
 	for node := range c.Nodes {
 		c.Faults = append(c.Faults, Fault{Kind: FaultSilent, At: began - time.Second, Node: node, For: 40 * time.Second})
@@ -158,26 +165,21 @@ func stayAndSayNothing(c Case, random *rand.Rand) Case {
 
 // lagAndFailOver keeps a replica from the others while much is written, and takes the holder away before it is back.
 func lagAndFailOver(c Case, random *rand.Rand) Case {
-	c = three(c)
-	within := func(span time.Duration) time.Duration { return time.Duration(random.Int64N(int64(span))) }
-	c.Faults = []Fault{
+	c.Last, c.Faults = began+90*time.Second, []Fault{
 		{Kind: FaultCut, At: began, Node: LastReplica, For: 45 * time.Second},
-		{Kind: FaultMuch, At: began + 2*time.Second + within(3*time.Second), Node: Holder, Wish: 4},
-		{Kind: FaultPowerOff, At: began + 20*time.Second + within(5*time.Second), Node: Holder, For: 50 * time.Second},
+		{Kind: FaultMuch, At: began + 2*time.Second + within(random, 3*time.Second), Node: Holder, Wish: 4},
+		{Kind: FaultPowerOff, At: began + within(random, 5*time.Second) + 20*time.Second, Node: Holder, For: time.Minute},
 	}
-	c.Last = began + 90*time.Second
 	return c
 }
 
 // rewindEarly cuts a holder off until another one leads, whose first checkpoint takes long.
 func rewindEarly(c Case, random *rand.Rand) Case {
-	c = three(c)
-	c.Lease, c.Major = 4*time.Second, 15
-	cut := began + time.Duration(random.Int64N(int64(5*time.Second)))
+	cut := began + within(random, 5*time.Second)
+	c.Lease, c.Major, c.Last = 4*time.Second, 15, cut+70*time.Second
 	c.Faults = []Fault{{Kind: FaultCut, At: cut, Node: Holder, For: 12 * time.Second}}
 	for node := range c.Nodes {
 		c.Faults = append(c.Faults, Fault{Kind: FaultCheckpoint, At: cut, Node: node, For: 60 * time.Second})
 	}
-	c.Last = cut + 70*time.Second
 	return c
 }

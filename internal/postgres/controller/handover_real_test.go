@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,13 +16,15 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 )
 
-// freezeCheckpointer stops the checkpointer: from now on a checkpoint takes longer than every patience.
-func (i *instance) freezeCheckpointer() {
+// freezeCheckpointer stops the checkpointer: until it goes on, a checkpoint takes longer than every patience.
+func (i *instance) freezeCheckpointer() (goOn func()) {
 	i.t.Helper()
 	pid, err := strconv.Atoi(i.super("select pid from pg_stat_activity where backend_type = 'checkpointer'"))
 	must(i.t, err)
 	must(i.t, syscall.Kill(pid, syscall.SIGSTOP))
-	i.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	goOn = sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	i.t.Cleanup(goOn)
+	return goOn
 }
 
 // yield tells a primary to give its place away, and returns the facts of its end.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -244,25 +243,6 @@ func (c *Copies) Discard(context.Context) error {
 	}
 	if err := errors.Join(os.RemoveAll(draft), c.waldir().discard()); err != nil {
 		return fmt.Errorf("discard a copy: %w", err)
-	}
-	return nil
-}
-
-// Rewind implements postgres.Copies.
-func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
-	output, err := c.Supervisor.Run(ctx, supervise.Command{
-		Path: "pg_rewind", Env: c.Env, Dir: c.Folder, Args: []string{
-			"--target-pgdata=" + filepath.Join(c.Folder, dataFolder),
-			"--source-server=" + c.conninfo(source, "user="+render.RoleRewind, "dbname=postgres",
-				"application_name=rewind/"+source.Instance),
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("rewind: %w", err)
-	}
-	// Only a copy that has left the history is rewound, so this is never true.
-	if bytes.Contains(output, []byte("no rewind required")) {
-		return fmt.Errorf("rewind: %w", postgres.ErrEarly)
 	}
 	return nil
 }

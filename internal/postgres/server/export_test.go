@@ -6,6 +6,8 @@ var (
 	Durable  = writeDurably
 	InitArgs = initdbArguments
 	Gone     = gone
+	FlushAll = flushAll
+	TooEarly = withoutCheckpoint
 )
 
 // Progress is what is read of the lines of a copy: how far it has come, and what went wrong.

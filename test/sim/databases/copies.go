@@ -154,6 +154,9 @@ func (c copies) Rewind(ctx context.Context, source postgres.Source) error {
 	if up = c.reach(source); up == nil {
 		return errAway
 	}
+	if p.g.major < 16 && up.server.Disk.Control.Checkpoint.Timeline < source.Timeline && !p.g.flaw.Early {
+		return fmt.Errorf("rewind: %w", postgres.ErrEarly)
+	}
 	before, _ := p.server.Disk.Position()
 	needed, err := p.server.Rewind(up.server)
 	if err != nil {
@@ -176,5 +179,23 @@ func (c copies) Rewind(ctx context.Context, source postgres.Source) error {
 		}
 	}
 	p.destroys(lost)
+	return c.flushSource(ctx, up)
+}
+
+// flushSource waits until the source has flushed all that it had.
+func (c copies) flushSource(ctx context.Context, up *Pod) error {
+	if c.p.g.flaw.Unflushed {
+		return nil
+	}
+	start, reached := up.process.start, up.server.Last().End
+	over := func() bool {
+		return !up.server.Running() || up.process.start != start || up.server.Flushed() >= reached
+	}
+	if err := c.p.wait(ctx, 30*time.Second, over); err != nil {
+		return err
+	}
+	if !up.server.Running() || up.process.start != start || up.server.Flushed() < reached {
+		return errAway
+	}
 	return nil
 }

@@ -18,6 +18,8 @@ type Flaw struct {
 	NoPlaces bool
 	// Early takes a rewind that did nothing for one that was done.
 	Early bool
+	// Unflushed takes a rewind for done although its source has not flushed all that was copied (T1).
+	Unflushed bool
 	// Hasty takes the gate of every primary for open (I4).
 	Hasty bool
 	// Doubled has members follow without a slot, so that one may have two senders (B2).

@@ -65,7 +65,7 @@ func (s *Server) Rewind(source *Server) (needed bool, err error) {
 	fresh.Control.Minimum, fresh.Control.MinimumTimeline = source.Flushed(), theirs
 	if !source.recovery.standby {
 		fresh.Control.Minimum = source.at.End
-		fresh.Log.cut(0, source.written)
+		fresh.Log.cut(0, source.written) // Files are copied as they are, with what was not flushed.
 	}
 	s.Disk = fresh
 	return true, nil
@@ -167,7 +167,7 @@ func (s *Server) Clone(source *Server) error {
 	fresh.Log.remove(fresh.Log.number(from.from))
 	maps.DeleteFunc(fresh.Log.Histories, func(timeline int, _ History) bool { return timeline != source.Timeline() })
 	if !source.recovery.standby {
-		fresh.Log.cut(0, source.written)
+		fresh.Log.cut(0, source.flushed) // Its WAL is streamed.
 	}
 	s.Disk = fresh
 	return nil
