@@ -222,3 +222,31 @@ func TestGuide(t *testing.T) {
 		}
 	}
 }
+
+var testName = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+
+// TestTableOfBackups looks for the tests that the table of cases names.
+func TestTableOfBackups(t *testing.T) {
+	written := map[string]bool{}
+	for _, pattern := range []string{"../test/*/*_test.go", "../internal/*/*_test.go", "../internal/backup/*/*_test.go",
+		"../internal/backup/*/*/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(read(t, file), -1) {
+				written[string(found[1])] = true
+			}
+		}
+	}
+	named := testName.FindAllSubmatch(read(t, "../test/backup/README.md"), -1)
+	if len(named) < 30 {
+		t.Errorf("the table names %d tests", len(named))
+	}
+	for _, found := range named {
+		if !written[string(found[1])] {
+			t.Errorf("there is no %s", found[1])
+		}
+	}
+}

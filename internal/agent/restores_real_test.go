@@ -170,6 +170,18 @@ func TestRestores(t *testing.T) {
 			t.Errorf("pg_wal leads to %q: %v", target, err)
 		}
 	})
+	t.Run("the latest, with five instances", func(t *testing.T) {
+		r := gone.restored(t, 5, nil)
+		r.start()
+		r.awaitAll()
+		r.awaitWords("")
+		r.await("the rows on all five", func() bool {
+			return !slices.ContainsFunc(r.pods, func(p *pod) bool {
+				count, err := p.query("select count(*)::text from rows")
+				return err != nil || count != "1"
+			})
+		})
+	})
 	t.Run("a place in the log", func(t *testing.T) {
 		r := gone.restored(t, 1, func(_ *rig, wanted *wire.Restore) { wanted.LSN, wanted.UID = gone.place, "uid-1" })
 		r.start()
