@@ -10,6 +10,23 @@ import (
 	"meridian.dev/meridian/kit/sim"
 )
 
+// endsAs fails unless a command has ended without an error, or with one that says what is wanted.
+func endsAs(t *testing.T, err error, want string) {
+	t.Helper()
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func says(t *testing.T, got string, wanted []string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 // TestBackupsVerify plays the operator: a pod begins, restores, and ends in one way or another.
 func TestBackupsVerify(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -68,14 +85,8 @@ func TestBackupsVerify(t *testing.T) {
 				w.updateStatus(database)
 			}
 			got, err := w.run(append([]string{"backups", "verify", "cities"}, test.args...)...)
-			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("error %v, want %q", err, test.err)
-			}
-			for _, want := range test.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("no %q in\n%s", want, got)
-				}
-			}
+			endsAs(t, err, test.err)
+			says(t, got, test.want)
 			if strings.Count(got, "cities-trial: restores") > 1 {
 				t.Errorf("a step is told again:\n%s", got)
 			}

@@ -31,8 +31,7 @@ const (
 // request goes before the schedule, and the schedule before what has failed.
 func WishedTrial(s database.Snapshot) *Trial {
 	backup, catalogue := s.Spec.Backup, s.Catalogue()
-	if backup == nil || s.Deleting || s.Spec.Hibernated || !s.Record.Initialised || catalogue == nil ||
-		catalogue.BackupCount == 0 || len(catalogue.Backups) == 0 {
+	if backup == nil || s.Deleting || s.Spec.Hibernated || !s.Record.Initialised || !somethingToTry(catalogue) {
 		return nil
 	}
 	last, token := s.Backup.Trials.Last, backup.VerifyNow
@@ -53,7 +52,19 @@ func WishedTrial(s database.Snapshot) *Trial {
 		}
 	}
 	asked := token != "" && last.For == "now-"+Shortened(token) && !last.Outcome.Judged() && last.Try < mostTries
-	if last.Pod == "" || last.Outcome == database.TrialGood || !planned && !asked ||
+	if !planned && !asked {
+		return nil
+	}
+	return triedAgain(last, catalogue)
+}
+
+func somethingToTry(catalogue *wire.BackupReport) bool {
+	return catalogue != nil && catalogue.BackupCount > 0 && len(catalogue.Backups) > 0
+}
+
+// triedAgain is the last one once more, nil if it was good, or if another one was since.
+func triedAgain(last database.TrialNote, catalogue *wire.BackupReport) *Trial {
+	if last.Pod == "" || last.Outcome == database.TrialGood ||
 		catalogue.VerifyProblem == "" && catalogue.LastVerified.After(last.At) {
 		return nil
 	}

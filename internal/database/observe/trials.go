@@ -47,7 +47,7 @@ func (p *pass) readTrials(ctx context.Context) error {
 		wanted, err := render.TrialPod(design.Of(p.facts), wish.TrialWish)
 		if err != nil {
 			facts.Refusal = err.Error()
-			return nil
+			return nil //nolint:nilerr // What cannot be rendered is a fact, and said in the status.
 		}
 		judgeTrialPod(p.Try(ctx, wanted), facts)
 	}

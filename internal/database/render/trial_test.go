@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
@@ -25,6 +27,26 @@ func TestTrialGolden(t *testing.T) {
 		out.SetYAML("pod.yaml", pod)
 		return out
 	})
+}
+
+// shareNoLabel fails for each label of the pod that stands in a child of the database as well.
+func shareNoLabel(t *testing.T, pod *corev1.Pod, made database.Design) {
+	t.Helper()
+	children, err := render.Children(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range children {
+		content, err := json.Marshal(child.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for label, value := range pod.Labels {
+			if label != database.LabelManagedBy && strings.Contains(string(content), `"`+label+`":"`+value+`"`) {
+				t.Errorf("%s %s has the label %s=%s as well", child.Kind, child.Name, label, value)
+			}
+		}
+	}
 }
 
 // TestTrialIsNoInstance: nothing by which a pod is known as an instance is on that of a restore on trial, whatever
@@ -47,24 +69,7 @@ func TestTrialIsNoInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	children, err := render.Children(made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, child := range children {
-		content, err := json.Marshal(child.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for label, value := range pod.Labels {
-			if label == database.LabelManagedBy {
-				continue
-			}
-			if strings.Contains(string(content), `"`+label+`":"`+value+`"`) {
-				t.Errorf("%s %s has the label %s=%s as well", child.Kind, child.Name, label, value)
-			}
-		}
-	}
+	shareNoLabel(t, pod, made)
 	if len(pod.Spec.Containers) != 1 || pod.Spec.Containers[0].Name != "trial" || pod.Spec.RestartPolicy != "Never" {
 		t.Fatalf("the containers are %+v", pod.Spec.Containers)
 	}

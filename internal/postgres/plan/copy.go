@@ -66,7 +66,8 @@ func discardACopy(s postgres.Snapshot, plan *draft) bool {
 
 // copyUnderWay says that something is at work in the place where the copy is to be.
 func copyUnderWay(s postgres.Snapshot) bool {
-	return s.JobOf(postgres.JobClone).Running || s.JobOf(postgres.JobDiscard).Running || s.JobOf(postgres.JobRestore).Running
+	return s.JobOf(postgres.JobClone).Running || s.JobOf(postgres.JobDiscard).Running ||
+		s.JobOf(postgres.JobRestore).Running
 }
 
 // cloneTheUpstream makes a copy where there is none.

@@ -69,8 +69,8 @@ func (s *s3) class(method string) func(*refusal) store.Class {
 	}
 }
 
-// saysLocked knows the sentences of Amazon and MinIO, whose codes say less. Both have blanks: a message may also name the
-// bucket, the object and who has asked, and none of those has one.
+// saysLocked knows the sentences of Amazon and MinIO, whose codes say less. Both have blanks: a message may also name
+// the bucket, the object and who has asked, and none of those has one.
 func saysLocked(message string) bool {
 	message = strings.ToLower(message)
 	return strings.Contains(message, "protected by object lock") || strings.Contains(message, "is worm protected")

@@ -195,11 +195,13 @@ func failedTrial(d *draft.Draft, told *wire.BackupReport) (reason, message strin
 	counts := !told.LastVerified.After(last.At)
 	token := d.Spec.Backup.VerifyNow
 	matters := wish != nil || token != "" && token == last.Now // Nobody has to know of what nobody wants any more.
-	switch {
-	case wish != nil && trials.Pod == nil && trials.Refusal != "" && trials.Full:
-		return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
-	case wish != nil && trials.Pod == nil && trials.Refusal != "":
+	if wish != nil && trials.Pod == nil && trials.Refusal != "" {
+		if trials.Full {
+			return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
+		}
 		return reasonVerifyFailed, "the restore on trial could not be made: " + trials.Refusal
+	}
+	switch {
 	case counts && last.Outcome == database.TrialNoRoom && matters:
 		return reasonNoRoom, inWords(last) + next
 	case counts && last.Outcome == database.TrialFailed && matters:
