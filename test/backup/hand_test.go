@@ -26,8 +26,10 @@ func TestRestoreByHand(t *testing.T) {
 	}
 	_, rest, found := strings.Cut(text, "```sh\n")
 	script, _, ended := strings.Cut(rest, "```\n")
-	if !found || !ended {
-		t.Fatal("the page has no script")
+	_, rest, foundMore := strings.Cut(rest, "```sql\n")
+	statements, _, endedToo := strings.Cut(rest, "```\n")
+	if !found || !ended || !foundMore || !endedToo {
+		t.Fatal("the page has no script, or no statements after it")
 	}
 	for _, program := range []string{"age", "zstd", "tar"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -36,6 +38,9 @@ func TestRestoreByHand(t *testing.T) {
 	}
 	r, a := newRig(t)
 	a.sql("create table words (id serial primary key, word text)")
+	a.sql("alter system set cluster_name = 'old'")
+	a.sql("create subscription taken connection 'host=/nowhere dbname=x' publication p with (connect = false)")
+	a.sql("alter subscription taken enable")
 	r.ship(a)
 	r.backup("b1", a, a)
 	a.sql("insert into words (word) values ('one'); select pg_switch_wal()")
@@ -58,6 +63,16 @@ func TestRestoreByHand(t *testing.T) {
 	}
 	restored.start()
 	restored.waitFor("select not pg_is_in_recovery()")
+	const settings = "select current_setting('max_logical_replication_workers') || current_setting('cluster_name')"
+	if got := restored.sql(settings); got != "0" {
+		t.Errorf("its settings are those of the old one: %q", got)
+	}
+	for statement := range strings.SplitSeq(strings.TrimSpace(statements), "\n") {
+		restored.sql(statement)
+	}
+	if got := restored.sql("select string_agg(subenabled::text, ' ') from pg_subscription"); got != "false" {
+		t.Errorf("its subscriptions are enabled: %q", got)
+	}
 	if got := restored.sql("select string_agg(word, ' ' order by id) from words"); got != "one two three" {
 		t.Errorf("it has %q", got)
 	}
