@@ -104,19 +104,42 @@ func Store(ctx context.Context, to *repository.Repository, request Request, from
 		result.Size += part.Size
 		result.Parts = append(result.Parts, part)
 	}
-	if err := understand(&result, cutter.label, cutter.manifest); err != nil {
-		return backup.Backup{}, err
-	}
-	manifest := backup.Part{
-		Name: backup.ManifestName(request.ID, to.Keys.Suffix()), Files: 1, Size: int64(len(cutter.manifest)),
-	}
-	sum, err := to.PutPart(ctx, manifest.Name, bytes.NewReader(cutter.manifest))
+	manifest := backup.Part{Name: backup.ManifestName(request.ID, to.Keys.Suffix()), Files: 1}
+	passed := &end{from: cutter.archive}
+	sum, err := to.PutPart(ctx, manifest.Name, passed)
 	if err != nil {
 		return backup.Backup{}, err
 	}
-	manifest.SHA256 = sum
+	if header, err := cutter.archive.Next(); err == nil {
+		return backup.Backup{}, fmt.Errorf("read the base backup: %s is behind its manifest", header.Name)
+	} else if !errors.Is(err, io.EOF) {
+		return backup.Backup{}, fmt.Errorf("read the base backup: %w", err)
+	}
+	manifest.SHA256, manifest.Size = sum, passed.size
 	result.Manifest = manifest
+	if err := understand(&result, cutter.label, passed.kept); err != nil {
+		return backup.Backup{}, err
+	}
 	return result, nil
+}
+
+// end passes content on and keeps the end of it.
+type end struct {
+	from io.Reader
+	size int64
+	kept []byte
+}
+
+// mostKept is much more than the part of a manifest behind its files: some 80 bytes for each timeline.
+const mostKept = 1 << 20
+
+func (e *end) Read(buffer []byte) (int, error) {
+	count, err := e.from.Read(buffer)
+	e.size += int64(count)
+	if e.kept = append(e.kept, buffer[:count]...); len(e.kept) > 2*mostKept {
+		e.kept = append(e.kept[:0], e.kept[len(e.kept)-mostKept:]...)
+	}
+	return count, err
 }
 
 // ErrLogMissing means that the log of the backup is not in the repository yet, ErrTooEarly that it never will be.
@@ -193,7 +216,10 @@ func understand(result *backup.Backup, label, content []byte) error {
 			End      backup.LSN `json:"End-LSN"`
 		} `json:"WAL-Ranges"`
 	}
-	if err := json.Unmarshal(content, &manifest); err != nil {
+	// The list of the files lies before it, and may be long.
+	const last = `"WAL-Ranges"`
+	at := max(0, bytes.LastIndex(content, []byte(last)))
+	if err := json.Unmarshal(append([]byte("{"), content[at:]...), &manifest); err != nil {
 		return fmt.Errorf("understand backup_manifest: %w", err)
 	}
 	for _, found := range manifest.Ranges {
@@ -221,9 +247,9 @@ type cutter struct {
 	ended  bool  // The present part has its end.
 	done   bool  // There is no more.
 
-	size, total     int64
-	files           int
-	label, manifest []byte
+	size, total int64
+	files       int
+	label       []byte
 }
 
 func (c *cutter) begin() {
@@ -259,11 +285,7 @@ func (c *cutter) fill() error {
 	}
 	header, err := c.archive.Next()
 	if errors.Is(err, io.EOF) {
-		c.ended, c.done = true, true
-		if c.manifest == nil {
-			return errors.New("read the base backup: it ended without a manifest")
-		}
-		return c.writer.Close()
+		return errors.New("read the base backup: it ended without a manifest")
 	}
 	if err != nil {
 		return fmt.Errorf("read the base backup: %w", err)
@@ -280,34 +302,33 @@ func (c *cutter) advance(count int64) {
 	}
 }
 
-// maxSmall bounds the files that are read into memory: the manifest has some 150 bytes for each file of the database.
-const maxSmall = 256 << 20
+// maxLabel bounds the label, which has some lines.
+const maxLabel = 1 << 20
 
-// file begins a file. The manifest gets an object of its own, and the label is looked at as it passes.
+// file begins a file. The manifest, which comes last, gets an object of its own: it has some 150 bytes for each file of
+// the database, so it is not read here. The label is looked at as it passes.
 func (c *cutter) file(header *tar.Header) error {
-	if header.Name == "backup_manifest" || header.Name == "backup_label" {
-		content, err := io.ReadAll(io.LimitReader(c.archive, maxSmall))
-		if err != nil {
-			return fmt.Errorf("read the base backup: %w", err)
-		}
-		if header.Name == "backup_manifest" {
-			c.manifest = content
-			return nil
-		}
-		if err := c.labelled(content); err != nil {
-			return err
-		}
-		c.label = content
-		c.files++
-		if err := c.writer.WriteHeader(header); err != nil {
-			return err
-		}
-		c.left = int64(len(content))
-		c.advance(c.left)
-		_, err = c.writer.Write(content)
-		return err
+	if header.Name == "backup_manifest" {
+		c.ended, c.done = true, true
+		return c.writer.Close()
 	}
 	c.files++
 	c.left = header.Size
-	return c.writer.WriteHeader(header)
+	if header.Name != "backup_label" {
+		return c.writer.WriteHeader(header)
+	}
+	content, err := io.ReadAll(io.LimitReader(c.archive, maxLabel))
+	if err != nil {
+		return fmt.Errorf("read the base backup: %w", err)
+	}
+	if err := c.labelled(content); err != nil {
+		return err
+	}
+	c.label = content
+	if err := c.writer.WriteHeader(header); err != nil {
+		return err
+	}
+	c.advance(int64(len(content)))
+	_, err = c.writer.Write(content)
+	return err
 }

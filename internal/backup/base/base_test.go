@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,4 +177,54 @@ func TestABackupThatStartsTooEarlyIsNotCopied(t *testing.T) {
 	must(t, to.PutSegment(ctx, owner, 1, 5, strings.NewReader("log")))
 	_, err = base.Store(ctx, to, request, bytes.NewReader(archive(t, whole)))
 	must(t, err)
+}
+
+// again repeats a text for ever.
+type again struct {
+	text string
+	at   int
+}
+
+func (a *again) Read(buffer []byte) (int, error) {
+	count := copy(buffer, a.text[a.at:])
+	a.at = (a.at + count) % len(a.text)
+	return count, nil
+}
+
+// A database of many files has a large manifest, and the memory is PostgreSQL's.
+func TestALargeManifestIsNotHeld(t *testing.T) {
+	const entry = `{ "Path": "base/1/\"WAL-Ranges\": 1", "Size": 8192, "Checksum": "00000000" },` + "\n"
+	begin, after := `{"PostgreSQL-Backup-Manifest-Version": 1, "Files": [`, strings.TrimPrefix(manifest, `{`)
+	after = `{}], ` + after[strings.Index(after, `"WAL-Ranges"`):]
+	middle := int64(1000_000 * len(entry))
+	total := int64(len(begin)+len(after)) + middle
+	var head bytes.Buffer
+	writer := tar.NewWriter(&head)
+	must(t, writer.WriteHeader(&tar.Header{Name: "backup_label", Mode: 0o600, Size: int64(len(label))}))
+	_, err := writer.Write([]byte(label))
+	must(t, err)
+	must(t, writer.WriteHeader(&tar.Header{Name: "backup_manifest", Mode: 0o600, Size: total}))
+	rest := bytes.NewReader(make([]byte, (512-total%512)%512+1024))
+	from := io.MultiReader(&head, strings.NewReader(begin), io.LimitReader(&again{text: entry}, middle),
+		strings.NewReader(after), rest)
+	var before, behind runtime.MemStats
+	runtime.ReadMemStats(&before)
+	taken, err := base.Store(context.Background(), newRepository(t), base.Request{ID: "b1"}, from)
+	runtime.ReadMemStats(&behind)
+	must(t, err)
+	if taken.Manifest.Size != total || taken.Stop != 0x600138 {
+		t.Errorf("%+v", taken)
+	}
+	if used := int64(behind.TotalAlloc - before.TotalAlloc); used > total {
+		t.Errorf("%d bytes were allocated for a manifest of %d", used, total)
+	}
+}
+
+// What lies behind the manifest would be lost.
+func TestNothingLiesBehindTheManifest(t *testing.T) {
+	files := append(slices.Clone(whole), file{"late", "x"})
+	_, err := base.Store(context.Background(), newRepository(t), base.Request{ID: "b1"}, bytes.NewReader(archive(t, files)))
+	if err == nil || !strings.Contains(err.Error(), "late") {
+		t.Errorf("it ended with %v", err)
+	}
 }
