@@ -155,6 +155,9 @@ func (d disk) Position(uint64) (tenure.Position, error) {
 	if on == nil {
 		return tenure.Position{}, errors.New("there is no data directory")
 	}
+	if d.p.server.NoFlush {
+		return tenure.Position{}, errors.New("what was found cannot be stored: the disk does not answer")
+	}
 	end, timeline := on.Position()
 	return tenure.Position{Timeline: timeline, LSN: end.End}, nil
 }
