@@ -223,7 +223,8 @@ func TestALargeManifestIsNotHeld(t *testing.T) {
 // What lies behind the manifest would be lost.
 func TestNothingLiesBehindTheManifest(t *testing.T) {
 	files := append(slices.Clone(whole), file{"late", "x"})
-	_, err := base.Store(context.Background(), newRepository(t), base.Request{ID: "b1"}, bytes.NewReader(archive(t, files)))
+	from := bytes.NewReader(archive(t, files))
+	_, err := base.Store(context.Background(), newRepository(t), base.Request{ID: "b1"}, from)
 	if err == nil || !strings.Contains(err.Error(), "late") {
 		t.Errorf("it ended with %v", err)
 	}
