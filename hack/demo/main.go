@@ -99,7 +99,7 @@ func (d *demo) up(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintln(d.out, "Meridian: a map database with replicas, cache and backups. About two minutes once all is built;")
-	fmt.Fprintln(d.out, "the very first time Kubernetes and the images are built too: 17 minutes on 2 cores.")
+	fmt.Fprintln(d.out, "the very first time Kubernetes and the images are built too: up to 20 minutes on 2 cores.")
 	steps := d.steps()
 	for index, step := range steps {
 		fmt.Fprintf(d.out, "\n%s\n", d.screen.strong(fmt.Sprintf("[%d/%d] %s", index+1, len(steps), step.title)))
