@@ -12,7 +12,7 @@ FAULTS ?= all
 # How many sequences `make test-model` does to each version of PostgreSQL.
 SEQUENCES ?= 100
 
-.PHONY: soak test-model sim sim-bites e2e-failover e2e-environments e2e-chaos specs test-agent test-matrix vuln
+.PHONY: soak test-model sim sim-bites e2e-failover e2e-environments e2e-chaos e2e-backup specs test-agent test-matrix vuln
 
 ##@ Search it (hours)
 
@@ -24,6 +24,7 @@ soak: ## Run all that `make test` leaves out: every simulation, every seeded bug
 	$(call stage,Every fault on a real cluster,e2e-failover)
 	$(call stage,Clusters as people run them,e2e-environments)
 	$(call stage,Random faults on a real cluster,e2e-chaos TIME=30m)
+	$(call stage,Backups: figures and every fault,e2e-backup)
 
 sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h; then single faults, EVERY=1 for all of them
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
@@ -52,6 +53,11 @@ e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traff
 	bin/sandbox up && bin/sandbox image build meridian --load
 	go test -tags=cluster -count=1 -timeout 24h -v ./test/e2e/ -run TestChaos -chaos=$(or $(TIME),30m) -seed=$(or $(SEED),1) | \
 	  grep --line-buffered -v '^=== '
+
+e2e-backup: bin/sandbox ## Measure what backups cost and give, and do every fault to them: SIZE=1Gi, CASES=short for fewer faults
+	bin/sandbox up && bin/sandbox image build meridian --load
+	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -run 'TestBackupFigures|TestBackup$$' -figures=$(or $(SIZE),1Gi) \
+	  -backups='$(or $(CASES),all)' | grep --line-buffered -v '^=== '
 
 test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, or of IMAGE=postgis-17 (Linux, root)
 	go test -p 1 -tags=cluster -count=1 -timeout 30m $(if $(IMAGE),-exec '$(CURDIR)/hack/in-image $(IMAGE)') -v \
