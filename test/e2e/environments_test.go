@@ -64,6 +64,14 @@ var environments = []environment{
 	{name: "mirror", prepare: loadMirror, files: []string{"mirror"}, try: (*failover).tryMirror},
 	{name: "sidecar", prepare: letSidecarsIn, files: []string{"sidecar"}, try: (*failover).trySidecar},
 	{name: "native-sidecar", prepare: letSidecarsIn, files: []string{"native-sidecar"}, try: (*failover).trySidecar},
+	{
+		name: "static", files: []string{"static"}, prepare: makeVolumes, try: (*failover).tryStatic,
+		adjust: func(database *v1alpha1.GeoDatabase) {
+			database.Spec.Storage.Class = staticClass
+			database.Spec.Storage.AccessMode = v1alpha1.AccessNode
+		},
+	},
+	{name: "flood", try: (*failover).tryFlood},
 }
 
 // TestEnvironments makes a database in each environment, and does there what the environment makes hard.

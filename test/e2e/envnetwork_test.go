@@ -6,13 +6,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -166,4 +174,96 @@ func (f *failover) trySidecar() {
 		do: (*failover).drainNode,
 	}, 1)
 	f.tryOnce(fault{name: "pod delete", moves: true, gap: 2 * time.Second, do: (*failover).deletePod}, 1)
+}
+
+const (
+	// floodClients is how many there are, floodTime for how long.
+	floodClients = 500
+	floodTime    = time.Minute
+)
+
+// tryFlood has many clients ask the API server for all that there is, each again as soon as it is answered: the primary
+// stays, and clients of the database notice nothing but that the machine is busy.
+func (f *failover) tryFlood() {
+	f.awaitWell()
+	term := f.leaseTerm(f.t.Context())
+	config := f.floodAccount()
+	end := f.begin(10 * time.Second)
+	ctx, stop := context.WithTimeout(f.t.Context(), floodTime)
+	defer stop()
+	var answered, refused, failed atomic.Int64
+	var clients sync.WaitGroup
+	for range floodClients {
+		clients.Go(func() {
+			own := rest.CopyConfig(config)
+			own.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext // Without it they would share a connection.
+			through, err := rest.HTTPClientFor(own)
+			for err == nil && ctx.Err() == nil {
+				switch status := askOnce(ctx, through, own.Host+"/api/v1/pods?limit=500"); {
+				case status == http.StatusOK:
+					answered.Add(1)
+				case status == http.StatusTooManyRequests:
+					refused.Add(1)
+				case ctx.Err() == nil:
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	f.t.Logf("%d clients in %s: %d requests were answered, %d refused, %d failed", floodClients, floodTime,
+		answered.Load(), refused.Load(), failed.Load())
+	if answered.Load() < floodClients {
+		f.t.Error("there was no flood: this shows nothing")
+	}
+	end()
+	if now := f.leaseTerm(f.t.Context()); now != term {
+		f.t.Errorf("the primary has moved: the term was %d, and is %d", term, now)
+	}
+}
+
+func askOnce(ctx context.Context, through *http.Client, address string) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return 0
+	}
+	response, err := through.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// floodAccount is how an account of a pod reaches the API server, which treats it as it treats agents: an administrator
+// would pass all others by.
+func (f *failover) floodAccount() *rest.Config {
+	f.t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: "flood"}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "environment-flood"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: failoverSpace, Name: "flood"}},
+	}
+	f.t.Cleanup(func() { _ = f.c.Delete(context.Background(), binding) })
+	for _, object := range []client.Object{account, binding} {
+		if err := f.c.Create(f.t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+			f.t.Fatal(err)
+		}
+	}
+	hour := int64(3600)
+	token, err := f.c.plain.CoreV1().ServiceAccounts(failoverSpace).CreateToken(f.t.Context(), "flood",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour}},
+		metav1.CreateOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	admin, err := clientcmd.BuildConfigFromFlags("", f.c.root+"/.sandbox/kubeconfig")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(admin)
+	config.BearerToken = token.Status.Token
+	return config
 }

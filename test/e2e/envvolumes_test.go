@@ -5,17 +5,100 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/kit/condition"
 )
+
+const (
+	staticClass = "environment-static"
+	// volumesFolder is where the sandbox has the volumes of its nodes.
+	volumesFolder = "/var/lib/meridian-sandbox/volumes"
+)
+
+// makeVolumes makes a volume on each node by hand. They can be mounted by one node and know no other access mode.
+func makeVolumes(c *cluster) {
+	c.t.Helper()
+	var nodes corev1.NodeList
+	if err := c.List(c.t.Context(), &nodes); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		volume := staticVolume(node.Name)
+		file := filepath.Join(volumesFolder, node.Name, volume.Name+".img")
+		c.command("mkdir", "-p", filepath.Dir(file))
+		c.command("truncate", "--size=1G", file)
+		c.command("mkfs.xfs", "-q", "-f", file)
+		c.t.Cleanup(func() {
+			_ = c.Delete(context.Background(), volume)
+			_ = os.Remove(file)
+		})
+		if err := c.Create(c.t.Context(), volume); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func staticVolume(node string) *corev1.PersistentVolume {
+	name := "environment-" + node
+	const driver, key = "xfs.sandbox.meridian.dev", "topology.sandbox.meridian.dev/node"
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: staticClass,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: driver, VolumeHandle: name, FSType: "xfs", VolumeAttributes: map[string]string{"node": node},
+			}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+				}}},
+			}},
+		},
+	}
+}
+
+// tryStatic has the volumes grow under traffic, and loses the primary.
+func (f *failover) tryStatic() {
+	pods := f.podUIDs()
+	end := f.begin(5 * time.Second)
+	f.patch(`{"spec":{"storage":{"size":"1536Mi"}}}`)
+	wanted := resource.MustParse("1536Mi")
+	took := f.c.until("the volumes have grown", 3*time.Minute, func(ctx context.Context) (bool, string) {
+		var claims corev1.PersistentVolumeClaimList
+		if err := f.c.List(ctx, &claims, client.InNamespace(failoverSpace)); err != nil {
+			return false, err.Error()
+		}
+		grown := 0
+		for _, claim := range claims.Items {
+			if !strings.HasPrefix(claim.Spec.VolumeName, "environment-") {
+				f.t.Fatalf("%s is bound to %s, which nobody has made by hand", claim.Name, claim.Spec.VolumeName)
+			}
+			if size := claim.Status.Capacity[corev1.ResourceStorage]; size.Cmp(wanted) >= 0 {
+				grown++
+			}
+		}
+		return grown == 3, fmt.Sprint(grown)
+	})
+	f.t.Logf("the volumes have grown after %s", took.Round(100*time.Millisecond))
+	end()
+	if count := changed(pods, f.podUIDs()); count > 0 {
+		f.t.Errorf("%d pods were made anew", count)
+	}
+	f.tryOnce(fault{name: "pod delete", moves: true, gap: 2 * time.Second, do: (*failover).deletePod}, 1)
+}
 
 // tryImport does what a backup of a whole namespace does: it keeps the objects, deletes the namespace under the living
 // database, and makes objects and claims again, on the same disks and with other UIDs.
