@@ -62,6 +62,10 @@ var glossary = []struct {
 		{"promise", "the word of a member not to elect for the duration of a lease", "lease of a peer"},
 		{"proxy", "to pass connections on to the next primary while addresses change", "usher"},
 		{"incarnation", "the id of one copy of the data on a volume", "life"},
+		{"standing", "what a server shall be, and whom it follows, as the loop of the lease says it", "role"},
+		{"electorate", "the members whose answers a ballot needs", "voters"},
+		{"seeded bug", "a mistake that a simulator puts in on purpose, to show that it is found", "bite"},
+		{"track record", "the bugs of our own that a simulator has found, in its README", "history"},
 	}},
 }
 
