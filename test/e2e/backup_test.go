@@ -158,7 +158,8 @@ func (b *backed) awaitRecoverable(what string) {
 // awaitReason waits until the condition says why the database is not recoverable, and tells how long that took.
 func (b *backed) awaitReason(reason string) {
 	b.t.Helper()
-	took := b.c.until("the condition says "+reason, 2*time.Minute,
+	// An agent reads the repository every two minutes, and the operator looks at that every half one.
+	took := b.c.until("the condition says "+reason, 4*time.Minute,
 		b.conditionIs(v1alpha1.ConditionRecoverable, "False", reason))
 	b.t.Logf("%s shown after %s", reason, took.Round(100*time.Millisecond))
 	database, err := b.get(b.t.Context())
