@@ -4,10 +4,8 @@ package e2e_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -54,8 +52,6 @@ var backupTable = []backupCase{
 	{name: "the key is wrong", do: (*backed).wrongKey},
 	{name: "the bucket is wrong", do: (*backed).wrongBucket},
 	{name: "the agent is killed during a base backup", do: (*backed).killDuringBase, moves: true},
-	{name: "the primary is killed during a base backup", do: (*backed).failOverDuringBase, moves: true},
-	{name: "the key is replaced", do: (*backed).replaceKey},
 	{name: "the node of the primary is off", do: (*backed).nodeOff, moves: true},
 }
 
@@ -304,9 +300,8 @@ func (b *backed) killShipping() {
 	time.Sleep(2 * time.Second)
 }
 
-// duringBase does something while a base backup of a few hundred MiB is made, and waits until it is there.
-func (b *backed) duringBase(token string, do func(maker string)) {
-	b.t.Helper()
+// killDuringBase kills the agent that makes a base backup of a few hundred MiB, while it does.
+func (b *backed) killDuringBase() {
 	err := b.exec(b.t.Context(), `create table if not exists bulk (content text)`)
 	for leap := 0; err == nil && leap < 12; leap++ {
 		err = b.exec(b.t.Context(), `insert into bulk select string_agg(md5(random()::text), '') from generate_series(1, 800)
@@ -315,6 +310,7 @@ func (b *backed) duringBase(token string, do func(maker string)) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	const token = "killed"
 	b.askBase(token)
 	var maker string
 	b.c.until("the base backup runs", 3*time.Minute, func(ctx context.Context) (bool, string) {
@@ -325,53 +321,13 @@ func (b *backed) duringBase(token string, do func(maker string)) {
 		maker, _, _ = strings.Cut(database.Status.Backup.Running, ":")
 		return maker != "", fmt.Sprintf("%+v", database.Status.Backup)
 	})
-	do(maker)
+	found, err := processes.Find(failoverSpace, maker)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.signal(syscall.SIGKILL, found.Agent)
+	b.t.Logf("the agent of %s was killed during the base backup", maker)
 	b.awaitBase(token)
-}
-
-// killDuringBase kills the agent that makes the base backup.
-func (b *backed) killDuringBase() {
-	b.duringBase("killed", func(maker string) {
-		found, err := processes.Find(failoverSpace, maker)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		b.signal(syscall.SIGKILL, found.Agent)
-		b.t.Logf("the agent of %s was killed during the base backup", maker)
-	})
-}
-
-// failOverDuringBase kills the primary while another instance makes the base backup, which needs the log of both.
-func (b *backed) failOverDuringBase() {
-	term := b.term
-	b.duringBase("failed over", func(maker string) {
-		b.killAgent()
-		b.awaitTerm(term)
-		b.t.Logf("%s failed during the base backup of %s", b.before, maker)
-	})
-}
-
-// replaceKey puts a new key before the old one: what is written from now on is opened by the new one alone.
-func (b *backed) replaceKey() {
-	added, old := newKey(b.t), b.store.key
-	b.store.setSecret(keyName, map[string]string{v1alpha1.KeyIdentity: added + old})
-	b.touch()
-	// A mounted Secret is exchanged within a minute or two, and until then the old key is written with.
-	b.c.until("a base backup is written with the new key", 6*time.Minute, func(ctx context.Context) (bool, string) {
-		token := fmt.Sprint("another key ", time.Now().Unix())
-		b.askBase(token)
-		b.awaitBase(token)
-		b.store.key = added
-		opened := b.store.open(failoverName, b.uid)
-		b.store.key = added + old
-		catalogue := b.store.catalogue(failoverName, b.uid)
-		content, err := opened.Open(ctx, catalogue.Backups[len(catalogue.Backups)-1].Manifest.Name)
-		if err != nil {
-			return false, err.Error()
-		}
-		_, err = io.ReadAll(content)
-		return errors.Join(err, content.Close()) == nil, fmt.Sprint(err)
-	})
 }
 
 // nodeOff takes the power of the primary's node while it ships. That of the store stays on.
