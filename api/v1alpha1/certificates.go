@@ -7,8 +7,8 @@ type Certificates struct {
 	// Instances, replication and the operator go on trusting each other by the authority that Meridian makes: a
 	// certificate of yours lets nobody in there.
 	// Without it: the authority that Meridian makes. Changing it, or the root in its Secret, restarts nothing and
-	// refuses no connection: the new root is told first, beside the old one; after `spec.rotate.overlap` (an hour, of a
-	// cache always) servers show the new path; after the same once more the old root is told no longer.
+	// refuses no connection: the new root is told first, beside the old one; after `spec.rotate.overlap` servers
+	// show the new path; after the same once more the old root is told no longer.
 	// +optional
 	Issuer *CertificateIssuer `json:"issuer,omitempty"`
 }

@@ -1,5 +1,5 @@
 // Package plan decides what of the log is shipped, when a base backup is complete, what is deleted and what a restore
-// needs. It is pure: facts in, decisions out, so that all of it can be simulated. Its rules are K1 to K7 of Rules; what
+// needs. It is pure: facts in, decisions out, so that all of it can be simulated. Its rules are those of Rules; what
 // a decision must never do is checked again by Check and CheckDeletes, which are written from the rules alone.
 //
 // Start reading at Ship for the log, Recover for restores and Retain for deletions. All three rest on Follow.
