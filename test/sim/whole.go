@@ -192,7 +192,8 @@ func (d databaseWorld) GivesUp(who int, has []int) {
 type databaseHost struct{ n *node }
 
 func (h databaseHost) Clock() time.Time {
-	return time.Unix(1_800_000_000, 0).Add(time.Duration(h.n.clock()) + h.n.stepped)
+	gone := time.Duration(h.n.clock())
+	return databases.Reading(time.Unix(1_800_000_000, 0).Add(gone+h.n.stepped), gone)
 }
 func (h databaseHost) Instant() tenure.Instant { return h.n.clock() }
 func (h databaseHost) Address() string         { return h.n.address }
