@@ -26,7 +26,7 @@ type Memory struct {
 	Ballot *Ballot `json:"ballot,omitempty"`
 	// Promises are those that this instance, as the holder, was given.
 	Promises []Promised `json:"promises,omitempty"`
-	// Places are the positions that peers told on request, for a switchover.
+	// Places are the positions that peers told on request.
 	Places []Place `json:"places,omitempty"`
 	// Asked is the switchover that somebody has asked this instance for.
 	Asked *wire.Switchover `json:"asked,omitempty"`
@@ -370,7 +370,8 @@ func (m *Memory) Replied(request wire.PeerRequest, reply wire.PeerReply, sent, n
 	case wire.PeerPlace:
 		m.Places = slices.DeleteFunc(slices.Clone(m.Places), func(p Place) bool { return p.Member == reply.From })
 		m.Places = append(m.Places, Place{
-			Member: reply.From, Position: position, At: sent, CannotLead: reply.CannotLead,
+			Member: reply.From, Position: position, Term: m.peer(reply.From.Name).Term, At: sent,
+			CannotLead: reply.CannotLead,
 		})
 	case wire.PeerTell:
 	}

@@ -29,6 +29,8 @@ func wholeFlaws() []Flaw {
 			Pod: databases.Flaw{Hasty: true}, Aim: rewindTooSoon},
 		{Bug: "a copy is rewound to WAL that its source has not flushed", Rule: "postgres.rewind-the-copy",
 			Pod: databases.Flaw{Unflushed: true}, Aim: rewindAndForget},
+		{Bug: "copies that give way count each other", Rule: "postgres.keep-the-last-copy",
+			Pod: databases.Flaw{Mutual: true}, Aim: waitForEachOther},
 		{Bug: "a member has two senders", Rule: "postgres.enforce-the-quorum", Nodes: 5, Pod: databases.Flaw{Doubled: true},
 			Aim: countTwice},
 		{Bug: "a promise counts from its reply", Rule: "tenure.lead-only-by-right", Modes: byClock, Nodes: 2,
@@ -131,6 +133,22 @@ func rewindTooSoon(c Case, random *rand.Rand) Case {
 		{Kind: FaultDisk, At: cut + 1500*time.Millisecond, Node: LastReplica, For: 12 * time.Second},
 		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
 	}
+	return c
+}
+
+// waitForEachOther has a fifth member made from a primary of four that no other one follows yet, and has that one lead:
+// it has no WAL from before, which the others need.
+func waitForEachOther(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances = 5, 4
+	lost := began + within(random, time.Second)
+	c.Faults = []Fault{
+		{Kind: FaultPause, At: lost, Node: Holder, For: 20 * time.Second},
+		{Kind: FaultPowerOff, At: lost + 6*time.Second, Node: Replica, For: 20 * time.Second},
+		{Kind: FaultHang, At: lost - time.Second, Node: LastReplica, For: 16 * time.Second},
+		{Kind: FaultWish, At: lost + 2*time.Second, Wish: 5},
+		{Kind: FaultPowerOff, At: lost + 13500*time.Millisecond, Node: Holder, For: 20 * time.Second},
+	}
+	c.Last, c.Budget = lost+50*time.Second, 150*time.Second
 	return c
 }
 

@@ -171,7 +171,9 @@ func askForPositions(s postgres.Snapshot, plan *draft) bool {
 }
 
 // spare says that the other members can acknowledge writes and elect a primary without this copy: so many of them
-// stream and have nearly all that the primary has. Where a write needs one copy only, the primary's is enough.
+// stream and have nearly all that the primary has, or cannot go on either and have all that this copy has. The latter
+// acknowledge nothing before they are replaced too, and neither does this one: what counts is that each write is on as
+// many copies as a write quorum, and that enough can elect. Where a write needs one copy, the primary's is enough.
 func spare(s postgres.Snapshot) bool {
 	members := len(s.Standing.Members)
 	if s.Standing.W <= 1 || !slices.Contains(s.Standing.Members, self(s)) {
@@ -181,13 +183,17 @@ func spare(s postgres.Snapshot) bool {
 	if !told || s.Now.Sub(s.Positions.At) > positionsAge {
 		return false
 	}
-	near := 1
-	for _, slot := range others(s) {
-		if lsn := s.Positions.Slots[slot]; lsn > 0 && lsn+postgres.Near >= s.Positions.LSN {
-			near++
+	have := 1
+	for _, member := range s.Standing.Members {
+		if member.Name == s.Instance || member == s.Standing.Upstream {
+			continue
+		}
+		lsn := s.Positions.Slots[render.Slot(member)]
+		if lsn > 0 && lsn+postgres.Near >= s.Positions.LSN || lsn == 0 && s.AsFar(member) {
+			have++
 		}
 	}
-	return near >= max(s.Standing.W, members-s.Standing.W+1)
+	return have >= max(s.Standing.W, members-s.Standing.W+1)
 }
 
 // twinPatience leaves the first seconds of a new primary to those who have waited for it: the rest of a segment goes to

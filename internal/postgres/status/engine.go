@@ -33,6 +33,7 @@ func Engine(s postgres.Snapshot, failing string) tenure.Engine {
 		}
 		engine.Flushed = replication.Place
 	}
+	engine.Stuck = s.Standing.Role == tenure.RoleFollow && s.LacksWAL()
 	if engine.Data == tenure.DataWhole && !engine.Processes {
 		engine.Flushed = s.Data.End
 		if s.Standing.Role == tenure.RoleYield {

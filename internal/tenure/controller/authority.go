@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -19,6 +21,8 @@ type grant struct {
 	until tenure.Instant
 	// at is a moment after which no jump of the wall clock was taken off until yet.
 	at tenure.Instant
+	// places are what members have told of how far they have come.
+	places []tenure.Place
 }
 
 // errReplaced is what whoever acts by an older standing gets.
@@ -34,6 +38,7 @@ func (l *Loop) publish(state *tenure.State) {
 	l.grant.Store(&grant{
 		standing: state.Memory.Standing, self: snapshot.Self(), leaseUID: state.Stored.LeaseUID,
 		term: term, until: min(until, l.ports.Watchdog.Look().Until), at: snapshot.Now,
+		places: state.Memory.Places,
 	})
 }
 
@@ -101,6 +106,21 @@ func (l *Loop) Exclude(serial uint64, act func() error) error {
 		return err
 	}
 	return act()
+}
+
+// placeLasts is how long the word of a member counts that it has a copy which has come so far.
+const placeLasts = 5 * time.Second
+
+// Places implements tenure.Authority.
+func (l *Loop) Places() []tenure.Place {
+	given := l.grant.Load()
+	if given == nil {
+		return nil
+	}
+	now := l.ports.Clock.Now()
+	return slices.DeleteFunc(slices.Clone(given.places), func(place tenure.Place) bool {
+		return now.Since(place.At) > placeLasts
+	})
 }
 
 func (l *Loop) exclusive(act func()) {

@@ -3,6 +3,7 @@ package draft
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -53,10 +54,10 @@ func (d *Draft) AnswersNeeded() int {
 }
 
 // AskForPlaces asks the other members how far they have come.
-func (d *Draft) AskForPlaces() {
+func (d *Draft) AskForPlaces(every time.Duration) {
 	for _, member := range d.Lease.Record.Members {
 		if member != d.Self() {
-			d.Send("where is it now, and is it there at all?", PlaceEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
+			d.Send("where is it now, and is it there at all?", every, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
 		}
 	}
 }

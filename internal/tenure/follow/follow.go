@@ -92,6 +92,17 @@ func TheHolder(d *draft.Draft) bool {
 	return false
 }
 
+// stuckEvery is how often the others are asked how far they have come by one that cannot go on.
+const stuckEvery = time.Second
+
+// AskWhatOthersHave is for a copy that lacks WAL which the holder does not have any more.
+func AskWhatOthersHave(d *draft.Draft) bool {
+	if d.Engine.Stuck && d.Standing.Role == tenure.RoleFollow && d.Lease.Record != nil {
+		d.AskForPlaces(stuckEvery)
+	}
+	return false
+}
+
 // rest is for an instance that knows of nobody to follow. A lease that was never read is waited for.
 func rest(d *draft.Draft) {
 	if d.Lease.Failing != nil && !d.Lease.Known {

@@ -96,7 +96,7 @@ func bearWithAHungServer(d *draft.Draft, why tenure.Why, free bool) bool {
 		return true
 	}
 	if free && d.Lease.Failing == nil {
-		d.AskForPlaces()
+		d.AskForPlaces(draft.PlaceEvery)
 		d.Again(draft.PlaceEvery)
 	}
 	d.Wait(wire.ReasonServerNotWriting, "PostgreSQL runs and flushes no WAL, and too few other members answer that could "+

@@ -188,7 +188,7 @@ func passOn(d *draft.Draft) bool {
 		return finishYield(d)
 	}
 	d.Wait(wire.ReasonSwitchover, "a member that has everything takes the lease")
-	d.AskForPlaces()
+	d.AskForPlaces(draft.PlaceEvery)
 	if d.Write != nil {
 		return true
 	}

@@ -42,6 +42,8 @@ type Truth interface {
 	Destroys(who int, lost []int)
 	// Rewinds is a copy that is about to be rewound, and has these writes until then.
 	Rewinds(who int, has []int)
+	// GivesUp is a whole copy that is about to be made anew, and has these writes until then.
+	GivesUp(who int, has []int)
 	// Took is a copy that gets WAL of another server, and whether that leads; Alike says that it goes on from the same.
 	Took(who, from int, leads, alike bool)
 	// Fresh is an id for a copy that is made new.

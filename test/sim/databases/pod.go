@@ -90,6 +90,9 @@ func (p *Pod) Start(authority tenure.Authority) {
 		Fresh: func() string { return p.w.Fresh(p.index) },
 	}, logr.New(&teller{p: p}))
 	p.loop.Authority = authority
+	if p.g.flaw.Mutual {
+		p.loop.Authority = generous{authority, p}
+	}
 	p.loop.Instant = p.host.Instant
 	p.soon(p.w.Between(10*time.Millisecond, 200*time.Millisecond))
 }

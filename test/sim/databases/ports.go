@@ -118,10 +118,15 @@ func (d disk) WriteRecord(record postgres.Record) error {
 	if _, err := record.Encode(); err != nil {
 		return err
 	}
-	begins := record.InProgress == postgres.StepRewind && d.p.record != nil && d.p.record.InProgress != postgres.StepRewind
-	if d.p.record = &record; begins {
-		d.p.w.Rewinds(d.p.index, d.p.Writes())
+	before := d.p.record
+	switch {
+	case before == nil || before.InProgress == record.InProgress:
+	case record.InProgress == postgres.StepRewind:
+		defer func() { d.p.w.Rewinds(d.p.index, d.p.Writes()) }()
+	case record.InProgress == postgres.StepDiscard && before.InProgress == "":
+		d.p.w.GivesUp(d.p.index, d.p.Writes())
 	}
+	d.p.record = &record
 	return nil
 }
 
