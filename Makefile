@@ -84,8 +84,8 @@ test-alone: # The stages of `make test` that need no cluster.
 
 test-cluster: # Those that do. They have two cores for themselves: some count what happens within a minute.
 	$(call stage,Rules and rights on a real API server,test-api)
-	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=10)
 	$(call stage,The sandbox and its images,test-sandbox HOW=-keep)
+	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=10)
 	$(call stage,A database on a real cluster,test-e2e)
 
 gen-check: ## Fail if `make gen` would change a file
@@ -115,8 +115,8 @@ test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it i
 	bin/sandbox up && go test -tags=cluster -count=1 -parallel 2 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '
 
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
-	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./image/ | grep --line-buffered -v '^=== '
 	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./test/ $(HOW) | grep --line-buffered -v '^=== '
+	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./image/ | grep --line-buffered -v '^=== '
 
 include hack/soak.mk # What takes longer than a change should wait for: searches, full tables, other versions.
 

@@ -22,8 +22,10 @@ trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# The packages that images are made with are installed by `sandbox up`: where they are missing, images are built then.
+build='bin/sandbox parts && { bin/sandbox image build || echo "They are built when the sandbox is started."; }'
 set -m # A process group of its own, so that all of it can be ended.
-nice -n 15 bash -c 'bin/sandbox parts && bin/sandbox image build' </dev/null &>"$said" &
+nice -n 15 bash -c "$build" </dev/null &>"$said" &
 building=$!
 set +m
 make "$1"
@@ -32,8 +34,7 @@ if kill -0 "$building" 2>/dev/null; then
   printf '\nKubernetes and the images are still being built:\n'
   tail --lines=+1 --follow --pid="$building" "$said"
 fi
-# Whoever needs them would build what is missing, and stumble over the same.
-wait "$building" || { cat "$said" >&2; echo 'Kubernetes and the images cannot be built: see above.' >&2; exit 1; }
+wait "$building" || { cat "$said" >&2; echo 'Kubernetes cannot be built: see above.' >&2; exit 1; }
 building=
 bin/sandbox status &>/dev/null || ours=yes
 make "$2"
