@@ -160,14 +160,14 @@ func handOverAlive(c Case, random *rand.Rand) Case {
 }
 
 // rewindTooSoon has the holder cut off, and back when another one leads, while the disk of the third hangs, which was
-// off and lacks what those two have acknowledged.
+// off, lacks what those two have acknowledged, and has answered the ballot.
 func rewindTooSoon(c Case, random *rand.Rand) Case {
 	c.Lease = 4 * time.Second
 	cut := began + 3*time.Second + within(random, 2*time.Second)
-	heals := cut + 4*time.Second + within(random, 4*time.Second)
+	heals := cut + 5*time.Second + within(random, 4*time.Second)
 	c.Last, c.Faults = heals+30*time.Second, []Fault{
 		{Kind: FaultPowerOff, At: cut - time.Second - within(random, time.Second), Node: LastReplica, For: 2 * time.Second},
-		{Kind: FaultDisk, At: cut + 1500*time.Millisecond, Node: LastReplica, For: 12 * time.Second},
+		{Kind: FaultDisk, Point: PointAnswer, Node: random.IntN(3), For: 12 * time.Second},
 		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
 	}
 	return c
