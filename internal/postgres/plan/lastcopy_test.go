@@ -80,7 +80,7 @@ func TestWhoCountsForACopyThatGivesWay(t *testing.T) {
 // However late the words of others are, and whoever decides at the same time: after all that give way there are as many
 // whole copies as a write quorum and an election need, and each of them has what those had.
 func TestCopiesThatGiveWayLeaveEnough(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // It must come out the same again.
+	random := rand.New(rand.NewPCG(1, 2))
 	most := 0
 	for round := range 3000 {
 		members := 3 + random.IntN(5)

@@ -188,8 +188,9 @@ func spare(s postgres.Snapshot) bool {
 		if member.Name == s.Instance || member == s.Standing.Upstream {
 			continue
 		}
-		lsn := s.Positions.Slots[render.Slot(member)]
-		if lsn > 0 && lsn+postgres.Near >= s.Positions.LSN || lsn == 0 && s.AsFar(member) {
+		// One that streams has not come near yet, or has: it is waited for.
+		lsn, streams := s.Positions.Slots[render.Slot(member)]
+		if streams && lsn+postgres.Near >= s.Positions.LSN || !streams && s.AsFar(member) {
 			have++
 		}
 	}

@@ -14,8 +14,8 @@ type reading struct {
 
 var from1885 = time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// Reading is a moment as time.Now returns it in production: with the reading of a clock that nobody can set beside that of
-// the wall clock. What is compared goes by the former, and what drops it, such as Round and UTC, goes by the latter:
+// Reading is a moment as time.Now returns it in production: with the reading of a clock that nobody can set beside that
+// of the wall clock. What is compared goes by the former, and what drops it, such as Round and UTC, goes by the latter:
 // then the loop sees every step of the wall clock. Package time has no way to make such a time; TestReading holds this
 // one against it.
 func Reading(wall time.Time, steady time.Duration) time.Time {

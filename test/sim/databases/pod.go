@@ -190,6 +190,9 @@ func (p *Pod) Facts() tenure.Engine {
 		live := p.loop.Facts() // Whether the server writes is known also while a pass is held up.
 		facts.Hung, facts.Probed = live.Hung, live.Probed
 	}
+	if p.g.flaw.Midway && facts.Data == tenure.DataChanging {
+		facts.Data = tenure.DataWhole
+	}
 	return facts
 }
 

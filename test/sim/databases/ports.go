@@ -164,6 +164,10 @@ func (d disk) Position(uint64) (tenure.Position, error) {
 		return tenure.Position{}, errors.New("what was found cannot be stored: the disk does not answer")
 	}
 	end, timeline := on.Position()
+	if record := d.p.record; record != nil && record.InProgress == postgres.StepRewind {
+		// pg_rewind empties the last file that both have, and copies it anew.
+		return tenure.Position{Timeline: timeline, LSN: end.End / segment * segment}, nil
+	}
 	return tenure.Position{Timeline: timeline, LSN: end.End}, nil
 }
 
@@ -231,7 +235,12 @@ func (d disk) SpendReserve() error { return nil }
 func (d disk) KeepReserve() error  { return nil }
 
 func (d disk) Marked() (*postgres.Record, bool, error) {
-	return d.p.record, d.p.server.Disk != nil && d.p.server.Disk.Standby, nil
+	record := d.p.record
+	if d.p.g.flaw.Midway && record != nil && record.InProgress == postgres.StepRewind {
+		passes := *record
+		passes.InProgress, record = "", &passes
+	}
+	return record, d.p.server.Disk != nil && d.p.server.Disk.Standby, nil
 }
 
 // configure makes the configuration of the model out of the files.

@@ -26,6 +26,8 @@ type Flaw struct {
 	Hasty bool
 	// Mutual has each copy that cannot go on take the others for further than itself (I4).
 	Mutual bool
+	// Midway has a copy that is being rewound pass for a whole one (I2).
+	Midway bool
 	// Doubled has members follow without a slot, so that one may have two senders (B2).
 	Doubled bool
 }

@@ -57,6 +57,14 @@ func StayAfterDoubt(s *tenure.Snapshot) {
 	}
 }
 
+// EndedAlready takes a server that was told to yield for one that has ended where it was seen last.
+func EndedAlready(s *tenure.Snapshot) {
+	if leading := s.Engine.Leading; s.Yielding != nil && leading != nil {
+		s.Engine.Final = &tenure.Position{Timeline: leading.Timeline, LSN: leading.Flushed}
+		s.Engine.Leading, s.Engine.Processes = nil, false
+	}
+}
+
 // AnyTarget takes every member for one that has everything.
 func AnyTarget(s *tenure.Snapshot) {
 	if s.Engine.Final == nil {
