@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -45,8 +44,6 @@ type cluster struct {
 	root string
 	client.Client
 	plain kubernetes.Interface
-	// caches is the namespace in which this test makes caches: somebody who shares the cluster says where.
-	caches string
 }
 
 // connect finds the sandbox. A test without a cluster has tested nothing, so it fails.
@@ -76,11 +73,7 @@ func connect(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caches := cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "e2e") + "-tiles"
-	if strings.HasPrefix(t.Name(), "TestCacheLife") { // It runs beside TestCache.
-		caches += "-life"
-	}
-	return &cluster{t: t, root: root, Client: typed, plain: plain, caches: caches}
+	return &cluster{t: t, root: root, Client: typed, plain: plain}
 }
 
 // sandbox runs a verb of the sandbox from the root of the repository.

@@ -40,8 +40,8 @@ type fault struct {
 	do func(*failover) (undo func())
 }
 
-// faults are those of the table of the design. Two that are not in the short list happen in every run all the same:
-// TestChanges asks for another primary, TestRolling moves it under traffic, and TestBackup kills its agent under traffic.
+// faults are those of the table of the design. Two that are not in the short list happen in every run all the same: the
+// primary is moved under traffic by TestRolling, and its agent killed under traffic by TestBackup.
 var faults = []fault{
 	{name: "switchover", moves: true, gap: 2 * time.Second, do: (*failover).askSwitchover},
 	{name: "pod delete", short: true, moves: true, gap: 2 * time.Second, do: (*failover).deletePod},

@@ -427,7 +427,8 @@ func (w *world) lead(term int32, members ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	holder, duration := record.Members[0].String(), int32(10)
+	// Nobody renews it, so it is long: a lease of seconds ends in the middle of a test on a busy machine.
+	holder, duration := record.Members[0].String(), int32(200)
 	change(w, "cities-primary", &coordinationv1.Lease{}, func(lease *coordinationv1.Lease) {
 		lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &holder, &term
 		lease.Spec.LeaseDurationSeconds = &duration
