@@ -31,7 +31,8 @@ func clusterActors(slow bool) []search.Actor {
 	return []search.Actor{
 		{Name: "statefulset controller", Step: pace(observeSet, makePod, stopPod)},
 		{Name: "volumes", Step: pace(bindClaim)},
-		{Name: "kubelet", Step: pace(loseNode, comeBack, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume)},
+		{Name: "kubelet", Step: pace(loseNode, comeBack, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume,
+			liveTrial)},
 	}
 }
 
@@ -42,6 +43,8 @@ type view struct {
 	sets   appsv1.StatefulSetList
 	pods   corev1.PodList
 	claims corev1.PersistentVolumeClaimList
+	// trials are the pods of restores on trial, which are not among the others.
+	trials []corev1.Pod
 }
 
 func look(ctx context.Context, cluster client.Client) (*view, error) {
@@ -51,6 +54,7 @@ func look(ctx context.Context, cluster client.Client) (*view, error) {
 			return nil, err
 		}
 	}
+	seen.trials = apart(&seen.pods)
 	return seen, nil
 }
 

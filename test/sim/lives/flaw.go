@@ -41,7 +41,9 @@ type Flaw struct {
 }
 
 // Flaws are all of them.
-func Flaws() []Flaw { return slices.Concat(beliefs(), oversights(), deeds(), habits(), cacheFlaws()) }
+func Flaws() []Flaw {
+	return slices.Concat(beliefs(), oversights(), deeds(), habits(), trialFlaws(), cacheFlaws())
+}
 
 // oversights are wishes that nobody reads, and duties that nobody does: all stays as it was, and is said to be well.
 func oversights() []Flaw {

@@ -40,6 +40,7 @@ var beforeWrites = []struct {
 	{law.KeepClaims, keepsClaims},
 	{law.ReplaceNone, replacesNoVolume},
 	{law.MakeWished, makesWhatIsWished},
+	{law.TellTrial, tellsOfTrials},
 }
 
 // judge asks all of them but some.
@@ -154,6 +155,7 @@ func (f folk) scene(reader client.Reader) (*scene, error) {
 			return nil, err
 		}
 	}
+	made.view.trials = apart(&made.view.pods)
 	return made, nil
 }
 
@@ -353,6 +355,7 @@ var afterWrites = []struct {
 	{law.Trusted, &corev1.Secret{}, presentsWhatIsTrusted},
 	{law.GoLast, &v1alpha1.GeoDatabase{}, goesLast},
 	{law.Fits, &corev1.Pod{}, serverFits},
+	{law.TryBeside, &corev1.Pod{}, triesBeside},
 }
 
 func judgeWrite(state search.State) error {
