@@ -57,56 +57,46 @@ func (r *rig) listed() (names []string) {
 	return names
 }
 
-// A real bucket holds one object of the older backup: what says that it exists, or a part of it. Retention meets the lock,
-// tells it, and deletes the backup when the lock is gone.
+// A real bucket holds what says that the older backup exists, which was written last, so that its lock ends last. Retention
+// meets the lock, tells it, leaves the backup whole, and deletes it when the lock is gone.
 func TestARealObjectLock(t *testing.T) {
 	server, bucket := lockedBucket(t)
-	for name, end := range map[string]string{"of what says that it exists": "/backup.json", "of a part": "/part-00001.tar.zst"} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.under = bucket
-			r.settings.DatabaseUID = t.Name()[strings.LastIndex(t.Name(), "_")+1:] // A folder for each.
-			r.archive = archive(segment+40, segment+500)
-			r.turns(2)
-			for _, wish := range []string{"w1", "w2"} {
-				r.change(func() { r.settings.Base = &wire.BaseWanted{ID: wish, Instance: "cities-1"} })
-				r.turns(4)
-			}
-			if report := r.keeper.Report(); report.BackupCount != 2 || report.Locked {
-				t.Fatalf("%+v", report)
-			}
-			r.change(func() { r.settings.Base = nil })
-			before := r.listed()
-			at := slices.IndexFunc(before, func(name string) bool {
-				return strings.Contains(name, r.settings.DatabaseUID) && strings.HasSuffix(name, end)
-			})
-			if at < 0 {
-				t.Fatalf("none of %q ends in %s", before, end)
-			}
-			held := before[at]
-			server.Admit("PUT", lockedPath+held, "legal-hold=", "<LegalHold><Status>ON</Status></LegalHold>")
-			r.retainNothing()
-			r.turns(5)
-			report := r.keeper.Report()
-			if !report.Locked || report.Reason != "" {
-				t.Errorf("the lock is not told: %+v", report)
-			}
-			whole := report.BackupCount == 2
-			for _, name := range before {
-				of, _, _ := strings.Cut(held, end)
-				if whole && strings.HasPrefix(name, of) && !slices.Contains(r.listed(), name) {
-					t.Errorf("%s is gone, and its backup counts as one that can be restored", name)
-				}
-			}
-			if !slices.Contains(r.listed(), held) || end == "/backup.json" && !whole {
-				t.Errorf("what is locked did not stay: %+v", report)
-			}
-			server.Admit("PUT", lockedPath+held, "legal-hold=", "<LegalHold><Status>OFF</Status></LegalHold>")
-			r.change(func() { r.now = r.now.Add(time.Hour) })
-			r.turns(5)
-			if report := r.keeper.Report(); report.Locked || report.BackupCount != 1 || slices.Contains(r.listed(), held) {
-				t.Errorf("without the lock: %+v", report)
-			}
-		})
+	r := newRig(t)
+	r.under = bucket
+	r.archive = archive(segment+40, segment+500)
+	r.turns(2)
+	for _, wish := range []string{"w1", "w2"} {
+		r.change(func() { r.settings.Base = &wire.BaseWanted{ID: wish, Instance: "cities-1"} })
+		r.turns(4)
+	}
+	if report := r.keeper.Report(); report.BackupCount != 2 || report.Locked {
+		t.Fatalf("%+v", report)
+	}
+	r.change(func() { r.settings.Base = nil })
+	before := r.listed()
+	at := slices.IndexFunc(before, func(name string) bool { return strings.HasSuffix(name, "/backup.json") })
+	if at < 0 {
+		t.Fatalf("there is no backup among %q", before)
+	}
+	held := before[at]
+	hold := func(status string) {
+		server.Admit("PUT", lockedPath+held, "legal-hold=", "<LegalHold><Status>"+status+"</Status></LegalHold>")
+	}
+	hold("ON")
+	r.retainNothing()
+	r.turns(5)
+	if report := r.keeper.Report(); !report.Locked || report.BackupCount != 2 || report.Reason != "" {
+		t.Errorf("with the lock: %+v", report)
+	}
+	for _, name := range before {
+		if strings.HasPrefix(name, strings.TrimSuffix(held, "backup.json")) && !slices.Contains(r.listed(), name) {
+			t.Errorf("%s is gone, and its backup counts as one that can be restored", name)
+		}
+	}
+	hold("OFF")
+	r.change(func() { r.now = r.now.Add(time.Hour) })
+	r.turns(5)
+	if report := r.keeper.Report(); report.Locked || report.BackupCount != 1 || slices.Contains(r.listed(), held) {
+		t.Errorf("without the lock: %+v", report)
 	}
 }

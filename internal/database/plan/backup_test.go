@@ -234,6 +234,11 @@ func TestBackupsAreLookedAt(t *testing.T) {
 	if again := plan.Decide(snapshot).Again; again <= 0 || again > 30*time.Second {
 		t.Errorf("a database with backups is looked at again after %s", again)
 	}
+	// A repository that was not read yet will be in a moment, and the first base backup waits for that.
+	snapshot.Instances[0].Report.Backup = &wire.BackupReport{Ships: true}
+	if again := plan.Decide(snapshot).Again; again <= 0 || again > 5*time.Second {
+		t.Errorf("a repository that was not read yet is looked at again after %s", again)
+	}
 	snapshot.Spec.Backup = nil
 	if again := plan.Decide(snapshot).Again; again < 5*time.Minute {
 		t.Errorf("a database without backups is looked at again after %s", again)

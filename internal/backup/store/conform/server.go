@@ -5,15 +5,18 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,14 +111,20 @@ func (s *S3) Admit(method, path, query, body string, headers ...string) {
 	}
 	now, sum := time.Now().UTC(), sha256.Sum256([]byte(body))
 	at, hash := now.Format("20060102T150405Z"), hex.EncodeToString(sum[:])
-	request.Header.Set("X-Amz-Date", at)
-	request.Header.Set("X-Amz-Content-Sha256", hash)
-	names, lines := "host;x-amz-content-sha256;x-amz-date", "host:"+s.Address+"\nx-amz-content-sha256:"+hash+
-		"\nx-amz-date:"+at+"\n"
-	for _, header := range headers { // They need not be signed.
-		name, value, _ := strings.Cut(header, ": ")
-		request.Header.Set(name, value)
+	signed := map[string]string{
+		"host": s.Address, "x-amz-content-sha256": hash, "x-amz-date": at,
+		"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:]),
 	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		signed[strings.ToLower(name)] = value
+	}
+	sorted, lines := slices.Sorted(maps.Keys(signed)), ""
+	for _, name := range sorted {
+		request.Header.Set(name, signed[name])
+		lines += name + ":" + signed[name] + "\n"
+	}
+	names := strings.Join(sorted, ";")
 	scope := now.Format("20060102") + "/us-east-1/s3/aws4_request"
 	canonical := sha256.Sum256([]byte(strings.Join([]string{method, place.EscapedPath(), query, lines, names, hash}, "\n")))
 	key := []byte("AWS4" + s.Secret)

@@ -33,6 +33,9 @@ func Tell(d *draft.Draft) {
 	if !d.Spec.Hibernated {
 		d.Plan.Again = min(d.Plan.Again, LookEvery)
 	}
+	if claim.Reason == reasonFirstPending { // Known or not: who has turned backups on waits for the first point.
+		d.Plan.Again = min(d.Plan.Again, draft.Soon)
+	}
 	if claim.Status != "False" || d.Invalid {
 		return
 	}
