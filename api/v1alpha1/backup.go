@@ -35,12 +35,12 @@ type Backup struct {
 	Retention Retention `json:"retention,omitempty"`
 
 	// When the latest backup is restored on trial, in a pod of its own with a volume of its own, and looked through:
-	// `weekly`, or any other schedule as in `schedule`, or `Never`. Without a time, each database has one of its own between
-	// two and seven at night, and in a week a day of its own. `status.backup.restoreDuration` says how long it took.
-	// The first one is made at the first of these moments that comes after it was asked for, and that a base backup precedes;
-	// one that could not be made, or has found something, is made again, less and less often. Nothing takes it for an
-	// instance; it needs as much CPU, memory and storage as one, and gives them back when an instance finds no node.
-	// Changing it takes effect at the next of its moments.
+	// `weekly`, or any other schedule as in `schedule`, or `Never`. Without a time, each database has one of its own
+	// between two and seven at night, and in a week a day of its own. `status.backup.restoreDuration` says how long it
+	// took. The first one is made at the first of these moments that comes after it was asked for, and that a base backup
+	// precedes; one that could not be made, or has found something, is made again, less and less often. Nothing takes it
+	// for an instance; it needs as much CPU, memory and storage as one, and gives them back when an instance finds no
+	// node. Changing it takes effect at the next of its moments.
 	// +optional
 	// +kubebuilder:default=weekly
 	// +kubebuilder:validation:MaxLength=64

@@ -26,8 +26,8 @@ func (s *server) follow(primary *server) {
 	s.sql("select pg_reload_conf()")
 }
 
-// slow is a base backup that has begun, and of which no more is read until it is let go on: the buffers between are much
-// smaller than what is left of it.
+// slow is a base backup that has begun, and of which no more is read until it is let go on: the buffers between are
+// much smaller than what is left of it.
 type slow struct {
 	rig   *rig
 	of    *server
@@ -131,8 +131,8 @@ func TestAFailoverDuringTheBaseBackupOfAReplica(t *testing.T) {
 	}
 }
 
-// The replica that makes a base backup becomes the primary meanwhile: PostgreSQL gives that base backup up, nothing counts
-// as one, and the next one is made by the new primary.
+// The replica that makes a base backup becomes the primary meanwhile: PostgreSQL gives that base backup up, nothing
+// counts as one, and the next one is made by the new primary.
 func TestTheMakerOfABaseBackupIsPromoted(t *testing.T) {
 	r, a := filled(t)
 	maker := a.clone()
@@ -164,8 +164,8 @@ func TestTheMakerOfABaseBackupIsPromoted(t *testing.T) {
 	}
 }
 
-// The key is replaced while rows are written, with a base backup before and one after it: with both keys every moment comes
-// back, and with either alone nothing that it does not open.
+// The key is replaced while rows are written, with a base backup before and one after it: with both keys every moment
+// comes back, and with either alone nothing that it does not open.
 func TestTheKeyIsReplacedUnderWrites(t *testing.T) {
 	r, a := filled(t)
 	r.backup("b1", a, a)
@@ -215,9 +215,9 @@ func TestTheKeyIsReplacedUnderWrites(t *testing.T) {
 // faketime shifts the clock of a program. It is the package libfaketime of Debian.
 const faketime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
-// Two failovers between servers whose clocks are an hour apart, in both directions. What a restore brings back is always a
-// beginning of the history. A place is exact; a time stops at the first commit that bears a later one, whoever wrote it, and
-// is asked for by the clock of the store.
+// Two failovers between servers whose clocks are an hour apart, in both directions. What a restore brings back is
+// always a beginning of the history. A place is exact; a time stops at the first commit that bears a later one, whoever
+// wrote it, and is asked for by the clock of the store.
 func TestATimeAcrossClocksThatAreApart(t *testing.T) {
 	if _, err := os.Stat(faketime); err != nil {
 		t.Skip("there is no libfaketime, which shifts the clock of a server")

@@ -279,8 +279,8 @@ func (b *backed) wrongKey() {
 	b.awaitRecoverable("the key is right again")
 }
 
-// replaceKey puts another key before the old one. What is written from then on is sealed with it, and the old one still opens
-// what was there before.
+// replaceKey puts another key before the old one. What is written from then on is sealed with it, and the old one still
+// opens what was there before.
 func (b *backed) replaceKey() {
 	another := newKey(b.t)
 	b.store.key = another + b.store.key

@@ -92,8 +92,9 @@ func (s *objectStore) openFolder(name string, uid types.UID) *repository.Reposit
 	return found
 }
 
-// TestBackupOnAClaim keeps a database on a claim that all of its pods mount: the log arrives there, also when the agent of
-// the primary is killed, a base backup is restored on trial, and a table that was dropped comes back in another database.
+// TestBackupOnAClaim keeps a database on a claim that all of its pods mount: the log arrives there, also when the agent
+// of the primary is killed, a base backup is restored on trial, and a table that was dropped comes back in another
+// database.
 func TestBackupOnAClaim(t *testing.T) {
 	onlyInAll(t)
 	b := &backed{}
@@ -141,8 +142,9 @@ const places = `create table places (name text, spot geometry(point, 4326));
 // vault is a namespace of its own for the S3 server, and again the one of the second database.
 const vault, again = "vault", "again"
 
-// TestRestoreOfWhatIsGone deletes a database and the namespace that it was in. Nothing in the repository goes for it, and
-// a new database in another namespace, which has the two Secrets and nothing else, begins with all that was written.
+// TestRestoreOfWhatIsGone deletes a database and the namespace that it was in. Nothing in the repository goes for it,
+// and a new database in another namespace, which has the two Secrets and nothing else, begins with all that was
+// written.
 func TestRestoreOfWhatIsGone(t *testing.T) {
 	onlyInAll(t)
 	b := &backed{}
@@ -192,7 +194,8 @@ func TestRestoreOfWhatIsGone(t *testing.T) {
 	}
 	c.until("the second database is Ready", 5*time.Minute, func(ctx context.Context) (bool, string) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(made), made)
-		return err == nil && condition.IsTrue(made.Status.Conditions, v1alpha1.ConditionReady), fmt.Sprintf("%+v", made.Status)
+		ready := condition.IsTrue(made.Status.Conditions, v1alpha1.ConditionReady)
+		return err == nil && ready, fmt.Sprintf("%+v", made.Status)
 	})
 	t.Logf("a database that was deleted with its namespace is Ready in another one after %s",
 		time.Since(begun).Round(100*time.Millisecond))

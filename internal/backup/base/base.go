@@ -71,8 +71,8 @@ func Run(ctx context.Context, to *repository.Repository, request Request) (backu
 		cancel() // It would wait for ever to be read.
 	}
 	_ = output.Close()
-	// A store that failed is the reason, and the end of the program what follows from it; a stream that broke off follows from
-	// the end of the program, although it was a write to the store that noticed it.
+	// A store that failed is the reason, and the end of the program what follows from it; a stream that broke off follows
+	// from the end of the program, although it was a write to the store that noticed it.
 	if problem := <-ended; problem != nil && (!isStore(err) || errors.Is(err, errBroken)) {
 		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", problem)
 	}

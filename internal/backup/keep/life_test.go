@@ -136,8 +136,8 @@ func TestAClockAheadDeletesNothing(t *testing.T) {
 	}
 }
 
-// What is said to be recoverable is by the clock of the store, because a restore asks for a moment by it, and goes on with
-// what is shipped. That of the agent may be years ahead or behind.
+// What is said to be recoverable is by the clock of the store, because a restore asks for a moment by it, and goes on
+// with what is shipped. That of the agent may be years ahead or behind.
 func TestTheWindowEndsByTheClockOfTheStore(t *testing.T) {
 	for name, apart := range map[string]time.Duration{
 		"as it is": 0, "ahead": 10 * 365 * 24 * time.Hour, "behind": -10 * 365 * 24 * time.Hour,

@@ -57,8 +57,8 @@ func (r *rig) listed() (names []string) {
 	return names
 }
 
-// A real bucket holds what says that the older backup exists, which was written last, so that its lock ends last. Retention
-// meets the lock, tells it, leaves the backup whole, and deletes it when the lock is gone.
+// A real bucket holds what says that the older backup exists, which was written last, so that its lock ends last.
+// Retention meets the lock, tells it, leaves the backup whole, and deletes it when the lock is gone.
 func TestARealObjectLock(t *testing.T) {
 	server, bucket := lockedBucket(t)
 	r := newRig(t)

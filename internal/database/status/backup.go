@@ -92,8 +92,8 @@ func carriedOut(snapshot database.Snapshot) bool {
 	return settings == nil || settings.Base == nil || snapshot.BaseDone(settings.Base.ID)
 }
 
-// newest is the newest moment that can be restored to, for its age alone: by our clock, as far as the shipper ships, because
-// an age between two clocks would be that of neither.
+// newest is the newest moment that can be restored to, for its age alone: by our clock, as far as the shipper ships,
+// because an age between two clocks would be that of neither.
 func newest(told *wire.BackupReport, now time.Time) time.Time {
 	if told.RecoverableUntil.IsZero() || !told.Ships || told.Reason != "" {
 		return told.RecoverableUntil

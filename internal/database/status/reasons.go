@@ -113,7 +113,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "VerifyFailed", Means: "a restore on trial has found something wrong"},
 	condition.Entry{Reason: "VerifyRunning", Means: "a backup is being restored on trial, in a pod of its own"},
 	condition.Entry{Reason: "VerifyWaiting", Means: "a restore on trial is due and waits for something"},
-	condition.Entry{Reason: "VerifyNotMade", Means: "a restore on trial could not be made, which says nothing of the backup"},
+	condition.Entry{Reason: "VerifyNotMade", Means: "a restore on trial could not be made; the backup may be good"},
 	condition.Entry{Reason: "VerifyOverdue", Means: "no backup was restored on trial for longer than the schedule says"},
 	condition.Entry{Reason: "NoRoomToVerify", Means: "the cluster has no room for a restore on trial"},
 	backupEntry(wire.BackupSettingsUnreadable, "an agent cannot understand the settings of backups"),

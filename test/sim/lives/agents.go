@@ -452,7 +452,7 @@ func (a agents) ask(ctx context.Context, agent service.Agent) (wire.Report, erro
 	}
 	if holder == self {
 		report.Role, report.Streams = wire.RolePrimary, false
-		report.Backup, err = a.backupsOf(ctx)
+		report.Backup, err = stage.Report(ctx, a.cluster, a.now())
 	}
 	return report, err
 }

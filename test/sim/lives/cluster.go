@@ -16,6 +16,7 @@ import (
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/lives/trial"
 )
 
 // away marks a node that has lost its power. The kubelet on it does and says nothing.
@@ -43,8 +44,6 @@ type view struct {
 	sets   appsv1.StatefulSetList
 	pods   corev1.PodList
 	claims corev1.PersistentVolumeClaimList
-	// trials are the pods of restores on trial, which are not among the others.
-	trials []corev1.Pod
 }
 
 func look(ctx context.Context, cluster client.Client) (*view, error) {
@@ -54,7 +53,7 @@ func look(ctx context.Context, cluster client.Client) (*view, error) {
 			return nil, err
 		}
 	}
-	seen.trials = apart(&seen.pods)
+	trial.Apart(&seen.pods)
 	return seen, nil
 }
 
@@ -290,9 +289,11 @@ func comeBack(v *view) (bool, error) {
 	return false, nil
 }
 
-func (v *view) lost(pod *corev1.Pod) (bool, error) {
+func (v *view) lost(pod *corev1.Pod) (bool, error) { return isLost(v, v, pod.Spec.NodeName) }
+
+func isLost(ctx context.Context, cluster client.Reader, name string) (bool, error) {
 	var node corev1.Node
-	err := v.Get(v, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
+	err := cluster.Get(ctx, client.ObjectKey{Name: name}, &node)
 	return err != nil || node.Annotations[away] != "", client.IgnoreNotFound(err)
 }
 

@@ -23,6 +23,7 @@ import (
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim/search"
 	"meridian.dev/meridian/test/sim/law"
+	"meridian.dev/meridian/test/sim/lives/kinds"
 )
 
 // Life is a story of a database or a cache.
@@ -53,11 +54,11 @@ type Life struct {
 
 // Scenario is the life for the search, with a flaw in the operator or without.
 func (l Life) Scenario(flaw Flaw) (search.Scenario, error) {
-	known, err := scheme()
+	known, err := kinds.Scheme()
 	if err != nil {
 		return search.Scenario{}, err
 	}
-	custom, err := kinds()
+	custom, err := kinds.Custom()
 	if err != nil {
 		return search.Scenario{}, err
 	}
@@ -306,7 +307,7 @@ func gone(state search.State) error {
 
 // nothingIsLeft looks for objects of any kind but claims, which are asked for by name.
 func nothingIsLeft(state search.State) error {
-	known, err := scheme()
+	known, err := kinds.Scheme()
 	if err != nil {
 		return err
 	}

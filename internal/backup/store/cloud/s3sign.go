@@ -46,8 +46,8 @@ func (s *s3) sign(request *http.Request, content []byte) error {
 	return nil
 }
 
-// payload is the checksum of the content. Where it is sent as a header too it was made a moment ago, of the same bytes: a
-// second time costs a base backup a second of processor time for each GiB.
+// payload is the checksum of the content. Where it is sent as a header too it was made a moment ago, of the same bytes:
+// a second time costs a base backup a second of processor time for each GiB.
 func payload(request *http.Request, content []byte) string {
 	known, err := base64.StdEncoding.DecodeString(request.Header.Get(checksumHeader))
 	if err == nil && len(known) == sha256.Size {

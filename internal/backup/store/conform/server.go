@@ -126,7 +126,8 @@ func (s *S3) Admit(method, path, query, body string, headers ...string) {
 	}
 	names := strings.Join(sorted, ";")
 	scope := now.Format("20060102") + "/us-east-1/s3/aws4_request"
-	canonical := sha256.Sum256([]byte(strings.Join([]string{method, place.EscapedPath(), query, lines, names, hash}, "\n")))
+	asked := strings.Join([]string{method, place.EscapedPath(), query, lines, names, hash}, "\n")
+	canonical := sha256.Sum256([]byte(asked))
 	key := []byte("AWS4" + s.Secret)
 	for part := range strings.SplitSeq(scope, "/") {
 		key = mac(key, part)
