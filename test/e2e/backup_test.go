@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/backup/seal"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/test/e2e/checks"
 	processes "meridian.dev/meridian/test/e2e/faults"
@@ -51,7 +50,6 @@ var backupTable = []backupCase{
 	{name: "the repository is away for half a minute", short: true, do: func(b *backed) { b.away(30 * time.Second) }},
 	{name: "the repository is away for five minutes", do: func(b *backed) { b.away(5 * time.Minute) }},
 	{name: "the key is wrong", do: (*backed).wrongKey},
-	{name: "the key is replaced", do: (*backed).replaceKey},
 	{name: "the bucket is wrong", do: (*backed).wrongBucket},
 	{name: "the agent is killed during a base backup", do: (*backed).killDuringBase, moves: true},
 	{name: "the node of the primary is off", do: (*backed).nodeOff, moves: true},
@@ -277,38 +275,6 @@ func (b *backed) wrongKey() {
 	undo()
 	b.touch()
 	b.awaitRecoverable("the key is right again")
-}
-
-// replaceKey puts another key before the old one. What is written from then on is sealed with it, and the old one still
-// opens what was there before.
-func (b *backed) replaceKey() {
-	another := newKey(b.t)
-	b.store.key = another + b.store.key
-	b.store.setSecret(keyName, map[string]string{v1alpha1.KeyIdentity: b.store.key})
-	b.touch()
-	const token = "with another key"
-	before := b.backups()
-	b.askBase(token)
-	b.awaitBase(token)
-	if after := b.backups(); after != before+1 {
-		b.t.Errorf("there were %d base backups, and there are %d", before, after)
-	}
-	keys, err := seal.ParseKeys(another)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	// The kubelets of the instances take a while to show them what is in the Secret, and one may have been faster.
-	b.c.until("a base backup is sealed with the new key alone", 4*time.Minute, func(ctx context.Context) (bool, string) {
-		opened := b.store.open(failoverName, b.uid)
-		catalogue := b.store.catalogue(failoverName, b.uid)
-		opened.Keys = keys
-		content, err := opened.Open(ctx, catalogue.Backups[len(catalogue.Backups)-1].Manifest.Name)
-		if err != nil {
-			return false, err.Error()
-		}
-		_, err = content.Read(make([]byte, 1))
-		return err == nil && content.Close() == nil, fmt.Sprint(err)
-	})
 }
 
 func (b *backed) wrongBucket() {
