@@ -108,7 +108,7 @@ test-plain: ## Run those for which the race detector has nothing to find, and a 
 	go test -timeout 30m $$(go list ./... | grep -vxF -f <(printf '%s\n' none $(RACY)))
 
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
-	go test -p 2 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator,backup/store/cloud}/ ./kit/sim/
+	go test -p 2 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator,backup/{keep,store/cloud}}/ ./kit/sim/
 
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status &>/dev/null || trap 'bin/sandbox down' EXIT; \

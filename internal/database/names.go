@@ -100,6 +100,8 @@ const (
 	// AnnotationTrial tells, on a pod that restores on trial, which wish it is for, and, beside the settings of backups,
 	// how the last one has ended.
 	AnnotationTrial = AnnotationPrefix + "/trial"
+	// AnnotationTrialsAsked tells, beside the settings of backups, since when restores on trial are asked for as they are.
+	AnnotationTrialsAsked = AnnotationPrefix + "/trials-asked"
 	// OperatorPrivateKey is the key to it.
 	OperatorPrivateKey = "operator.key"
 )

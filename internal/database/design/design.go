@@ -31,6 +31,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
 		Parting: partingOf(snapshot), Classes: classesOf(snapshot), Modes: modesOf(snapshot),
 	}
+	design.Backup.Trials.Asked = TrialsAsked(snapshot)
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
 	for _, name := range roster {

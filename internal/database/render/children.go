@@ -161,6 +161,10 @@ func backupNotes(backup database.Backup) map[string]string {
 		document, _ := json.Marshal(last) // Texts and numbers alone: it cannot fail.
 		notes[database.AnnotationTrial] = string(document)
 	}
+	if asked := backup.Trials.Asked; asked.Verify != "" {
+		document, _ := json.Marshal(asked)
+		notes[database.AnnotationTrialsAsked] = string(document)
+	}
 	if len(notes) == 0 {
 		return nil
 	}

@@ -97,12 +97,16 @@ var (
 	Reach      = law("lives.reach-the-spec", "what the spec asks for is reached", "L15")
 	KnownLogin = law("lives.publish-only-a-known-login", "a login is published when every instance knows it", "L16")
 	Trusted    = law("lives.present-only-what-is-trusted", "applications trust what servers present", "L17")
+	TryBeside  = law("lives.try-beside-the-instances",
+		"there is one restore on trial at a time, and nobody takes its pod for an instance", "L18")
+	TellTrial = law("lives.tell-how-a-trial-ended",
+		"how a restore on trial has ended is written down before its pod goes", "L19")
 )
 
 // Lives is all that the simulator of operators checks.
 func Lives() []rule.Rule {
 	return []rule.Rule{
 		Conditional, Allowed, LeaveStrangers, TakeNoCopy, StopOne, KeepClaims, ReplaceNone, LeaseOnce, MakeWished, KeepRecord,
-		KeepSecrets, GoLast, Fits, FewMoves, Reach, KnownLogin, Trusted,
+		KeepSecrets, GoLast, Fits, FewMoves, Reach, KnownLogin, Trusted, TryBeside, TellTrial,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/lives/trial"
 )
 
 // away marks a node that has lost its power. The kubelet on it does and says nothing.
@@ -31,7 +32,8 @@ func clusterActors(slow bool) []search.Actor {
 	return []search.Actor{
 		{Name: "statefulset controller", Step: pace(observeSet, makePod, stopPod)},
 		{Name: "volumes", Step: pace(bindClaim)},
-		{Name: "kubelet", Step: pace(loseNode, comeBack, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume)},
+		{Name: "kubelet", Step: pace(loseNode, comeBack, endPod, failPod, runPod, resizePod, readSettings, lookAtVolume,
+			liveTrial)},
 	}
 }
 
@@ -51,6 +53,7 @@ func look(ctx context.Context, cluster client.Client) (*view, error) {
 			return nil, err
 		}
 	}
+	trial.Apart(&seen.pods)
 	return seen, nil
 }
 
@@ -286,9 +289,11 @@ func comeBack(v *view) (bool, error) {
 	return false, nil
 }
 
-func (v *view) lost(pod *corev1.Pod) (bool, error) {
+func (v *view) lost(pod *corev1.Pod) (bool, error) { return isLost(v, v, pod.Spec.NodeName) }
+
+func isLost(ctx context.Context, cluster client.Reader, name string) (bool, error) {
 	var node corev1.Node
-	err := v.Get(v, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
+	err := cluster.Get(ctx, client.ObjectKey{Name: name}, &node)
 	return err != nil || node.Annotations[away] != "", client.IgnoreNotFound(err)
 }
 

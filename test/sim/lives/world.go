@@ -3,24 +3,17 @@ package lives
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/kit/sim"
+	"meridian.dev/meridian/test/sim/lives/kinds"
 )
 
 const (
@@ -40,37 +33,6 @@ var (
 	databaseKind = v1alpha1.GroupVersion.WithKind("GeoDatabase")
 	cacheKind    = v1alpha1.GroupVersion.WithKind("GeoCache")
 )
-
-// kinds compiles the schemas, which takes longer than most lives.
-var kinds = sync.OnceValues(func() ([]sim.Kind, error) {
-	var found []sim.Kind
-	for _, name := range []string{"geodatabases", "geocaches"} {
-		content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_"+name+".yaml"))
-		if err != nil {
-			return nil, err
-		}
-		var definition apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(content, &definition); err != nil {
-			return nil, err
-		}
-		kind, err := sim.FromDefinition(&definition, v1alpha1.GroupVersion.Version)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, kind)
-	}
-	return found, nil
-})
-
-var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
-	made := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(made); err != nil {
-			return nil, err
-		}
-	}
-	return made, nil
-})
 
 // settle is what every world has: nodes, a storage class, the version of the operator, and things of strangers that
 // look like ours.
@@ -162,7 +124,7 @@ func changeCache(how func(*v1alpha1.GeoCache)) func(context.Context, client.Clie
 
 // kindOf names the kind of an object of the scheme.
 func kindOf(object client.Object) schema.GroupVersionKind {
-	known, err := scheme()
+	known, err := kinds.Scheme()
 	if err != nil {
 		panic(err) // It was made before.
 	}
