@@ -22,8 +22,8 @@ trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The packages that images are made with are installed by `sandbox up`: where they are missing, images are built then.
-build='bin/sandbox parts && { bin/sandbox image build || echo "They are built when the sandbox is started."; }'
+# Images that cannot be built here, for lack of a package, are tried once more when the sandbox is started.
+build='bin/sandbox parts --all && { bin/sandbox image build || echo "They are built when the sandbox is started."; }'
 set -m # A process group of its own, so that all of it can be ended.
 nice -n 15 bash -c "$build" </dev/null &>"$said" &
 building=$!
