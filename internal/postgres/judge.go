@@ -30,13 +30,20 @@ func (s Snapshot) Told() bool {
 // Judged says that the copy is a part of the history of the primary of this term (B3).
 func (s Snapshot) Judged() bool {
 	reached := s.Position()
-	return reached != nil && s.Told() && s.Upstream.History.Holds(*reached)
+	return reached != nil && s.Told() && s.Upstream.History.Holds(*reached) && !s.lacksWhatIsLost()
 }
 
-// Diverged says that the copy is no part of that history.
+// Diverged says that the copy is no part of that history, or could never become a copy by it.
 func (s Snapshot) Diverged() bool {
 	reached := s.Position()
-	return reached != nil && s.Told() && !s.Upstream.History.Holds(*reached)
+	return reached != nil && s.Told() && (!s.Upstream.History.Holds(*reached) || s.lacksWhatIsLost())
+}
+
+// lacksWhatIsLost says of a copy that was rewound that it needs WAL which the primary never had: the source of the rewind
+// was lost before it had sent the rest. PostgreSQL does not start such a copy.
+func (s Snapshot) lacksWhatIsLost() bool {
+	needed := tenure.Position{Timeline: s.Data.Timeline, LSN: s.Data.Consistent}
+	return s.Data.Short && !s.Upstream.History.Holds(needed)
 }
 
 // WALGone says that the upstream does not have the WAL any more that this copy needs: it has refused to stream it, or
