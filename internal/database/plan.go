@@ -28,18 +28,11 @@ type Roll string
 
 // The stages of such a change.
 const (
-	// RollHeld means that it waits for other databases.
-	RollHeld    Roll = "Held"
+	// RollDue means that it has not begun.
+	RollDue     Roll = "Due"
 	RollRunning Roll = "Running"
 	// RollStopped means that it has done harm.
 	RollStopped Roll = "Stopped"
-)
-
-// The reasons that tell of such a change in the status, also to the next process of the operator.
-const (
-	ReasonRolling     = "Rolling"
-	ReasonRollWaiting = "RollWaiting"
-	ReasonRollStopped = "RollStopped"
 )
 
 // Warning is something that is not wrong yet.
@@ -97,6 +90,8 @@ type Design struct {
 	Growth Growth
 	// Restarts are the servers that were asked to start anew, as it is written down.
 	Restarts []Restart
+	// Rolling says that a change that restarts instances has begun, as it is written down.
+	Rolling bool
 	// Memory is what the settings count on while a container has less than the spec asks for, nil otherwise.
 	Memory *resource.Quantity
 	// Leaving are instances that are no longer wanted and still there.

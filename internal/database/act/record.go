@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -113,9 +114,6 @@ func (p *pass) restartServer(
 	if err != nil {
 		return database.Result{}, err
 	}
-	if err := p.begin(action); err != nil {
-		return database.Result{}, err
-	}
 	settings.Restarts = slices.DeleteFunc(settings.Restarts, func(other wire.Restart) bool {
 		return other.Instance == restart.Target || !slices.Contains(settings.Instances, other.Instance)
 	})
@@ -123,6 +121,31 @@ func (p *pass) restartServer(
 		Instance: restart.Target, Token: restart.Token, Stay: restart.Stay,
 	})
 	wanted, err := render.StoredSettings(p.design, settings.Canonical())
+	if err != nil {
+		return database.Result{}, err
+	}
+	return p.Write(ctx, wanted, &live)
+}
+
+// markRoll writes onto the settings that a roll begins, once the other databases allow it, or that it is over. What
+// they say stays as it is stored.
+func (p *pass) markRoll(ctx context.Context, action database.Action) (database.Result, error) {
+	var live corev1.ConfigMap
+	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
+		return database.Result{}, err
+	}
+	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
+	if err != nil {
+		return database.Result{}, err
+	}
+	design := p.design
+	design.Rolling = database.Does[database.BeginRoll](action)
+	if design.Rolling && p.Begin != nil {
+		if why := p.Begin(client.ObjectKeyFromObject(p.object)); why != "" {
+			return database.Result{}, moved(action, why)
+		}
+	}
+	wanted, err := render.StoredSettings(design, settings)
 	if err != nil {
 		return database.Result{}, err
 	}

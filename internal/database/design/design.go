@@ -29,6 +29,7 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, Backup: snapshot.Backup,
 		LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
+		Rolling: snapshot.Settings.Rolling,
 		Parting: partingOf(snapshot), Classes: classesOf(snapshot), Modes: modesOf(snapshot),
 	}
 	roster := rosterOf(snapshot)

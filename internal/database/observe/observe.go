@@ -143,11 +143,13 @@ func (o Observer) Observe(
 	return p.facts, nil
 }
 
-// readFleet asks what the other databases allow.
+// readFleet asks what the other databases allow. One that is paused, being deleted or another installation's does not
+// count: nothing of it is restarted by us.
 func (p *pass) readFleet(context.Context) error {
 	key := client.ObjectKeyFromObject(p.object)
-	p.Fleet.Restarts(key, p.asksForTheSame())
-	p.facts.Fleet = p.Fleet.Of(key)
+	ours := p.facts.StampedBy == "" || p.facts.StampedBy == p.Installation
+	begun := p.facts.Settings.Rolling && ours && !p.facts.Deleting && !p.facts.Spec.Paused
+	p.facts.Fleet = p.Fleet.Look(key, begun, p.asksForTheSame())
 	return nil
 }
 
@@ -222,6 +224,7 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 		UID: string(settings.UID), ResourceVersion: settings.ResourceVersion,
 		Deleting: settings.DeletionTimestamp != nil,
 	}
+	_, facts.Rolling = settings.Labels[database.LabelRoll]
 	stored, err := wire.DecodeSettings([]byte(settings.Data[wire.KeySettings]))
 	if err != nil {
 		facts.Problem = err.Error()

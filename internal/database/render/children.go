@@ -134,6 +134,9 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
 		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
 	}
+	if design.Rolling {
+		stored.Labels[database.LabelRoll] = database.RollBegun
+	}
 	if backup := BackupSettings(design); backup != nil {
 		if document, err = backup.Encode(); err != nil {
 			return nil, err

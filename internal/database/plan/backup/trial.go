@@ -176,7 +176,7 @@ func obstacleTo(d *draft.Draft) string {
 	case d.Backup.Access.Stale || !usesSameRepository(d) || d.Settings.UID == "" || d.Settings.Deleting ||
 		d.Writes(database.KindSettings, database.SettingsName(d.Name)):
 		return "the settings of backups are being written"
-	case d.Plan.Roll == database.RollRunning:
+	case d.Rolls():
 		return "instances are being restarted"
 	case trials.Unknown != "":
 		return "the API server does not say whether it would take its pod: " + trials.Unknown
