@@ -8,6 +8,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/service"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Plan is what is to be done now. Without actions and holds the database is as its spec wishes.
@@ -80,8 +81,11 @@ type Design struct {
 	Classes map[string]string
 	// Modes are the access modes of claims, by name, that have others than the spec asks for.
 	Modes map[string][]corev1.PersistentVolumeAccessMode
-	// Backup is what is known of backups.
-	Backup Backup
+	// Backup is what is known of backups, BackupSettings what the agents are told of them, nil for nothing.
+	Backup         Backup
+	BackupSettings *wire.BackupSettings
+	// LacksSource says that there are no settings yet, because it is not known what the database begins with.
+	LacksSource bool
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.

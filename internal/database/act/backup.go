@@ -79,13 +79,13 @@ func (p *pass) wantBase(ctx context.Context, action database.Action, want databa
 	if err != nil {
 		return database.Result{}, err
 	}
-	backup, err := wire.DecodeBackupSettings([]byte(live.Data[wire.KeyBackup]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	backup.Base = &wire.BaseWanted{ID: want.ID, Instance: want.Instance}
 	design := p.design
-	design.Backup.Settings = &backup
+	if design.BackupSettings == nil {
+		return database.Result{}, moved(action, "no backups are asked for")
+	}
+	backup := *design.BackupSettings
+	backup.Base = &wire.BaseWanted{ID: want.ID, Instance: want.Instance}
+	design.BackupSettings = &backup
 	if want.Now != "" {
 		design.Backup.Now = want.Now
 	}

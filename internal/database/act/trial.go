@@ -32,12 +32,8 @@ func (p *pass) noteTrial(
 	if err != nil {
 		return database.Result{}, err
 	}
-	backup, err := wire.DecodeBackupSettings([]byte(live.Data[wire.KeyBackup]))
-	if err != nil {
-		return database.Result{}, err
-	}
 	design := p.design
-	design.Backup.Settings, design.Backup.Trials.Last = &backup, note.TrialNote
+	design.Backup.Trials.Last = note.TrialNote
 	wanted, err := render.StoredSettings(design, settings)
 	if err != nil {
 		return database.Result{}, err

@@ -32,6 +32,8 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Rolling: snapshot.Settings.Rolling,
 		Parting: partingOf(snapshot), Classes: classesOf(snapshot), Modes: modesOf(snapshot),
 	}
+	design.BackupSettings, design.Backup.BeginClaim = backupSettings(snapshot), beginClaim(snapshot)
+	design.LacksSource = lacksSource(snapshot)
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
 	for _, name := range roster {

@@ -40,7 +40,7 @@ func Children(design database.Design) ([]Child, error) {
 		}
 	}
 	settings, problem := settingsMap(design)
-	if problem == nil && (design.Backup.Begin != nil || design.Record.Initialised || !Begins(design.Spec)) {
+	if problem == nil && !design.LacksSource {
 		add(database.KindSettings, settings)
 	}
 	if design.Family != "" {
@@ -137,7 +137,7 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 	if design.Rolling {
 		stored.Labels[database.LabelRoll] = database.RollBegun
 	}
-	if backup := BackupSettings(design); backup != nil {
+	if backup := design.BackupSettings; backup != nil {
 		if document, err = backup.Encode(); err != nil {
 			return nil, err
 		}
