@@ -104,11 +104,11 @@ func finishRoll(d *draft.Draft) {
 	for _, wanted := range d.Plan.Design.Instances {
 		if why := unwell(d, wanted.Name); why != "" {
 			d.Hold(database.Progressing, draft.Soon, rolling, fmt.Sprintf(
-				"all instances have got the change, and %s %s", wanted.Name, why))
+				"all instances have the change, and %s %s", wanted.Name, why))
 			return
 		}
 	}
-	mark(d, database.EndRoll{}, "all instances have got the change and are well")
+	mark(d, database.EndRoll{}, "all instances have the change and are healthy")
 }
 
 // stopRoll says what harm was done.
@@ -295,15 +295,15 @@ func unwell(d *draft.Draft, name string) string {
 	case !report.Reachable:
 		return "gives no report"
 	case token != "" && report.Restart != token && len(report.PendingRestart) > 0:
-		return "is about to start its server anew"
+		return "is about to restart its server"
 	case name == d.Lease.Holder && !d.Serves(instance):
 		return "does not accept writes yet"
 	case name != d.Lease.Holder && !report.Streams:
-		return "does not take the log of the primary yet"
+		return "does not stream from the primary yet"
 	case !d.Lease.HasMember(name):
 		return "is not in the write quorum yet"
 	case report.LagBytes > enough:
-		return fmt.Sprintf("still lacks %d MiB of the log", report.LagBytes>>20)
+		return fmt.Sprintf("still lacks %d MiB of WAL", report.LagBytes>>20)
 	case !slices.Contains(d.InForce, report.SettingsHash):
 		return "has not taken over the latest settings yet"
 	}
