@@ -287,29 +287,16 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	if live == nil {
 		return database.Child{Kind: child.Kind, Name: child.Name, State: database.Absent}, nil
 	}
-	difference := apply.Compare(intent, live)
 	fact := database.Child{
-		Kind: child.Kind, Name: child.Name, State: database.State(difference.State), Problem: difference.Problem,
-		UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
+		Kind: child.Kind, Name: child.Name, UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
 	}
-	if fact.Tolerated = p.TryWrite.Tolerated(ctx, difference); len(fact.Tolerated) == len(difference.Changes) &&
-		len(fact.Tolerated) > 0 {
-		fact.State = database.Same
-		return fact, nil
-	}
-	for _, change := range difference.Changes {
-		// Values are left out: a plan is shown in events and logs, and the value of a variable may be a password.
-		text := change.Path
+	return service.Compared(ctx, p.TryWrite, fact, apply.Compare(intent, live), func(change apply.Change) string {
 		if child.Kind == database.KindSet && strings.HasSuffix(change.Path, "].image") {
 			// What waits for a restart is most often another image, which is no secret.
-			text = change.Path + " from " + brevity(change.From) + " to " + brevity(change.To)
+			return change.Path + " from " + brevity(change.From) + " to " + brevity(change.To)
 		}
-		if len(change.By) > 0 {
-			text += " by " + strings.Join(change.By, ", ")
-		}
-		fact.Changes = append(fact.Changes, text)
-	}
-	return fact, nil
+		return change.Path
+	}), nil
 }
 
 // liveOf is the child as it is there, nil if it is not.
