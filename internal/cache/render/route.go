@@ -46,7 +46,8 @@ func serviceOf(design cache.Design, name string, selector map[string]string) *co
 	return &corev1.Service{
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, Selector: selector, Ports: []corev1.ServicePort{service.ServicePort(portName, wire.PortCache)},
+			Type: corev1.ServiceTypeClusterIP, Selector: selector,
+			Ports: []corev1.ServicePort{service.ServicePort(portName, wire.PortCache)},
 		},
 	}
 }

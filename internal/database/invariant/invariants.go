@@ -368,7 +368,7 @@ func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action datab
 	}
 	for _, instance := range s.Instances {
 		if instance.Pod != nil && instance.Pod.UID == action.UID {
-			return stays(instance.Claim) && (s.Spec.Storage.WALSize == nil || stays(instance.LogClaim))
+			return !slices.ContainsFunc(s.Claims(instance), func(claim database.ClaimOf) bool { return !stays(claim.Claim) })
 		}
 	}
 	return false
