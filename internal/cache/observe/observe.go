@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,21 +150,6 @@ func (p *pass) compare(ctx context.Context, child render.Child) (cache.Child, er
 	if found, err := p.findSurely(ctx, child.Name, live); err != nil || !found {
 		return fact, err
 	}
-	difference := apply.Compare(intent, live)
-	fact.State, fact.Problem = cache.State(difference.State), difference.Problem
 	fact.UID, fact.ResourceVersion = string(live.GetUID()), live.GetResourceVersion()
-	if fact.Tolerated = p.TryWrite.Tolerated(ctx, difference); len(fact.Tolerated) == len(difference.Changes) &&
-		len(fact.Tolerated) > 0 {
-		fact.State = cache.Same
-		return fact, nil
-	}
-	for _, change := range difference.Changes {
-		// Values are left out: a plan is shown in events, and a page of settings is no sentence.
-		text := change.Path
-		if len(change.By) > 0 {
-			text += " by " + strings.Join(change.By, ", ")
-		}
-		fact.Changes = append(fact.Changes, text)
-	}
-	return fact, nil
+	return service.Compared(ctx, p.TryWrite, fact, apply.Compare(intent, live), nil), nil
 }

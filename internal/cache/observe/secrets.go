@@ -3,11 +3,13 @@ package observe
 import (
 	"bytes"
 	"context"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -41,7 +43,7 @@ func (p *pass) readSecrets(ctx context.Context) error {
 		}
 	}
 	if facts.Leaf.Foreign == "" && p.facts.Binding.Foreign == "" {
-		p.facts.Rotation = render.RotationOf(&leaf, &binding)
+		p.facts.Rotation = rotationOf(&leaf, &binding)
 	}
 	if facts.Authority.Foreign == "" && facts.Leaf.Foreign == "" {
 		p.judgeCertificates(&authority, &leaf)
@@ -71,4 +73,16 @@ func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
 	if material, err := state.Material(render.OperatorProfile); err == nil {
 		p.material = &material
 	}
+}
+
+// rotationOf is how far the rotation of the application's password has come: it begins beside the certificate, and is
+// over in the Secret for applications. One whose next password is not there has not begun.
+func rotationOf(leaf, binding *corev1.Secret) service.Rotation {
+	begun, told := service.RotationOf(leaf), service.RotationOf(binding)
+	next := string(leaf.Data[wire.KeyNextRotation])
+	whole := len(leaf.Data[wire.KeyNextPassword]) > 0 && next == strconv.FormatInt(begun.Number, 10)
+	if told.Number >= begun.Number || !whole {
+		return told
+	}
+	return begun
 }

@@ -76,18 +76,6 @@ func CredentialsOf(leaf *corev1.Secret) Credentials {
 	}
 }
 
-// RotationOf is how far the rotation of the application's password has come: it begins beside the certificate, and is
-// over in the Secret for applications. One whose next password is not there has not begun.
-func RotationOf(leaf, binding *corev1.Secret) service.Rotation {
-	begun, told := service.RotationOf(leaf), service.RotationOf(binding)
-	next := string(leaf.Data[wire.KeyNextRotation])
-	whole := len(leaf.Data[wire.KeyNextPassword]) > 0 && next == strconv.FormatInt(begun.Number, 10)
-	if told.Number >= begun.Number || !whole {
-		return told
-	}
-	return begun
-}
-
 // Leaf renders the Secret that is mounted into the pods.
 func Leaf(design cache.Design, certificate, key, bundle []byte, credentials Credentials) *corev1.Secret {
 	leaf := &corev1.Secret{

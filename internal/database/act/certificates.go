@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/pki"
@@ -84,7 +85,7 @@ func (p *pass) storeCertificates(
 	}
 	policy.Keep = issuing.Problem != ""
 	if store.Token != "" {
-		policy = render.Renewal(policy, rotation)
+		policy = design.Renewal(policy, rotation)
 	}
 	state, err := pki.Decide(v.state, p.Now(), policy).Apply(v.state, p.Random)
 	if err != nil {
@@ -96,7 +97,7 @@ func (p *pass) storeCertificates(
 			return database.Result{}, err
 		}
 	}
-	return p.writeCertificates(ctx, action, v, state, render.Advance(rotation, state, p.Now()))
+	return p.writeCertificates(ctx, action, v, state, design.Advance(rotation, state, p.Now()))
 }
 
 func (p *pass) writeCertificates(

@@ -238,7 +238,7 @@ func (p *pass) judgeRenewal(authority *corev1.Secret, state pki.State, policy pk
 	if len(state.Authorities) == 0 || !wanted.UnderWay() {
 		return
 	}
-	plan := pki.Decide(state, p.facts.Now, render.Renewal(policy, wanted))
+	plan := pki.Decide(state, p.facts.Now, design.Renewal(policy, wanted))
 	facts.Renewal = words(plan.Steps)
 	facts.Again = sooner(facts.Again, plan.Again)
 }

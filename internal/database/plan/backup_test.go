@@ -11,7 +11,6 @@ import (
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/plan"
-	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -25,7 +24,7 @@ func kept(t *testing.T) database.Snapshot {
 	}}
 	run(&snapshot, snapshot)
 	label(&snapshot, snapshot)
-	settings := render.BackupSettings(design.Of(snapshot))
+	settings := design.Of(snapshot).BackupSettings
 	if settings == nil {
 		t.Fatal("there are no settings of backups")
 	}

@@ -40,7 +40,7 @@ func Children(design database.Design) ([]Child, error) {
 		}
 	}
 	settings, problem := settingsMap(design)
-	if problem == nil && (design.Backup.Begin != nil || design.Record.Initialised || !Begins(design.Spec)) {
+	if problem == nil && !design.LacksSource {
 		add(database.KindSettings, settings)
 	}
 	if design.Family != "" {
@@ -134,7 +134,10 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
 		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
 	}
-	if backup := BackupSettings(design); backup != nil {
+	if design.Rolling {
+		stored.Labels[database.LabelRoll] = database.RollBegun
+	}
+	if backup := design.BackupSettings; backup != nil {
 		if document, err = backup.Encode(); err != nil {
 			return nil, err
 		}

@@ -196,7 +196,7 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 	case left:
 		plan.do(postgres.BeginRewind{Why: "the copy is no part of the primary's history"})
 	default:
-		plan.do(postgres.BeginDiscard{Why: "the primary does not have the log any more that this copy needs"})
+		plan.do(postgres.BeginDiscard{Why: "the primary does not have the WAL any more that this copy needs"})
 	}
 	return true
 }

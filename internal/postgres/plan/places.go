@@ -46,7 +46,7 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	release := abandoned(s, kept)
 	if missing || surplus || len(positions) > 0 || len(release) > 0 {
 		plan.do(postgres.KeepPlaces{
-			Why: "the log is kept for members and for those that join, and for nobody else", Slots: kept, Positions: positions,
+			Why: "WAL is kept for members and for those that join, and for nobody else", Slots: kept, Positions: positions,
 			Release: release,
 		})
 	}
@@ -208,7 +208,7 @@ func leaveASharedSegment(s postgres.Snapshot, plan *draft) bool {
 	since := s.Server.Replication.Twin
 	settled := s.Standing.Role == tenure.RoleLead && s.Standing.Prepare == 0 && s.Server.Open
 	if settled && !s.Server.Replica && !s.Server.Full && !since.IsZero() && s.Now.Sub(since) >= twinPatience {
-		plan.do(postgres.LeaveSegment{Why: "the present segment of the log is there for an earlier timeline too"})
+		plan.do(postgres.LeaveSegment{Why: "the present WAL segment is there for an earlier timeline too"})
 	}
 	return false
 }

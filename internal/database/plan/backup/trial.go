@@ -180,7 +180,7 @@ func obstacleTo(d *draft.Draft) string {
 	case d.Backup.Access.Stale || !usesSameRepository(d) || d.Settings.UID == "" || d.Settings.Deleting ||
 		d.Writes(database.KindSettings, database.SettingsName(d.Name)):
 		return "the settings of backups are being written"
-	case d.Plan.Roll == database.RollRunning:
+	case d.Rolls():
 		return "instances are being restarted"
 	case inNeedOfRoom(d) != "":
 		return inNeedOfRoom(d)
