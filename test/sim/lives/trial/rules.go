@@ -54,8 +54,7 @@ func (s Stage) Tells(state search.State, call sim.Call) error {
 	}
 	var object v1alpha1.GeoDatabase
 	there, err := s.get(ctx, state, s.Database.Name, &object)
-	if err != nil || !there || object.DeletionTimestamp != nil || object.Spec.Hibernated || object.Spec.Backup == nil ||
-		object.Spec.Backup.Verify == v1alpha1.VerifyNever && object.Spec.Backup.VerifyNow == "" {
+	if err != nil || !there || !wanted(&object) {
 		return err // Nobody needs to know.
 	}
 	var stored corev1.ConfigMap
@@ -72,6 +71,13 @@ func (s Stage) Tells(state search.State, call sim.Call) error {
 		return fmt.Errorf("what is written down is %+v", note)
 	}
 	return nil
+}
+
+// wanted says that the database shall have restores on trial.
+func wanted(object *v1alpha1.GeoDatabase) bool {
+	backup := object.Spec.Backup
+	return object.DeletionTimestamp == nil && !object.Spec.Hibernated && backup != nil &&
+		(backup.Verify != v1alpha1.VerifyNever || backup.VerifyNow != "")
 }
 
 // NoneIsLeft says that neither the pod nor the claim of a restore on trial is there.
