@@ -82,6 +82,7 @@ func Cache() map[string][]any {
 			"notify-keyspace-events": "KEA", "slowlog-max-len": "-1", "save": "60 1", "lfu-decay-time": "2",
 		}},
 		"spec.rotate.password": {"1", "2"},
+		"spec.rotate.overlap":  {"1h", "10m", "0s"},
 	})
 }
 

@@ -14,7 +14,7 @@ func rotatePassword(d *draft) {
 	}
 	binding, leaf := d.Binding, d.Certificates.Leaf
 	if d.Invalid || !binding.Exists || binding.Foreign != "" || !leaf.Exists || leaf.Foreign != "" ||
-		d.Writes(cache.KindSecret, cache.LeafName(d.Name)) || !d.Rotation.UnderWay() && !d.Rotation.Asked(token) {
+		d.Writes(cache.KindSecret, cache.LeafName(d.Name)) || d.Writes(cache.KindSecret, cache.AppSecretName(d.Name)) || !d.Rotation.UnderWay() && !d.Rotation.Asked(token) {
 		return
 	}
 	lacking := d.LacksPassword()
