@@ -223,7 +223,8 @@ func (d *Draft[Step]) FollowIssuer(following Following[Step]) {
 		recheck, waiting = glance, following.Behind
 	} else if len(issuing.Change) > 0 && !d.Writes(KindSecret, following.Store.Name) {
 		action := following.Store
-		action.Kind, action.Why = KindSecret, "applications are to trust another authority: "+strings.Join(issuing.Change, "; ")
+		action.Kind = KindSecret
+		action.Why = "applications are to trust another authority: " + strings.Join(issuing.Change, "; ")
 		d.Change(action)
 	}
 	if !d.Invalid {

@@ -96,8 +96,8 @@ func (w *world) accepts(told []byte, shown issued) error {
 	return err
 }
 
-// turns settles; after each pass, a client that was told before it and one that was told since verify the server, and
-// so does a peer.
+// turns settles; after each pass, a client that was told before it and one that was told since verify the server, and so
+// does a peer.
 func (w *world) turns(what string, done func(issued) bool) {
 	w.t.Helper()
 	before := w.issued()

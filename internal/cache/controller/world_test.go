@@ -418,9 +418,8 @@ func (w *world) ask(_ context.Context, agent service.Agent) (wire.CacheReport, e
 		if w.mounts != nil {
 			report.Rotation = *w.mounts
 		}
-		report.Certificate = wire.CertificateIdentity(mounted.Data["tls.crt"], mounted.Data["tls.key"], mounted.Data["ca.crt"])
-		if instance == w.silent {
-			report.Certificate = ""
+		if data := mounted.Data; instance != w.silent {
+			report.Certificate = wire.CertificateIdentity(data["tls.crt"], data["tls.key"], data["ca.crt"])
 		}
 	}
 	if instance == w.holder() {

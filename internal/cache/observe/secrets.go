@@ -70,7 +70,8 @@ func (p *pass) judgeCertificates(ctx context.Context, state pki.State, leaf *cor
 		facts.Identity = wire.CertificateIdentity(
 			leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority])
 	}
-	if _, err := render.IssuerOf(p.facts.Identity, p.facts.Spec, p.facts.Now).Judge(ctx, p.Live, state, facts); err != nil {
+	issuer := render.IssuerOf(p.facts.Identity, p.facts.Spec, p.facts.Now)
+	if _, err := issuer.Judge(ctx, p.Live, state, facts); err != nil {
 		return err
 	}
 	if len(facts.Steps) == 0 {

@@ -107,8 +107,8 @@ func trusting(roots []byte) *tls.Config {
 	return config
 }
 
-// TestACertificateOfTheIssuerLeadsNoReplica has a cache with an issuer of the user's own. Applications verify the server
-// by the issuer's root, also when the path to it is loaded while the server runs. But a primary with a certificate of
+// TestACertificateOfTheIssuerLeadsNoReplica has a cache with an issuer of the user's own. Applications verify it by the
+// issuer's root, also when the path to it is loaded while the server runs. But a primary with a certificate of
 // that issuer is followed by no replica, and is not asked how far it has come.
 func TestACertificateOfTheIssuerLeadsNoReplica(t *testing.T) {
 	company, folder, port := (*signer)(nil).signs(t, authority), issued(t), freePort(t)
