@@ -96,6 +96,11 @@ func withPods(words map[string][]any) map[string][]any {
 		"spec.network.clients[].namespaces.matchLabels{}": {
 			map[string]any{"kubernetes.io/metadata.name": "web", "app": ""},
 		},
+		"spec.network.clients[].pods.matchExpressions[]": {
+			map[string]any{"key": "app", "operator": "In", "values": []any{"web", "map"}},
+			map[string]any{"key": "app", "operator": "In", "values": []any{}},
+			map[string]any{"key": "app", "operator": "Exists"},
+		},
 		"spec.network.clients[].pods.matchExpressions[].operator":       {"In", "Exists", "DoesNotExist", "Near"},
 		"spec.network.clients[].namespaces.matchExpressions[].operator": {"In", "Exists", "NotIn", "Near"},
 		"spec.podTemplate.metadata.annotations{}": {

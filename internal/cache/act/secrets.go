@@ -57,18 +57,13 @@ func (p *pass) bundle(ctx context.Context) ([]byte, error) {
 	return state.Outside(), nil
 }
 
-// publishBundle gives applications the authorities that are trusted now. Their password stays as it is.
+// publishBundle gives applications the authorities that are trusted now.
 func (p *pass) publishBundle(ctx context.Context, action cache.Action) (cache.Result, error) {
-	var binding corev1.Secret
-	if err := p.ReadAsDecided(ctx, action, &binding); err != nil {
-		return cache.Result{}, err
-	}
 	bundle, err := p.bundle(ctx)
 	if err != nil {
 		return cache.Result{}, err
 	}
-	return p.Write(ctx, render.Binding(p.design, string(binding.Data[wire.KeyPassword]), service.RotationOf(&binding),
-		bundle), &binding)
+	return p.PublishBundle(ctx, action, bundle)
 }
 
 func (p *pass) newPassword() (string, error) {

@@ -96,8 +96,8 @@ func (w *world) accepts(told []byte, shown issued) error {
 	return err
 }
 
-// turns settles; after each pass, a client that was told before it and one that was told since verify the server, and so
-// does a peer.
+// turns settles; after each pass, a client that was told before it and one that was told since verify the server, and
+// so does a peer.
 func (w *world) turns(what string, done func(issued) bool) {
 	w.t.Helper()
 	before := w.issued()
@@ -132,8 +132,8 @@ func (w *world) follow(root []byte, path int) time.Duration {
 	return min(shown.Sub(told), w.clock.Now().Sub(shown))
 }
 
-// followInTime expects the wanted time between the steps. It is that of passes, and what is compared here is when a step
-// was seen: a pass later at most.
+// followInTime expects the wanted time between the steps. It is that of passes, and what is compared here is when a
+// step was seen: a pass later at most.
 func (w *world) followInTime(root []byte, path int) {
 	w.t.Helper()
 	if least := w.follow(root, path); least < 9*time.Second {
