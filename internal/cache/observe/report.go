@@ -42,7 +42,8 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 		Term: report.Term, SettingsHash: report.SettingsHash,
 		Allowed: report.Memory.Allowed, Resident: report.Memory.Resident,
 		Serving: report.Serving, Streams: report.Streams, Flushed: report.Flushed,
-		ReplicationPassword: report.ReplicationPassword, Rotation: report.Rotation, Used: report.Memory.Used,
+		ReplicationPassword: report.ReplicationPassword, Rotation: report.Rotation, Certificate: report.Certificate,
+		Used:    report.Memory.Used,
 		Clients: report.Use.Clients, Hits: report.Use.Hits, Misses: report.Use.Misses, Evicted: report.Use.Evicted,
 		PendingRestart: report.PendingRestart, Reason: string(report.Reason), Message: report.Message,
 	}

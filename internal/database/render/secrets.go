@@ -132,13 +132,6 @@ func LeafSecret(owner, profile string) string {
 	return certificateName(owner, profile)
 }
 
-// Shown is what an instance presents: its certificate, and behind it how applications get to the root that they trust.
-// Whoever trusts the authority of the database needs none of that.
-func Shown(state pki.State, leaf pki.Leaf) (certificate, key []byte, err error) {
-	certificate, key, err = leaf.Encode()
-	return append(certificate, state.Path(leaf)...), key, err
-}
-
 // Leaf renders the Secret that is mounted into the pod of an instance, or into those that share one.
 func Leaf(design database.Design, profile string, certificate, key, bundle []byte) *corev1.Secret {
 	return &corev1.Secret{
