@@ -39,8 +39,8 @@ func (s Snapshot) Diverged() bool {
 	return reached != nil && s.Told() && (!s.Upstream.History.Holds(*reached) || s.lacksWhatIsLost())
 }
 
-// lacksWhatIsLost says of a copy that was rewound that it needs WAL which the primary never had: the source of the rewind
-// was lost before it had sent the rest. PostgreSQL does not start such a copy.
+// lacksWhatIsLost says of a copy that was rewound that it needs WAL which the primary never had: the source of the
+// rewind was lost before it had sent the rest. PostgreSQL does not start such a copy.
 func (s Snapshot) lacksWhatIsLost() bool {
 	needed := tenure.Position{Timeline: s.Data.Timeline, LSN: s.Data.Consistent}
 	return s.Data.Short && !s.Upstream.History.Holds(needed)

@@ -291,6 +291,10 @@ func (m *Memory) replace(view View, now Instant) {
 		for i := range m.Peers {
 			m.Peers[i].Term = 0
 		}
+		m.Places = slices.Clone(m.Places)
+		for i := range m.Places {
+			m.Places[i].Term = 0
+		}
 	}
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,

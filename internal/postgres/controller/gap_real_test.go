@@ -9,9 +9,9 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
-// A former primary comes back when the next one has removed WAL from before the branch. pg_rewind changes the files, and
-// what it leaves never lets anybody in: it lacks WAL between the last common checkpoint and what the next primary has.
-// The third member is lost, so that the quorum needs this instance.
+// A former primary comes back when the next one has removed WAL from before the branch. pg_rewind changes the files,
+// and what it leaves never lets anybody in: it lacks WAL between the last common checkpoint and what the next primary
+// has. The third member is lost, so that the quorum needs this instance.
 func TestARewindThatLacksWAL(t *testing.T) {
 	r, one, two := pair(t)
 	before := one.member()

@@ -15,8 +15,8 @@ import (
 )
 
 // lacksWAL returns an error if a copy that was rewound can never be one again: recovery begins with the last checkpoint
-// from before the branch, and needs WAL that pg_rewind did not find and that the source has removed. pg_rewind reads only
-// the WAL of its target, so it does not notice.
+// from before the branch, and needs WAL that pg_rewind did not find and that the source has removed. pg_rewind reads
+// only the WAL of its target, so it does not notice.
 //
 // The server would wait for that WAL for ever and let nobody in, and the end of the WAL, beyond the gap, would be taken
 // for how far the copy has come.

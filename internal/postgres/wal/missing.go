@@ -7,8 +7,9 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 )
 
-// Missing finds the begin of the first segment that is not there of those that recovery reads from one place of a history
-// to a later one. It says false if all are there. A segment in which a timeline branches off is read of the newer one.
+// Missing finds the begin of the first segment that is not there of those that recovery reads from one place of a
+// history to a later one. It says false if all are there. A segment in which a timeline branches off is read of the
+// newer one.
 func Missing(folder string, history postgres.History, from, to uint64) (begin tenure.Position, found bool, err error) {
 	wal, err := openWAL(folder)
 	if err != nil {
