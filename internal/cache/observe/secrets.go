@@ -46,7 +46,7 @@ func (p *pass) readSecrets(ctx context.Context) error {
 	if facts.Authority.Foreign == "" && facts.Leaf.Foreign == "" {
 		p.judgeCertificates(&authority, &leaf)
 	}
-	return nil
+	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 
 // judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.

@@ -39,6 +39,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "ForeignChild", Means: "the name of a child is taken by an object of another owner"},
 	condition.Entry{Reason: "DatabaseMissing", Means: "the database that the cache serves does not exist"},
 	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
+	condition.Entry{Reason: "ClocksDisagree", Means: "certificates are due, and two clocks disagree about the time"},
 	condition.Entry{Reason: "AuthorityLost", Means: "the stored certificate authority is gone, and it is trusted"},
 	condition.Entry{Reason: "ChildTerminating", Means: "a child is being deleted and will be made again"},
 	condition.Entry{Reason: "MemoryShrinking", Means: "a server has not let go of enough memory yet"},

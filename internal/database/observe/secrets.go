@@ -190,7 +190,7 @@ func (p *pass) judgeCertificates(
 	}
 	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
 		!bytes.Equal(state.Outside(), p.binding.Data[wire.KeyAuthority])
-	return nil
+	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 
 // sooner is the earlier of two moments. Zero is no moment.
