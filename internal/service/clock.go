@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Tolerance is how far two clocks may be apart: as much as certificates are backdated. A new certificate of a clock that
-// is further ahead is one of the future for everybody else.
+// Tolerance is how far two clocks may be apart: as much as certificates are backdated. A new certificate of a clock
+// that is further ahead is one of the future for everybody else.
 const Tolerance = 5 * time.Minute
 
 // AskTime asks another clock than that of this process for the time. It is zero where nobody tells.
@@ -28,15 +28,17 @@ func AskTimeThrough(through client.Client) AskTime {
 		switch {
 		case err == nil:
 			return review.CreationTimestamp.Time, nil
-		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), meta.IsNoMatchError(err):
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err),
+			meta.IsNoMatchError(err):
 			return time.Time{}, nil
 		}
 		return time.Time{}, fmt.Errorf("ask the API server for the time: %w", err)
 	}
 }
 
-// Compare notes how far the clock of this process is ahead of the other, if that is too far. It asks only where a certificate is due: one that is made
-// by a wrong clock is worse than none, since all that there are look as if they had ended.
+// Compare notes how far the clock of this process is ahead of the other, if that is too far. It asks only where a
+// certificate is due: one that is made by a wrong clock is worse than none, since all that there are look as if they had
+// ended.
 func (c *Certificates) Compare(ctx context.Context, ask AskTime, now func() time.Time) error {
 	if ask == nil || len(c.Steps)+len(c.Renewal)+len(c.Issuing.Change) == 0 {
 		return nil
@@ -60,8 +62,8 @@ func (d *Draft[Step]) tellClock(ahead time.Duration) bool {
 	if ahead < 0 {
 		side = "behind"
 	}
-	d.Hold(Stalled, look, "ClocksDisagree", fmt.Sprintf("certificates are due, and none is made or replaced: the clock of "+
-		"the operator is %s %s that of the API server; set the one that is wrong, or end the operator's pod, so that it runs "+
-		"on another node", strings.TrimSuffix(ahead.Abs().String(), "0s"), side))
+	d.Hold(Stalled, look, "ClocksDisagree", fmt.Sprintf("certificates are due, and none is made or replaced: the clock "+
+		"of the operator is %s %s that of the API server; set the one that is wrong, or end the operator's pod, so that it "+
+		"runs on another node", strings.TrimSuffix(ahead.Abs().String(), "0s"), side))
 	return false
 }

@@ -26,8 +26,8 @@ func NotSetUp(ctx context.Context, live client.Reader, pod *corev1.Pod, now time
 	if since.IsZero() || now.Sub(since) < setupPatience {
 		return ""
 	}
-	return fmt.Sprintf("the node %s has not set up its volumes and its network since %s%s; mend that, or undo the change of "+
-		"the spec that asks for it", pod.Spec.NodeName, since.UTC().Format(time.RFC3339), lastWords(ctx, live, pod))
+	return fmt.Sprintf("the node %s has not set up its volumes and its network since %s%s; mend that, or undo the change "+
+		"of the spec that asks for it", pod.Spec.NodeName, since.UTC().Format(time.RFC3339), lastWords(ctx, live, pod))
 }
 
 // notSetUpSince is since when the node of a pod has not set it up, zero if it has, or if no node has taken it.

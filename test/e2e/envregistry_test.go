@@ -36,8 +36,8 @@ var inRegistry = map[string]string{
 // images is the registry of this run.
 var images *registry.Registry
 
-// moveToRegistry has the images in a registry with a password, and says so in one place: the Deployment of the operator.
-// No pod of an operator of before is left when the new one begins: it would make pods with the images of before.
+// moveToRegistry has the images in a registry with a password, and says so in one place: the Deployment of the
+// operator. No pod of an operator of before is left when the new one begins: it would make pods with the images of before.
 func moveToRegistry(c *cluster) {
 	c.t.Helper()
 	openRegistry(c)
@@ -67,7 +67,8 @@ func moveToRegistry(c *cluster) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.kubectl("-n", operatorNamespace, "patch", "deployment", "meridian-operator", "--type=strategic", "-p", string(change))
+	c.kubectl("-n", operatorNamespace, "patch", "deployment", "meridian-operator", "--type=strategic", "-p",
+		string(change))
 	c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=180s")
 }
 
@@ -148,7 +149,8 @@ func (f *failover) refuseStranger() {
 			return false, err.Error()
 		}
 		for _, status := range pod.Status.ContainerStatuses {
-			if waits := status.State.Waiting; waits != nil && strings.Contains(waits.Message, "401") {
+			waits := status.State.Waiting
+			if waits != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, waits.Reason) {
 				return images.Refused() > before, waits.Message
 			}
 		}

@@ -50,18 +50,19 @@ func TestRegistry(t *testing.T) {
 	}
 	server := httptest.NewServer(images)
 	defer server.Close()
+	const tag, digest = "meridian/postgis/manifests/17", "meridian/postgis/manifests/sha256:aa"
 	for name, test := range map[string]struct {
 		path, password, method string
 		status                 int
 		body                   string
 	}{
 		"who knows nothing":    {path: "", status: http.StatusUnauthorized},
-		"a wrong password":     {path: "meridian/postgis/manifests/17", password: "guess", status: http.StatusUnauthorized},
+		"a wrong password":     {path: tag, password: "guess", status: http.StatusUnauthorized},
 		"a layer, unknown":     {path: "meridian/postgis/blobs/sha256:bb", status: http.StatusUnauthorized},
 		"the version":          {path: "", password: "secret", status: http.StatusOK},
-		"a tag":                {path: "meridian/postgis/manifests/17", password: "secret", status: 200, body: `{"layers": []}`},
-		"a digest":             {path: "meridian/postgis/manifests/sha256:aa", password: "secret", status: 200, body: `{"layers": []}`},
-		"a question for a tag": {path: "meridian/postgis/manifests/17", password: "secret", method: http.MethodHead, status: 200},
+		"a tag":                {path: tag, password: "secret", status: 200, body: `{"layers": []}`},
+		"a digest":             {path: digest, password: "secret", status: 200, body: `{"layers": []}`},
+		"a question for a tag": {path: tag, password: "secret", method: http.MethodHead, status: 200},
 		"a layer":              {path: "meridian/postgis/blobs/sha256:bb", password: "secret", status: 200, body: "a layer"},
 		"another tag":          {path: "meridian/postgis/manifests/18", password: "secret", status: http.StatusNotFound},
 		"another image":        {path: "postgis/manifests/17", password: "secret", status: http.StatusNotFound},

@@ -38,7 +38,8 @@ const (
 
 // schemas of what users write are read once.
 var databaseSpecs = sync.OnceValues(func() (*specs.Kind, error) {
-	return specs.Load(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml"), specs.Database())
+	definition := filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_geodatabases.yaml")
+	return specs.Load(definition, specs.Database())
 })
 
 // spelling is one life: a user changes the spec at random, and takes it all back in the end.
