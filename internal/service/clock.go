@@ -37,7 +37,7 @@ func AskTimeThrough(through client.Client) AskTime {
 }
 
 // Compare notes how far the clock of this process is ahead of the other, if that is too far. It asks only where a
-// certificate is due: one that is made by a wrong clock is worse than none, since all that there are look as if they had
+// certificate is due: one that is made by a wrong clock is worse than none, since to it all that there are have
 // ended.
 func (c *Certificates) Compare(ctx context.Context, ask AskTime, now func() time.Time) error {
 	if ask == nil || len(c.Steps)+len(c.Renewal)+len(c.Issuing.Change) == 0 {

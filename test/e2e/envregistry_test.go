@@ -37,7 +37,8 @@ var inRegistry = map[string]string{
 var images *registry.Registry
 
 // moveToRegistry has the images in a registry with a password, and says so in one place: the Deployment of the
-// operator. No pod of an operator of before is left when the new one begins: it would make pods with the images of before.
+// operator. No pod of an operator of before is left when the new one begins: it would make pods with the images of
+// before.
 func moveToRegistry(c *cluster) {
 	c.t.Helper()
 	openRegistry(c)
