@@ -19,7 +19,7 @@ func TestClockOfYearsAhead(t *testing.T) {
 	w.ahead = 11 * 365 * 24 * time.Hour
 	stalled := func() string {
 		if found := condition.Find(w.database().Status.Conditions, v1alpha1.ConditionStalled); found != nil {
-			return string(found.Reason)
+			return found.Reason
 		}
 		return ""
 	}
