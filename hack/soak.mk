@@ -1,7 +1,7 @@
 # The verbs for a machine that is free: long searches, whole tables, other versions. None is part of `make test`.
 
 # Versions of Kubernetes beside the default one that the sandbox can boot. Each takes minutes to build, once.
-MATRIX := 1.35
+MATRIX := 1.35 1.33
 
 # How much `make sim` searches; how often `make e2e-failover` does each fault, and which: all, short, or names.
 SEEDS ?= 2000
@@ -35,6 +35,7 @@ sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h;
 	go test -count=1 -timeout 24h -v ./test/sim -run TestWhole -seeds $(SEEDS) -every $(EVERY)
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
+	go test -count=1 -timeout 24h -v ./test/sim/lives -run 'TestSpecs$$' -specs $(SEEDS) -specs-from $(or $(FROM),1)
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
 	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
 	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
@@ -75,7 +76,8 @@ test-model: bin/sandbox ## Do the same to the model of PostgreSQL and to servers
 
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \
-	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep --line-buffered -v '^=== '; done
+	  go test -tags=cluster -count=1 -timeout 40m -v ./test/ -args -kubernetes=$$version | grep --line-buffered -v '^=== '; \
+	  (cd .. && MERIDIAN_TEST_KUBERNETES=$$version go test -tags=cluster -count=1 -timeout 40m ./test/api/); done
 
 vuln: ## Fail if a known vulnerability is in code that is called, by vuln.go.dev or GOVULNDB=file:///FOLDER if it can be read
 	@hack/vuln.sh $(TOOL) govulncheck

@@ -72,6 +72,7 @@ var environments = []environment{
 		},
 	},
 	{name: "flood", try: (*failover).tryFlood},
+	{name: "registry", prepare: moveToRegistry, try: (*failover).tryRegistry},
 }
 
 // TestEnvironments makes a database in each environment, and does there what the environment makes hard.

@@ -36,6 +36,8 @@ type Observer struct {
 	Author apply.Author
 	Images cache.Images
 	Now    func() time.Time
+	// AskTime asks the API server for its time before certificates are made. Without it no clock is compared.
+	AskTime service.AskTime
 	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
 	Pulse *service.Pulse
 	// TryWrite says what admission would make of a write. Without it no field is tolerated.

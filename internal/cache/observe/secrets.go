@@ -61,7 +61,7 @@ func (p *pass) readSecrets(ctx context.Context) error {
 	}
 	known := p.facts.Binding.Exists && p.facts.Binding.Foreign == "" && facts.Authorities > 0
 	facts.Unpublished = known && !bytes.Equal(state.Outside(), binding.Data[wire.KeyAuthority])
-	return nil
+	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 
 // judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.

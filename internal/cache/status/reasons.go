@@ -39,6 +39,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "ForeignChild", Means: "the name of a child is taken by an object of another owner"},
 	condition.Entry{Reason: "DatabaseMissing", Means: "the database that the cache serves does not exist"},
 	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
+	condition.Entry{Reason: "ClocksDisagree", Means: "certificates are due, and two clocks disagree about the time"},
 	condition.Entry{Reason: "AuthorityLost", Means: "the stored certificate authority is gone, and it is trusted"},
 	condition.Entry{Reason: "IssuerUnusable", Means: "the authority of your own that the spec names cannot be used"},
 	condition.Entry{Reason: "IssuerEnding", Means: "the authority of your own ends soon"},

@@ -42,6 +42,8 @@ type Observer struct {
 	Author apply.Author
 	Images database.Images
 	Now    func() time.Time
+	// AskTime asks the API server for its time before certificates are made. Without it no clock is compared.
+	AskTime service.AskTime
 	// Installation is what this operator calls itself.
 	Installation string
 	// LostAfter is how long a node may be away before its instances are replaced.

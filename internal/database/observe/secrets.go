@@ -180,7 +180,7 @@ func (p *pass) judgeCertificates(
 	}
 	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
 		!bytes.Equal(state.Outside(), p.binding.Data[wire.KeyAuthority])
-	return nil
+	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 
 // unlike says what is stored in another way than it would be written now.

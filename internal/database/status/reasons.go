@@ -58,6 +58,7 @@ var Reasons = condition.MustCatalogue(
 	condition.Entry{Reason: "GrowthLimitReached", Means: "a volume is filling and has grown to its limit"},
 	condition.Entry{Reason: "DeletingClaims", Means: "the claims of a deleted database are being deleted"},
 	condition.Entry{Reason: "AuthorityUnreadable", Means: "the stored certificate authority cannot be read"},
+	condition.Entry{Reason: "ClocksDisagree", Means: "certificates are due, and two clocks disagree about the time"},
 	condition.Entry{Reason: "AuthorityLost", Means: "the stored certificate authority is gone, and it is trusted"},
 	condition.Entry{Reason: "IssuerUnusable", Means: "the authority of your own that the spec names cannot be used"},
 	condition.Entry{Reason: "IssuerEnding", Means: "the authority of your own ends soon"},
