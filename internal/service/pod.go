@@ -73,8 +73,8 @@ func ContainerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// ServicePort leads to a port of the pods by its name.
-func ServicePort(name string, number int32) corev1.ServicePort {
+// Port leads to a port of the pods by its name.
+func Port(name string, number int32) corev1.ServicePort {
 	return corev1.ServicePort{
 		Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(name),
 	}

@@ -38,7 +38,7 @@ func podsService(design cache.Design) *corev1.Service {
 	headless := serviceOf(design, cache.PodsName(design.Name), map[string]string{cache.LabelCache: design.Name})
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	headless.Spec.PublishNotReadyAddresses = true
-	headless.Spec.Ports = append(headless.Spec.Ports, service.ServicePort("agent", wire.PortAgent))
+	headless.Spec.Ports = append(headless.Spec.Ports, service.Port("agent", wire.PortAgent))
 	return headless
 }
 
@@ -47,7 +47,7 @@ func serviceOf(design cache.Design, name string, selector map[string]string) *co
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: selector,
-			Ports: []corev1.ServicePort{service.ServicePort(portName, wire.PortCache)},
+			Ports: []corev1.ServicePort{service.Port(portName, wire.PortCache)},
 		},
 	}
 }

@@ -30,7 +30,7 @@ func podsService(design database.Design) *corev1.Service {
 	headless := serviceOf(design, database.PodsName(design.Name), map[string]string{database.LabelDatabase: design.Name})
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	headless.Spec.PublishNotReadyAddresses = true
-	headless.Spec.Ports = append(headless.Spec.Ports, service.ServicePort("agent", wire.PortAgent))
+	headless.Spec.Ports = append(headless.Spec.Ports, service.Port("agent", wire.PortAgent))
 	return headless
 }
 
@@ -39,7 +39,7 @@ func serviceOf(design database.Design, name string, selector map[string]string) 
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: selector,
-			Ports: []corev1.ServicePort{service.ServicePort(portName, wire.PortPostgres)},
+			Ports: []corev1.ServicePort{service.Port(portName, wire.PortPostgres)},
 		},
 	}
 }
