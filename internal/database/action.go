@@ -127,10 +127,10 @@ type (
 		// Stay says that a primary does not hand over for it.
 		Stay bool `json:"stay,omitempty"`
 	}
-	// BeginRoll writes onto the settings that a change that restarts instances begins, EndRoll takes that away. Neither
-	// changes anything else.
+	// BeginRoll writes onto the settings that a change that restarts instances begins, and changes nothing else.
 	BeginRoll struct{}
-	EndRoll   struct{}
+	// EndRoll takes that away again.
+	EndRoll struct{}
 	// ResizePod gives a running container another size.
 	ResizePod struct {
 		Size Size `json:"size"`

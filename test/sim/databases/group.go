@@ -142,9 +142,9 @@ func (g *Group) NetworkChanged() {
 	}
 }
 
-// took looks at what comes of the log of another server. By a name that tells another timeline than the primary's own it
-// counts for nothing, and may have left that history: nobody has judged it since, because its agent stands still. Such a
-// primary sends what both have, and no more.
+// took looks at what comes of the log of another server. By a name that tells another timeline than the primary's own
+// it counts for nothing, and may have left that history: nobody has judged it since, because its agent stands still.
+// Such a primary sends what both have, and no more.
 func (p *Pod) took(up *pgmodel.Server, name string, counts bool) {
 	leads := up.Mode == pgmodel.Primary
 	_, judged, told := strings.Cut(name, "@")
