@@ -85,8 +85,8 @@ func Root() error {
 	return nil
 }
 
-// ForImages installs the Debian packages that building images needs, for root on a host that has apt-get. Others are told by
-// the build what is missing, if an image that wants them is built at all.
+// ForImages installs the Debian packages that building images needs, for root on a host that has apt-get. Others are
+// told by the build what is missing, if an image that wants them is built at all.
 func ForImages(ctx context.Context, say func(string)) error {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		return nil
