@@ -268,6 +268,9 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.rotate.password: must be one line": {
 			good: cacheSpec(`rotate: {password: "2026-01-01"}`), bad: cacheSpec(`rotate: {password: "a\nb"}`),
 		},
+		"spec.rotate.overlap: must be between": {
+			good: cacheSpec(`rotate: {overlap: 10s}`), bad: cacheSpec(`rotate: {overlap: 9s}`),
+		},
 		"spec.parameters: maxmemory and": {
 			good: cacheSpec(`parameters: {hz: "10"}`), bad: cacheSpec(`parameters: {maxmemory: "1"}`),
 		},
