@@ -63,15 +63,15 @@ type volume struct {
 	copy   dataCopy
 }
 
-// snapshots is how many older states of a volume there are.
-const snapshots = 4
+// Snapshots is how many older states of a volume there are.
+const Snapshots = 4
 
 // remember makes snapshots of all volumes, now and then.
 func (w *World) remember() {
 	for _, n := range w.nodes {
 		if n.volume.copy.data == tenure.DataWhole {
 			n.past = append(n.past, n.volume)
-			n.past = n.past[max(0, len(n.past)-snapshots):]
+			n.past = n.past[max(0, len(n.past)-Snapshots):]
 		}
 	}
 	w.after(2*time.Second, w.remember)

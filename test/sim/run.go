@@ -18,6 +18,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/agenda"
 	"meridian.dev/meridian/test/sim/law"
 )
 
@@ -123,7 +124,7 @@ func newWorld(c Case, tell bool) *World {
 	}
 	w := &World{
 		Case: c, bug: c.Bug, telling: tell, hash: 14695981039346656037, points: map[pointKey]int{},
-		random: chosen(c.Seed, 0x5eed), plans: fnv.New64a(),
+		random: agenda.Chosen(c.Seed, 0x5eed), plans: fnv.New64a(),
 	}
 	w.blind = flawOf(c.Bug).Blind
 	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},
@@ -153,7 +154,7 @@ func newWorld(c Case, tell bool) *World {
 	w.wish(c.Instances)
 	w.after(3*time.Second, w.operate)
 	w.after(100*time.Millisecond, w.write)
-	if hasKind(c.Faults, FaultPutBack) {
+	if HasKind(c.Faults, FaultPutBack) {
 		w.after(2*time.Second, w.remember)
 	}
 	return w

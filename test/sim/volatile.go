@@ -443,17 +443,3 @@ func flushAndLose(c Case, random *rand.Rand) Case {
 	}
 	return c
 }
-
-// huntCache is one schedule of the search for a flaw of a cache.
-func huntCache(flaw Flaw, seed uint64) Case {
-	c := cacheSwarm(seed)
-	random := chosen(seed, 0xb17e)
-	c.Name, c.Bug, c.Unsettled, c.Budget = string(flaw.Bug), flaw.Bug, true, 5*time.Second
-	c.Nodes, c.Instances = 3, 3
-	c.Faults, _ = flaw.troubles(c, nil, random)
-	c.Last = began + 50*time.Second
-	if flaw.Aim != nil {
-		c = flaw.Aim(c, random)
-	}
-	return c
-}

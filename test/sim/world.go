@@ -71,11 +71,6 @@ func (w *World) after(d time.Duration, run func()) {
 	w.queue.Push(agenda.Event{At: w.now + max(d, 0), Seq: w.seq, Run: run})
 }
 
-// chosen makes everything that is random in a run come from its seed.
-func chosen(seed, stream uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, stream)) //nolint:gosec // It must come out the same again.
-}
-
 // between is a random duration.
 func (w *World) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(w.random.Int64N(int64(high-low)+1))
