@@ -100,10 +100,11 @@ func (w *wishes) Look() (string, tenure.Policy) {
 			w.settings, w.known = settings, true
 		}
 	}
-	return w.settings.DatabaseUID, policyOf(w.settings, w.known, false)
+	return w.settings.DatabaseUID, PolicyOf(w.settings, w.known, false)
 }
 
-func policyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
+// PolicyOf is what settings say to the loop of package tenure.
+func PolicyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
 	duration := time.Duration(settings.LeaseMilliseconds) * time.Millisecond
 	if duration <= 0 {
 		duration = defaultDuration

@@ -50,6 +50,8 @@ type Case struct {
 	Unsettled bool
 	// Budget is how long the world may take to settle.
 	Budget time.Duration
+	// Around makes what surrounds the agents, nil for a lease and a write address alone.
+	Around func(*World) Cluster
 	Loud   bool
 	Bug    Bug
 	// Plans asks for a digest of every plan.
@@ -140,7 +142,9 @@ func newWorld(c Case, tell bool) *World {
 		n.bootUp()
 		w.nodes = append(w.nodes, n)
 	}
-	w.api.create("", nil)
+	if c.Around == nil {
+		w.api.create("", nil)
+	}
 	w.policy = tenure.Policy{
 		Known: true, LeaseUID: w.api.lease.UID, Durability: c.Durability, MaxFailoverLag: 1 << 20,
 	}
@@ -151,8 +155,12 @@ func newWorld(c Case, tell bool) *World {
 		w.asDatabase()
 	}
 	w.setLease(c.Lease)
-	w.wish(c.Instances)
-	w.after(3*time.Second, w.operate)
+	if c.Around != nil {
+		w.cluster = c.Around(w)
+	} else {
+		w.wish(c.Instances)
+		w.after(3*time.Second, w.operate)
+	}
 	w.after(100*time.Millisecond, w.write)
 	if HasKind(c.Faults, FaultPutBack) {
 		w.after(2*time.Second, w.remember)
@@ -221,7 +229,7 @@ func (w *World) stay() {
 	if w.lively != before {
 		w.wrong(law.BeQuiet, "%d actions in a world in which nothing is to be done", w.lively-before)
 	}
-	if w.acks() == lastAck {
+	if w.acks() == lastAck && (w.cluster == nil || w.cluster.Serves()) {
 		w.wrong(law.Acknowledge, "nothing is acknowledged")
 	}
 }
@@ -246,8 +254,8 @@ func (w *World) acks() int {
 }
 
 func (w *World) initialised() {
-	if w.caches != nil {
-		return // The settings of a cache do not tell.
+	if w.caches != nil || w.cluster != nil {
+		return // The settings of a cache do not tell, and those of a cluster are told by its operator.
 	}
 	w.after(w.between(time.Second, 5*time.Second), func() {
 		w.policy.Initialised = true

@@ -10,7 +10,6 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/caches"
 	"meridian.dev/meridian/test/sim/mistakes"
 )
@@ -29,26 +28,14 @@ func (w *World) asCache(flaw caches.Flaw) {
 }
 
 // cacheWorld implements caches.World.
-type cacheWorld struct{ w *World }
-
-func (c cacheWorld) Now() time.Duration                       { return c.w.now }
-func (c cacheWorld) After(d time.Duration, run func())        { c.w.after(d, run) }
-func (c cacheWorld) Between(a, b time.Duration) time.Duration { return c.w.between(a, b) }
-func (c cacheWorld) Chance(p float64) bool                    { return c.w.chance(p) }
-func (c cacheWorld) Calm() bool                               { return c.w.calm }
-func (c cacheWorld) Lag() bool                                { return c.w.Case.Lag }
-func (c cacheWorld) Identity(prefix string) string            { return c.w.identity(prefix) }
-func (c cacheWorld) Connected(from, to int) bool              { return !c.w.cut[from][to] }
-
-func (c cacheWorld) Note(who int, format string, args ...any)      { c.w.note(who, format, args...) }
-func (c cacheWorld) Wrong(r rule.Rule, format string, args ...any) { c.w.wrong(r, format, args...) }
+type cacheWorld struct{ *World }
 
 // Act counts what the loops of the servers do: a world in which nothing is to be done has none of it.
 func (c cacheWorld) Act(who int, verb, why string) {
-	c.w.lively++
-	c.w.mix(who, verb)
-	if c.w.telling {
-		c.w.tell(who, "%s  (%s)", verb, why)
+	c.lively++
+	c.mix(who, verb)
+	if c.telling {
+		c.tell(who, "%s  (%s)", verb, why)
 	}
 }
 

@@ -46,6 +46,7 @@ type World struct {
 	// caches is the cache that this world is about, nil if it is about a database, and toldUser until when somebody was
 	// told that its lease is lost.
 	caches   *caches.Group
+	cluster  Cluster          // What surrounds the agents, nil if that is a lease and a write address alone.
 	database *databases.Group // A database with the loop of production, nil if that is modelled.
 	flush    string           // The request to empty it that the operator carries out.
 	toldUser time.Duration
@@ -64,6 +65,19 @@ type World struct {
 	// astray says that somebody was led astray by a lease that was put back, and could not know.
 	astray bool
 }
+
+// Now is the virtual time, and the others are what those need of it who bring a part of the world.
+func (w *World) Now() time.Duration                            { return w.now }
+func (w *World) After(in time.Duration, run func())            { w.after(in, run) }
+func (w *World) Between(low, high time.Duration) time.Duration { return w.between(low, high) }
+func (w *World) Chance(p float64) bool                         { return w.chance(p) }
+func (w *World) Calm() bool                                    { return w.calm }
+func (w *World) Lag() bool                                     { return w.Case.Lag }
+func (w *World) Identity(prefix string) string                 { return w.identity(prefix) }
+func (w *World) Connected(from, to int) bool                   { return !w.cut[from][to] }
+
+func (w *World) Note(who int, format string, args ...any)           { w.note(who, format, args...) }
+func (w *World) Wrong(broken rule.Rule, format string, args ...any) { w.wrong(broken, format, args...) }
 
 // after schedules something.
 func (w *World) after(d time.Duration, run func()) {

@@ -104,3 +104,15 @@ func Lives() []rule.Rule {
 		KeepSecrets, GoLast, Fits, FewMoves, Reach, KnownLogin, Trusted,
 	}
 }
+
+// What is checked where the loops of agents and operator live together, beside what each of the above checks.
+var (
+	TellTruth = law("operated.say-ready-only-when-served",
+		"the status does not say Ready while nobody lets applications write")
+	OperatorCheck = law("operated.refuse-no-plan",
+		"the loop of the operator never panics, and its check refuses no plan of its own")
+	Modelled = law("operated.model-no-failure", "what the model of the cluster itself does never fails")
+)
+
+// Operated is all that is checked there alone.
+func Operated() []rule.Rule { return []rule.Rule{TellTruth, OperatorCheck, Modelled} }

@@ -3,28 +3,20 @@ package lives
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/kit/sim"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 const (
-	space = "gis"
+	space = kube.Space
 	home  = "meridian-system"
 	// Nodes are node1 to node6.
 	nodes = 6
@@ -41,40 +33,9 @@ var (
 	cacheKind    = v1alpha1.GroupVersion.WithKind("GeoCache")
 )
 
-// kinds compiles the schemas, which takes longer than most lives.
-var kinds = sync.OnceValues(func() ([]sim.Kind, error) {
-	var found []sim.Kind
-	for _, name := range []string{"geodatabases", "geocaches"} {
-		content, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "crds", "meridian.dev_"+name+".yaml"))
-		if err != nil {
-			return nil, err
-		}
-		var definition apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(content, &definition); err != nil {
-			return nil, err
-		}
-		kind, err := sim.FromDefinition(&definition, v1alpha1.GroupVersion.Version)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, kind)
-	}
-	return found, nil
-})
-
-var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
-	made := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(made); err != nil {
-			return nil, err
-		}
-	}
-	return made, nil
-})
-
-// settle is what every world has: nodes, a storage class, the version of the operator, and things of strangers that
+// Settle is what every world has: nodes, a storage class, the version of the operator, and things of strangers that
 // look like ours.
-func settle(ctx context.Context, cluster client.Client) error {
+func Settle(ctx context.Context, cluster client.Client) error {
 	yes := true
 	objects := []client.Object{
 		&storagev1.StorageClass{
@@ -129,14 +90,11 @@ func squatter() client.Object {
 // stranger marks what is not ours.
 const stranger = "example.com/stranger"
 
+// Foreign says that an object belongs to somebody else.
+func Foreign(object client.Object) bool { return object.GetAnnotations()[stranger] != "" }
+
 // versionName is where the version of the operator is kept that starts next.
 const versionName = "operator"
-
-// get reads an object by name, and tells whether it is there.
-func get(ctx context.Context, from client.Reader, name string, into client.Object) (bool, error) {
-	err := from.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, into)
-	return err == nil, client.IgnoreNotFound(err)
-}
 
 // change changes an object over whatever it is now.
 func change[T client.Object](
@@ -160,23 +118,10 @@ func changeCache(how func(*v1alpha1.GeoCache)) func(context.Context, client.Clie
 	return change(Tiles, func() *v1alpha1.GeoCache { return &v1alpha1.GeoCache{} }, how)
 }
 
-// kindOf names the kind of an object of the scheme.
-func kindOf(object client.Object) schema.GroupVersionKind {
-	known, err := scheme()
-	if err != nil {
-		panic(err) // It was made before.
-	}
-	found, _, err := known.ObjectKinds(object)
-	if err != nil {
-		panic(err)
-	}
-	return found[0]
-}
-
 // forceAway takes the finalizers from a lease and deletes it.
 func forceAway(ctx context.Context, cluster client.Client, name string) error {
 	var lease coordinationv1.Lease
-	if found, err := get(ctx, cluster, name, &lease); !found || err != nil {
+	if found, err := kube.Get(ctx, cluster, name, &lease); !found || err != nil {
 		return err
 	}
 	lease.Finalizers = nil

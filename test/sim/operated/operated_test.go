@@ -1,0 +1,102 @@
+package operated_test
+
+import (
+	"flag"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian.dev/meridian/test/sim"
+	"meridian.dev/meridian/test/sim/operated"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run one schedule by its seed and tell its story")
+	seedsFlag = flag.Int("seeds", 8, "how many swarms")
+	fromFlag  = flag.Uint64("from", 1, "the first seed")
+	timeFlag  = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
+	mostFlag  = flag.Int("most", 1, "tell the stories of so many failures")
+	loudFlag  = flag.Bool("loud", false, "tell of every action")
+)
+
+// TestMain collects garbage less often: runs are short, and make much of it.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+// report tells of a failing case, shrunk, as a story.
+func report(t *testing.T, c sim.Case) {
+	t.Helper()
+	c = sim.Shrink(c)
+	c.Loud = *loudFlag
+	out := sim.Run(c, true)
+	var faults strings.Builder
+	for _, fault := range c.Faults {
+		faults.WriteString("  " + fault.String() + "\n")
+	}
+	t.Errorf("%s, seed %d, %d instances, %s: %s\nfaults:\n%s\nstory:\n%s", c.Name, c.Seed, c.Instances, c.Durability,
+		strings.Join(out.Problems, "\n"), faults.String(), strings.Join(out.Story, "\n"))
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range operated.Scenarios() {
+		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			s.Seed = max(*seedFlag, 1)
+			began := time.Now()
+			out := sim.Run(s.Case, false)
+			if s.Gap > 0 && out.Gap > s.Gap {
+				out.Problems = append(out.Problems, "writes were unavailable for "+out.Gap.String())
+			}
+			if len(out.Problems) > 0 {
+				s.Loud = *loudFlag
+				t.Fatalf("%s\n%s", strings.Join(out.Problems, "\n"), strings.Join(sim.Run(s.Case, true).Story, "\n"))
+			}
+			t.Logf("%s without writes, %d acknowledged, %d hand-overs, %s of %s, %d steps", out.Gap, out.Acks, out.Transfers,
+				time.Since(began), out.Took, out.Steps)
+		})
+	}
+}
+
+// TestSwarm is about users who do not wait, machines that fail, and an operator that is not well.
+func TestSwarm(t *testing.T) {
+	if *seedFlag != 0 {
+		c := operated.Swarm(*seedFlag)
+		if out := sim.Run(c, false); len(out.Problems) > 0 {
+			report(t, c)
+		} else {
+			t.Logf("seed %d breaks nothing", *seedFlag)
+		}
+		return
+	}
+	began, count, failures := time.Now(), 0, 0
+	traces := map[uint64]bool{}
+	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
+		c := operated.Swarm(*fromFlag + uint64(count))
+		out := sim.Run(c, false)
+		traces[out.Hash] = true
+		if len(out.Problems) == 0 {
+			continue
+		}
+		if failures++; failures > *mostFlag {
+			t.Errorf("seed %d: %.300s", c.Seed, out.Problems[0])
+			continue
+		}
+		report(t, c)
+	}
+	t.Logf("%d schedules, %d distinct traces, %d violations, %s", count, len(traces), failures,
+		time.Since(began).Round(time.Millisecond))
+}
+
+// TestSameSeedSameTrace is what replaying and shrinking rest on.
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := uint64(1); seed <= 3; seed++ {
+		c := operated.Swarm(seed)
+		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
+			t.Fatalf("seed %d: two traces", seed)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package operated
+
+import (
+	"time"
+
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/test/sim"
+)
+
+// Began is when a scenario begins: by then the operator has made a database, and it is served.
+const Began = 60 * time.Second
+
+func at(d time.Duration, kind sim.FaultKind, node int, lasting time.Duration) sim.Fault {
+	return sim.Fault{Kind: kind, At: Began + d, Node: node, For: lasting}
+}
+
+func wishing(d time.Duration, count int) sim.Fault {
+	return sim.Fault{Kind: sim.FaultWish, At: Began + d, Wish: count}
+}
+
+func of(name string, instances int, faults ...sim.Fault) sim.Scenario {
+	last := Began
+	for _, fault := range faults {
+		last = max(last, fault.At+fault.For)
+	}
+	c := sim.Case{
+		Name: name, Nodes: 5, Instances: instances, Whole: true, Faults: faults, Last: last, Budget: 10 * time.Minute,
+		Around: New(Flaw{}),
+	}
+	return sim.Scenario{Case: c}
+}
+
+func within(gap time.Duration, s sim.Scenario) sim.Scenario {
+	s.Gap = gap
+	return s
+}
+
+// alone is a database of one instance, which can keep nothing twice.
+func alone(s sim.Scenario) sim.Scenario {
+	s.Durability = tenure.Async
+	return s
+}
+
+// Scenarios are pieces of the life of a database with its operator.
+func Scenarios() []sim.Scenario {
+	const s = time.Second
+	return []sim.Scenario{
+		of("bootstrap of three", 3),
+		alone(of("bootstrap of one", 1)),
+		within(4*s, of("switchover by the user", 3, at(0, sim.FaultSwitchover, 0, 0))),
+		within(4*s, of("scale from three to five to two", 3, wishing(0, 5), wishing(90*s, 2))),
+		within(4*s, of("parameter that takes a start", 3, sim.Fault{Kind: FaultParameter, At: Began, Wish: 3})),
+		within(4*s, of("another image", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7})),
+		of("another image, holder powered off", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
+			at(12*s, sim.FaultPowerOff, sim.Holder, 30*s)),
+		of("another image, operator ends", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
+			at(8*s, sim.FaultOperator, Nowhere, 20*s)),
+		of("hibernates and wakes", 3, at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0)),
+		of("deleted", 3, at(0, FaultDelete, Nowhere, 0)),
+	}
+}
