@@ -45,7 +45,9 @@ type Database struct {
 	pods     []*pod
 	operator *operator // The process that leads, nil while there is none.
 	begun    int       // How many there were.
-	flaw     Flaw
+	// certificates are those that were mounted, in the order in which they were seen.
+	certificates []string
+	flaw         Flaw
 	judge
 }
 
@@ -142,7 +144,6 @@ func (d *Database) showEvent(event store.Event) {
 	if d.operator != nil {
 		d.operator.hear(event.Kind)
 	}
-	d.judgeEvent(event)
 }
 
 // lease is the lease as agents read it, empty if there is none.

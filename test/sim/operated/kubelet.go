@@ -2,6 +2,7 @@ package operated
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -185,8 +186,8 @@ func (d *Database) mount(who int) {
 	}
 	var leaf, binding corev1.Secret
 	if d.get(trust.Mounted(&object), &leaf) == nil {
-		p.certificate = wire.CertificateIdentity(
-			leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority])
+		p.certificate = d.alias(wire.CertificateIdentity(
+			leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority]))
 	}
 	if d.get(database.AppSecretName(name.Name), &binding) == nil {
 		p.logins = loginsOf(&binding)
@@ -194,6 +195,25 @@ func (d *Database) mount(who int) {
 	if settings, ok := d.settings(); ok {
 		d.Mount(who, settings)
 	}
+}
+
+// alias is a name for what identifies a certificate: keys are made at random, and one schedule is to be one trace.
+func (d *Database) alias(identity string) string {
+	at := slices.Index(d.certificates, identity)
+	if at < 0 {
+		at = len(d.certificates)
+		d.certificates = append(d.certificates, identity)
+	}
+	return "certificate-" + strconv.Itoa(at)
+}
+
+// identity is what has that name.
+func (d *Database) identity(alias string) string {
+	var at int
+	if _, err := fmt.Sscanf(alias, "certificate-%d", &at); err != nil {
+		return alias
+	}
+	return d.certificates[at]
 }
 
 func loginsOf(binding *corev1.Secret) postgres.Logins {

@@ -13,12 +13,13 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "run one schedule by its seed and tell its story")
-	seedsFlag = flag.Int("seeds", 8, "how many swarms")
-	fromFlag  = flag.Uint64("from", 1, "the first seed")
-	timeFlag  = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
-	mostFlag  = flag.Int("most", 1, "tell the stories of so many failures")
-	loudFlag  = flag.Bool("loud", false, "tell of every action")
+	seedFlag   = flag.Uint64("seed", 0, "run one schedule by its seed and tell its story")
+	seedsFlag  = flag.Int("seeds", 8, "how many swarms")
+	fromFlag   = flag.Uint64("from", 1, "the first seed")
+	timeFlag   = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
+	mostFlag   = flag.Int("most", 1, "tell the stories of so many failures")
+	shrinkFlag = flag.Bool("shrink", true, "leave out of a failing schedule what it does not need to fail")
+	loudFlag   = flag.Bool("loud", false, "tell of every action")
 )
 
 // TestMain collects garbage less often: runs are short, and make much of it.
@@ -31,7 +32,9 @@ func TestMain(m *testing.M) {
 // report tells of a failing case, shrunk, as a story.
 func report(t *testing.T, c sim.Case) {
 	t.Helper()
-	c = sim.Shrink(c)
+	if *shrinkFlag {
+		c = sim.Shrink(c)
+	}
 	c.Loud = *loudFlag
 	out := sim.Run(c, true)
 	var faults strings.Builder
@@ -95,8 +98,40 @@ func TestSwarm(t *testing.T) {
 func TestSameSeedSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		c := operated.Swarm(seed)
-		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
-			t.Fatalf("seed %d: two traces", seed)
+		one, other := sim.Run(c, true), sim.Run(c, true)
+		for line := range one.Story {
+			if line >= len(other.Story) || one.Story[line] != other.Story[line] {
+				t.Fatalf("seed %d: two traces: %s", seed, strings.Join(one.Story[max(0, line-5):line+1], "\n"))
+			}
 		}
+		if one.Hash != other.Hash {
+			t.Fatalf("seed %d: two traces with one story", seed)
+		}
+	}
+}
+
+var biteFlag = flag.Int("bite", 6, "how many schedules to look for each flaw in")
+
+// TestBites shows that red is possible: every mistake that was put in where operator and agents meet is found, and what
+// finds it passes without it.
+func TestBites(t *testing.T) {
+	for _, flaw := range operated.Flaws() {
+		t.Run(strings.ReplaceAll(flaw.Name, " ", "_"), func(t *testing.T) {
+			for seed := uint64(1); seed <= uint64(*biteFlag); seed++ {
+				c := operated.Hunt(flaw, seed)
+				out := sim.Run(c, false)
+				if len(out.Problems) == 0 || !strings.HasPrefix(out.Problems[0], flaw.Rule) {
+					t.Logf("seed %d: %.200q", seed, out.Problems)
+					continue
+				}
+				c.Around = operated.New(operated.Flaw{})
+				if sound := sim.Run(c, false); len(sound.Problems) > 0 {
+					report(t, c)
+				}
+				t.Logf("found after %d schedules: %.200s", seed, out.Problems[0])
+				return
+			}
+			t.Errorf("%s is not broken in %d schedules", flaw.Rule, *biteFlag)
+		})
 	}
 }

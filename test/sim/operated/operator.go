@@ -94,21 +94,26 @@ var memo = apply.NewMemo(4096)
 func (o *operator) assemble() (reconcile.Reconciler, error) {
 	d := o.d
 	var cached, live client.Client = o.process.Client(), o.process.Live()
-	if d.flaw.Client != nil {
-		cached = d.flaw.Client(cached)
+	if d.flaw.Sees != nil {
+		change := d.flaw.Sees()
+		cached, live = lives.Seeing(cached, change), lives.Seeing(live, change)
 	}
 	author := apply.Author{
 		Scheme: live.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: memo,
 	}
 	ask := o.report
-	if d.flaw.Report != nil {
-		ask = d.flaw.Report(d, ask)
+	if d.flaw.Told != nil {
+		ask = d.flaw.Told(ask)
+	}
+	pulse := o.pulse
+	if d.flaw.Deaf {
+		pulse = nil
 	}
 	return controller.New(loop.Config{
 		Name: "operator", Client: cached, Live: live, Now: d.clock, Leads: o.leads,
 		Tracker: expect.New(o.process.Cache(), live.Scheme(), expect.Options{Now: d.clock}),
 	}, observe.Observer{
-		Live: live, Author: author, Now: d.clock, Pulse: o.pulse, Ask: ask,
+		Live: live, Author: author, Now: d.clock, Pulse: pulse, Ask: ask,
 		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
 		Installation: "meridian-system/operator", LostAfter: 5 * time.Minute,
 	}, act.Actor{
@@ -363,6 +368,7 @@ func (o *operator) report(_ context.Context, agent service.Agent) (wire.Report, 
 	if !ok {
 		return wire.Report{}, errors.New("there is no report yet")
 	}
+	report.Certificate = o.d.identity(report.Certificate)
 	document, err := report.Encode()
 	if err != nil {
 		return wire.Report{}, err

@@ -139,6 +139,8 @@ func (d *Database) Serves() bool {
 func (d *Database) Unsettled() string {
 	object := d.object()
 	switch {
+	case d.operator.ended || d.Now() < d.operator.stalls:
+		return "the operator is not well"
 	case object == nil:
 		return d.left()
 	case object.DeletionTimestamp != nil:
