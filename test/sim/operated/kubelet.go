@@ -28,6 +28,7 @@ type pod struct {
 	// volume is the claim that the volume was made for.
 	volume types.UID
 	off    time.Duration // Until when the node has no power.
+	late   time.Duration // Until when its kubelet looks after no mounts of running containers.
 	unwell int           // How many probes in a row have failed.
 	// certificate and logins are what is mounted.
 	certificate string
@@ -155,7 +156,9 @@ func (d *Database) setReady(object *corev1.Pod, status corev1.ConditionStatus) {
 func (d *Database) mountAgain(who int, uid types.UID, address string) {
 	d.After(d.Between(60*time.Second, 90*time.Second), func() {
 		if p := d.pods[who]; p.uid == uid && p.address == address {
-			d.mount(who)
+			if d.Now() >= p.late {
+				d.mount(who)
+			}
 			d.mountAgain(who, uid, address)
 		}
 	})
@@ -171,7 +174,11 @@ func (d *Database) podChanged(of string) {
 	p.looks++
 	looks := p.looks
 	d.After(d.Between(100*time.Millisecond, 2*time.Second), func() {
-		if p.looks == looks && p.uid != "" {
+		switch {
+		case p.looks != looks || p.uid == "":
+		case d.Now() < p.late:
+			d.After(p.late-d.Now(), func() { d.podChanged(of) })
+		default:
 			d.mount(who)
 		}
 	})

@@ -56,6 +56,8 @@ func Scenarios() []sim.Scenario {
 		of("another image, operator ends", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
 			at(8*s, sim.FaultOperator, Nowhere, 20*s)),
 		of("hibernates and wakes", 3, at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0)),
+		of("another image, lease deleted", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
+			at(12*s, sim.FaultLeaseLost, Nowhere, 0)),
 		of("deleted", 3, at(0, FaultDelete, Nowhere, 0)),
 	}
 }

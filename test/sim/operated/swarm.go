@@ -18,7 +18,7 @@ var (
 	mishaps = []sim.FaultKind{
 		sim.FaultCrash, sim.FaultPowerOff, sim.FaultKillServer, sim.FaultCut, sim.FaultCutAPI, sim.FaultCutPeers,
 		sim.FaultFreeze, sim.FaultFreezePod, sim.FaultAPIAway, sim.FaultAllCrash, sim.FaultAllOff, sim.FaultWatchDead,
-		sim.FaultHang,
+		sim.FaultHang, sim.FaultLeaseLost, sim.FaultRouteGone, sim.FaultSettings, sim.FaultSettings,
 	}
 	troubles = []sim.FaultKind{sim.FaultOperator, FaultStall}
 	// answers are what calls of the operator may get, and overtakings how they may be late.

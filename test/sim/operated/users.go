@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +116,13 @@ func (d *Database) befall(fault sim.Fault) bool {
 		if d.get(podName(who), &object) == nil {
 			d.must(d.cluster.Delete(d.ctx, &object))
 		}
+	case sim.FaultLeaseLost, sim.FaultRouteGone:
+		d.Note(-1, "FAULT %s", fault.Kind)
+		d.takeAway(fault.Kind)
+	case sim.FaultSettings:
+		who := d.Whom(fault.Node)
+		d.Note(who, "FAULT %s", fault.Kind)
+		d.pods[who].late = max(d.pods[who].late, d.Now()+fault.For)
 	case sim.FaultOperator:
 		d.Note(-1, "FAULT %s", fault.Kind)
 		ending := d.operator
@@ -127,6 +136,22 @@ func (d *Database) befall(fault sim.Fault) bool {
 	}
 	d.show()
 	return true
+}
+
+// takeAway deletes the lease, finalizer and all, or the write address.
+func (d *Database) takeAway(kind sim.FaultKind) {
+	var object client.Object = &discoveryv1.EndpointSlice{}
+	of := database.WriteName(name.Name)
+	if kind == sim.FaultLeaseLost {
+		object, of = &coordinationv1.Lease{}, database.LeaseName(name.Name)
+	}
+	record := d.Stored()
+	if record == nil || !record.Initialised || !d.Serves() || d.get(of, object) != nil {
+		return // Before there is data nobody mends it: the user makes the database anew.
+	}
+	object.SetFinalizers(nil)
+	d.must(d.cluster.Update(d.ctx, object))
+	d.must(client.IgnoreNotFound(d.cluster.Delete(d.ctx, object)))
 }
 
 // Serves implements sim.Cluster.
