@@ -30,11 +30,13 @@ sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h;
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
 	go test -count=1 -timeout 24h -v ./test/sim -run TestCallFaults -calls $(if $(filter 1,$(EVERY)),1,6)
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
+	go test -count=1 -timeout 24h -v ./test/sim/operated -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
 	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
 	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
+	go test -count=1 -timeout 2h -v ./test/sim/operated -run TestBites -bite 50
 
 specs: bin/sandbox ## Change specs at random on a real API server, valid and nearly so: CHANGES=20000 SEED=1
 	go test -tags=cluster -count=1 -timeout 24h -v ./test/api/ -run 'TestSpecs$$' -changes $(or $(CHANGES),20000) -seed $(or $(SEED),1)

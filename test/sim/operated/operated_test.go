@@ -2,6 +2,7 @@ package operated_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "run one schedule by its seed and tell its story")
-	seedsFlag  = flag.Int("seeds", 8, "how many swarms")
+	seedsFlag  = flag.Int("seeds", 40, "how many swarms")
 	fromFlag   = flag.Uint64("from", 1, "the first seed")
 	timeFlag   = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
 	mostFlag   = flag.Int("most", 1, "tell the stories of so many failures")
@@ -48,11 +49,15 @@ func report(t *testing.T, c sim.Case) {
 func TestScenarios(t *testing.T) {
 	for _, s := range operated.Scenarios() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			s.Seed = max(*seedFlag, 1)
 			began := time.Now()
 			out := sim.Run(s.Case, false)
 			if s.Gap > 0 && out.Gap > s.Gap {
 				out.Problems = append(out.Problems, "writes were unavailable for "+out.Gap.String())
+			}
+			if s.Moves >= 0 && out.Transfers != s.Moves {
+				out.Problems = append(out.Problems, fmt.Sprintf("the primary was handed over %d times", out.Transfers))
 			}
 			if len(out.Problems) > 0 {
 				s.Loud = *loudFlag
@@ -117,6 +122,7 @@ var biteFlag = flag.Int("bite", 6, "how many schedules to look for each flaw in"
 func TestBites(t *testing.T) {
 	for _, flaw := range operated.Flaws() {
 		t.Run(strings.ReplaceAll(flaw.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			for seed := uint64(1); seed <= uint64(*biteFlag); seed++ {
 				c := operated.Hunt(flaw, seed)
 				out := sim.Run(c, false)

@@ -1,10 +1,12 @@
 package operated
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/rule"
@@ -119,11 +121,16 @@ func (d *Database) takesNoCopy(call store.Call) error {
 	return nil
 }
 
-// keepsClaims has the operator delete no claim with the last copy.
+// keepsClaims has the operator delete no claim against the word of the spec, and none with the last copy.
 func (d *Database) keepsClaims(call store.Call) error {
 	who, takes := d.takes(call, "PersistentVolumeClaim")
 	record := d.Stored()
-	if !takes || record == nil || !record.Initialised {
+	switch {
+	case !takes:
+		return nil
+	case d.object().Spec.Storage.Reclaim != v1alpha1.ReclaimDelete:
+		return errors.New("spec.storage.reclaim is not Delete")
+	case record == nil || !record.Initialised:
 		return nil
 	}
 	for _, member := range record.Members {
@@ -131,7 +138,7 @@ func (d *Database) keepsClaims(call store.Call) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no other copy is there")
+	return errors.New("no other copy is there")
 }
 
 // judgeStatus asks whether the status says that all is well while nobody serves, and the operator could know.

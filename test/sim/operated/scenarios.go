@@ -30,34 +30,45 @@ func of(name string, instances int, faults ...sim.Fault) sim.Scenario {
 	return sim.Scenario{Case: c}
 }
 
-func within(gap time.Duration, s sim.Scenario) sim.Scenario {
-	s.Gap = gap
-	return s
-}
-
 // alone is a database of one instance, which can keep nothing twice.
 func alone(s sim.Scenario) sim.Scenario {
 	s.Durability = tenure.Async
 	return s
 }
 
-// Scenarios are pieces of the life of a database with its operator.
-func Scenarios() []sim.Scenario {
+// Scenario is a piece of the life of a database with its operator.
+type Scenario struct {
+	sim.Scenario
+	// Moves is how often the primary is handed over, negative where chance has a part in that.
+	Moves int
+}
+
+// quietly is a scenario in which nothing goes wrong: writes are away for no longer than this, and the primary moves as
+// often as the change needs.
+func quietly(moves int, gap time.Duration, s sim.Scenario) Scenario {
+	s.Gap = gap
+	return Scenario{s, moves}
+}
+
+// Scenarios are all of them.
+func Scenarios() []Scenario {
 	const s = time.Second
-	return []sim.Scenario{
-		of("bootstrap of three", 3),
-		alone(of("bootstrap of one", 1)),
-		within(4*s, of("switchover by the user", 3, at(0, sim.FaultSwitchover, 0, 0))),
-		within(4*s, of("scale from three to five to two", 3, wishing(0, 5), wishing(90*s, 2))),
-		within(4*s, of("parameter that takes a start", 3, sim.Fault{Kind: FaultParameter, At: Began, Wish: 3})),
-		within(4*s, of("another image", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7})),
-		of("another image, holder powered off", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
-			at(12*s, sim.FaultPowerOff, sim.Holder, 30*s)),
-		of("another image, operator ends", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
-			at(8*s, sim.FaultOperator, Nowhere, 20*s)),
-		of("hibernates and wakes", 3, at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0)),
-		of("another image, lease deleted", 3, sim.Fault{Kind: FaultImage, At: Began, Wish: 7},
-			at(12*s, sim.FaultLeaseLost, Nowhere, 0)),
-		of("deleted", 3, at(0, FaultDelete, Nowhere, 0)),
+	image := sim.Fault{Kind: FaultImage, At: Began, Wish: 7}
+	rolling := func(what string, fault sim.Fault) Scenario {
+		return Scenario{of("another image, "+what, 3, image, fault), -1}
+	}
+	return []Scenario{
+		quietly(0, 2*s, of("bootstrap of three", 3)),
+		quietly(0, 2*s, alone(of("bootstrap of one", 1))),
+		quietly(1, 4*s, of("switchover by the user", 3, at(0, sim.FaultSwitchover, 0, 0))),
+		quietly(0, 2*s, of("scale from three to five to two", 3, wishing(0, 5), wishing(90*s, 2))),
+		quietly(1, 4*s, of("parameter that takes a start", 3, sim.Fault{Kind: FaultParameter, At: Began, Wish: 3})),
+		quietly(1, 4*s, of("another image", 3, image)),
+		rolling("holder powered off", at(12*s, sim.FaultPowerOff, sim.Holder, 30*s)),
+		rolling("operator ends", at(8*s, sim.FaultOperator, Nowhere, 20*s)),
+		rolling("lease deleted", at(12*s, sim.FaultLeaseLost, Nowhere, 0)),
+		rolling("node gone", at(12*s, sim.FaultPowerOff, sim.Replica, gone)),
+		quietly(0, 130*s, of("hibernates and wakes", 3, at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0))),
+		quietly(0, 2*s, of("deleted", 3, at(0, FaultDelete, Nowhere, 0))),
 	}
 }

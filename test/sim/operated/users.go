@@ -56,11 +56,15 @@ func wished(c sim.Case) *v1alpha1.GeoDatabase {
 	if durability == "" {
 		durability = v1alpha1.DurabilityStrict
 	}
+	reclaim := v1alpha1.ReclaimDelete
+	if c.Seed%3 == 0 {
+		reclaim = v1alpha1.ReclaimRetain
+	}
 	return &v1alpha1.GeoDatabase{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
 		Spec: v1alpha1.GeoDatabaseSpec{
 			Instances: int32(c.Instances), Durability: durability,
-			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Reclaim: v1alpha1.ReclaimDelete},
+			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Reclaim: reclaim},
 		},
 	}
 }
@@ -221,8 +225,9 @@ func (d *Database) unslept() string {
 
 // left says what is left of a database that is gone.
 func (d *Database) left() string {
+	kept := wished(d.Case).Spec.Storage.Reclaim == v1alpha1.ReclaimRetain
 	for _, kind := range d.server.Kinds() {
-		if kind.Group == "" && kind.Kind == "Event" {
+		if kept && kind.Kind == "PersistentVolumeClaim" {
 			continue
 		}
 		var list unstructured.UnstructuredList
