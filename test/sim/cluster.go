@@ -105,6 +105,9 @@ func (w *World) LoseVolume(who int) {
 	delete(w.truth.known, who)
 }
 
+// Spares says that the copy of an instance may be lost.
+func (w *World) Spares(who int) bool { return w.spares(w.nodes[who]) }
+
 // Runs says that the container of a pod lives, and Reached that somebody beside the API server gets through to it.
 func (w *World) Runs(who int) bool { return w.nodes[who].agent != nil }
 

@@ -89,6 +89,9 @@ type Outcome struct {
 	Plans uint64
 }
 
+// Met is how often a place was passed that belongs to no machine.
+func (o Outcome) Met(kind PointKind) int { return o.Points[pointKey{nowhere, kind}] }
+
 // Run runs a case. With tell it writes down the story.
 func Run(c Case, tell bool) Outcome {
 	w := newWorld(c, tell)

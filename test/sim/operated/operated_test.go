@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,10 @@ func TestScenarios(t *testing.T) {
 			t.Parallel()
 			s.Seed = max(*seedFlag, 1)
 			began := time.Now()
-			out := sim.Run(s.Case, false)
+			out := sim.Run(s.Case, s.Shows != "")
+			if !strings.Contains(strings.Join(out.Story, "\n"), s.Shows) {
+				out.Problems = append(out.Problems, "its story lacks "+s.Shows)
+			}
 			if s.Gap > 0 && out.Gap > s.Gap {
 				out.Problems = append(out.Problems, "writes were unavailable for "+out.Gap.String())
 			}
@@ -139,5 +143,35 @@ func TestBites(t *testing.T) {
 			}
 			t.Errorf("%s is not broken in %d schedules", flaw.Rule, *biteFlag)
 		})
+	}
+}
+
+var callsFlag = flag.Int("calls", 400, "give answers to one call of the operator in so many")
+
+// TestCallFaults gives every answer to calls of the operator while it scales, rolls and cleans up.
+func TestCallFaults(t *testing.T) {
+	ran := 0
+	for _, s := range operated.Scenarios() {
+		if s.Name != "scale from three to five to two" && s.Name != "another image" && s.Name != "deleted" {
+			continue
+		}
+		s.Seed = 1
+		calls := sim.Run(s.Case, false).Met(operated.PointCall)
+		for ordinal := int(*fromFlag); ordinal < calls; ordinal += *callsFlag {
+			for _, kind := range operated.Answers() {
+				c := s.Case
+				c.Faults = append(slices.Clone(c.Faults), sim.Fault{
+					Kind: kind, Point: operated.PointCall, Node: operated.Nowhere, Ordinal: ordinal, For: 5 * time.Second,
+				})
+				if ran++; len(sim.Run(c, false).Problems) > 0 {
+					report(t, c)
+					return
+				}
+			}
+		}
+	}
+	t.Logf("%d schedules", ran)
+	if ran == 0 {
+		t.Error("nothing was run")
 	}
 }

@@ -18,7 +18,7 @@ var (
 	mishaps = []sim.FaultKind{
 		sim.FaultCrash, sim.FaultPowerOff, sim.FaultKillServer, sim.FaultCut, sim.FaultCutAPI, sim.FaultCutPeers,
 		sim.FaultFreeze, sim.FaultFreezePod, sim.FaultAPIAway, sim.FaultAllCrash, sim.FaultAllOff, sim.FaultWatchDead,
-		sim.FaultHang, sim.FaultLeaseLost, sim.FaultRouteGone, sim.FaultSettings, sim.FaultSettings,
+		sim.FaultHang, sim.FaultVolumeLost, sim.FaultLeaseLost, sim.FaultRouteGone, sim.FaultSettings, sim.FaultSettings,
 	}
 	troubles = []sim.FaultKind{sim.FaultOperator, FaultStall}
 	// answers are what calls of the operator may get, and overtakings how they may be late.
@@ -28,6 +28,9 @@ var (
 	}
 )
 
+// Answers are what a call of the operator may get, beside its answer.
+func Answers() []sim.FaultKind { return answers }
+
 // gone is how long a node is away that the operator gives up.
 const gone = 8 * time.Minute
 
@@ -35,7 +38,7 @@ const gone = 8 * time.Minute
 func Swarm(seed uint64) sim.Case {
 	random := agenda.Chosen(seed, 0x09e7a7ed)
 	c := sim.Case{
-		Name: "swarm of an operated database", Seed: seed, Nodes: 5, Whole: true, Lag: random.IntN(2) == 0,
+		Name: "swarm of an operated database", Seed: seed, Nodes: machines, Whole: true, Lag: random.IntN(2) == 0,
 		Budget: 15 * time.Minute, Around: New(Flaw{}),
 	}
 	c.Instances = []int{3, 3, 3, 2, 4}[random.IntN(5)]
@@ -53,7 +56,9 @@ func Swarm(seed uint64) sim.Case {
 		})
 	}
 	for range random.IntN(4) {
-		c.Faults = append(c.Faults, mishap(c, random, moment()))
+		if next := mishap(c, random, moment()); next.Kind != sim.FaultVolumeLost || !sim.HasKind(c.Faults, next.Kind) {
+			c.Faults = append(c.Faults, next)
+		}
 	}
 	for range random.IntN(2) {
 		c.Faults = append(c.Faults, sim.Fault{

@@ -123,6 +123,8 @@ func (d *Database) befall(fault sim.Fault) bool {
 	case sim.FaultLeaseLost, sim.FaultRouteGone:
 		d.Note(-1, "FAULT %s", fault.Kind)
 		d.takeAway(fault.Kind)
+	case sim.FaultVolumeLost:
+		d.takeVolume(d.Whom(fault.Node))
 	case sim.FaultSettings:
 		who := d.Whom(fault.Node)
 		d.Note(who, "FAULT %s", fault.Kind)
@@ -156,6 +158,18 @@ func (d *Database) takeAway(kind sim.FaultKind) {
 	object.SetFinalizers(nil)
 	d.must(d.cluster.Update(d.ctx, object))
 	d.must(client.IgnoreNotFound(d.cluster.Delete(d.ctx, object)))
+}
+
+// takeVolume is a user who deletes the claim of an instance and its pod, as the runbook says where a volume is broken.
+func (d *Database) takeVolume(who int) {
+	var claim corev1.PersistentVolumeClaim
+	var object corev1.Pod
+	if !d.Serves() || !d.Spares(who) || d.get(instanceName(who), &claim) != nil || d.get(podName(who), &object) != nil {
+		return
+	}
+	d.Note(who, "FAULT somebody deletes the claim and the pod")
+	d.must(d.cluster.Delete(d.ctx, &claim))
+	d.must(d.cluster.Delete(d.ctx, &object))
 }
 
 // Serves implements sim.Cluster.
