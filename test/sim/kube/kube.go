@@ -1,6 +1,6 @@
 // Package kube is what a simulated cluster has beside an API server: the controllers that make pods of StatefulSets and
-// volumes of claims, and what a kubelet looks at before it starts a pod. The worlds that use it decide when each of them
-// acts, and what runs in a pod. Start reading at View.
+// volumes of claims, and what a kubelet looks at before it starts a pod. The worlds that use it decide when each of
+// them acts, and what runs in a pod. Start reading at View.
 package kube
 
 import (

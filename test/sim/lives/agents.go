@@ -353,7 +353,8 @@ func (c *council) route() (bool, error) {
 		if member == holder {
 			role = string(wire.RolePrimary)
 		}
-		if pod := c.Pod(database.PodName(member.Name)); pod != nil && kube.Ready(pod) && pod.Labels[database.LabelRole] != role {
+		pod := c.Pod(database.PodName(member.Name))
+		if pod != nil && kube.Ready(pod) && pod.Labels[database.LabelRole] != role {
 			pod.Labels[database.LabelRole] = role
 			return true, c.Update(c, pod)
 		}

@@ -21,14 +21,14 @@ import (
 // asks is how the operator gets a report.
 type asks = func(context.Context, service.Agent) (wire.Report, error)
 
-// Flaw is a mistake put in on purpose where the operator and the agents meet: in what the operator sees of them, so that
-// production code stays as it is. Each of them has to be found.
+// Flaw is a mistake put in on purpose where the operator and the agents meet: in what the operator sees of them, so
+// that production code stays as it is. Each of them has to be found.
 type Flaw struct {
 	Name string
 	// Rule is the id of the rule that it breaks.
 	Rule string
-	// Sees makes what changes the objects that the operator reads, Told what changes the reports that it is told. Either may
-	// be nil. Both are made once for each process.
+	// Sees makes what changes the objects that the operator reads, Told what changes the reports that it is told. Either
+	// may be nil. Both are made once for each process.
 	Sees func() func(client.Object)
 	Told func(asks) asks
 	// Deaf means that no lease ever seems to expire.

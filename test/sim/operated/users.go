@@ -215,10 +215,12 @@ func (d *Database) unrolled(object *v1alpha1.GeoDatabase) string {
 	for _, pod := range list.Items {
 		who, _ := d.whose(pod.Name)
 		report, _ := d.Report(who)
-		switch image := object.Spec.Image; {
+		image := object.Spec.Image
+		differs := func(container corev1.Container) bool { return container.Image != image }
+		switch {
 		case !kube.Ready(&pod) || pod.DeletionTimestamp != nil:
 			return pod.Name + " is not ready"
-		case image != "" && !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }):
+		case image != "" && slices.ContainsFunc(pod.Spec.Containers, differs):
 			return pod.Name + " has another image"
 		case len(report.PendingRestart) > 0:
 			return fmt.Sprintf("%s waits for a start: %v", pod.Name, report.PendingRestart)

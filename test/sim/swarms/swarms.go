@@ -33,13 +33,15 @@ func WholeSwarm(seed uint64) sim.Case {
 		return c
 	}
 	kinds := []sim.FaultKind{
-		sim.FaultDisk, sim.FaultServer, sim.FaultCheckpoint, sim.FaultReplay, sim.FaultSilent, sim.FaultMuch, sim.FaultCancel, sim.FaultClock, sim.FaultClockStep,
+		sim.FaultDisk, sim.FaultServer, sim.FaultCheckpoint, sim.FaultReplay, sim.FaultSilent, sim.FaultMuch,
+		sim.FaultCancel, sim.FaultClock, sim.FaultClockStep,
 	}
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+random.IntN(3)]
 	for range 1 + random.IntN(4) {
 		c.Faults = append(c.Faults, sim.Fault{
-			Kind: kinds[random.IntN(len(kinds))], At: sim.Began + time.Duration(random.Int64N(int64(c.Last-sim.Began-5*time.Second))),
+			Kind: kinds[random.IntN(len(kinds))],
+			At:   sim.Began + time.Duration(random.Int64N(int64(c.Last-sim.Began-5*time.Second))),
 			Node: random.IntN(c.Nodes+3) - 2, Wish: 1 + random.IntN(6),
 			For: time.Duration(random.Int64N(int64(25*time.Second))) + 500*time.Millisecond,
 		})
@@ -118,9 +120,10 @@ func cacheSwarm(seed uint64) sim.Case {
 		start = 0
 	}
 	kinds := []sim.FaultKind{
-		sim.FaultCrash, sim.FaultPowerOff, sim.FaultFreeze, sim.FaultKillServer, sim.FaultVolumeLost, sim.FaultCut, sim.FaultCutAPI, sim.FaultCutPeers,
-		sim.FaultCutOneWay, sim.FaultAPIAway, sim.FaultWatchDead, sim.FaultTerminate, sim.FaultSwitchover, sim.FaultAllCrash,
-		sim.FaultAllOff, sim.FaultRoute, sim.FaultRouteGone, sim.FaultHang, sim.FaultLeaseLost, sim.FaultLeaseBack, sim.FaultOperator, sim.FaultWish,
+		sim.FaultCrash, sim.FaultPowerOff, sim.FaultFreeze, sim.FaultKillServer, sim.FaultVolumeLost, sim.FaultCut,
+		sim.FaultCutAPI, sim.FaultCutPeers, sim.FaultCutOneWay, sim.FaultAPIAway, sim.FaultWatchDead,
+		sim.FaultTerminate, sim.FaultSwitchover, sim.FaultAllCrash, sim.FaultAllOff, sim.FaultRoute,
+		sim.FaultRouteGone, sim.FaultHang, sim.FaultLeaseLost, sim.FaultLeaseBack, sim.FaultOperator, sim.FaultWish,
 		sim.FaultFlush, sim.FaultFlush,
 	}
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -153,9 +156,10 @@ func cacheSwarm(seed uint64) sim.Case {
 // timedKinds is which faults a swarm has: each swarm has a few kinds of them, so that each is seen alone and often.
 func timedKinds(c sim.Case, random *rand.Rand) []sim.FaultKind {
 	all := []sim.FaultKind{
-		sim.FaultCrash, sim.FaultPowerOff, sim.FaultFreeze, sim.FaultKillServer, sim.FaultCut, sim.FaultCutAPI, sim.FaultCutPeers, sim.FaultCutOneWay,
-		sim.FaultAPIAway, sim.FaultWatchDead, sim.FaultLease, sim.FaultTerminate, sim.FaultSwitchover, sim.FaultAllCrash, sim.FaultAllOff,
-		sim.FaultRoute, sim.FaultRouteGone, sim.FaultHang, sim.FaultLeaseLost, sim.FaultLeaseBack, sim.FaultOperator,
+		sim.FaultCrash, sim.FaultPowerOff, sim.FaultFreeze, sim.FaultKillServer, sim.FaultCut, sim.FaultCutAPI,
+		sim.FaultCutPeers, sim.FaultCutOneWay, sim.FaultAPIAway, sim.FaultWatchDead, sim.FaultLease,
+		sim.FaultTerminate, sim.FaultSwitchover, sim.FaultAllCrash, sim.FaultAllOff, sim.FaultRoute,
+		sim.FaultRouteGone, sim.FaultHang, sim.FaultLeaseLost, sim.FaultLeaseBack, sim.FaultOperator,
 	}
 	if c.Durability != tenure.Async {
 		all = append(all, sim.FaultFreezePod, sim.FaultPause)
@@ -172,6 +176,7 @@ func timedKinds(c sim.Case, random *rand.Rand) []sim.FaultKind {
 
 // swarmOrdinals are how many of each place a swarm draws from.
 var swarmOrdinals = map[sim.PointKind]int{
-	sim.PointRead: 15, sim.PointWrite: 40, sim.PointMessage: 60, sim.PointStore: 30, sim.PointFence: 4, sim.PointBefore: 150,
-	sim.PointAfter: 150, sim.PointTake: 3, sim.PointTransfer: 3, sim.PointChange: 6, sim.PointAnswer: 4,
+	sim.PointRead: 15, sim.PointWrite: 40, sim.PointMessage: 60, sim.PointStore: 30, sim.PointFence: 4,
+	sim.PointBefore: 150, sim.PointAfter: 150, sim.PointTake: 3, sim.PointTransfer: 3, sim.PointChange: 6,
+	sim.PointAnswer: 4,
 }
