@@ -215,10 +215,27 @@ func removeLeaving(d *draft.Draft) {
 				name+" is no longer wanted, and still in the write quorum")
 		case instance.Set.Deleting:
 			d.Hold(database.Progressing, 0, "InstanceLeaving", name+" is being deleted")
+		case unheard(d) != "":
+			d.Hold(database.Progressing, draft.Soon, "SettingsNotInForce", fmt.Sprintf(
+				"%s has settings of before, by which it may take %s into the write quorum", unheard(d), name))
 		default:
 			removeInstance(d, instance)
 		}
 	}
+}
+
+// unheard is a member that has not heard yet who shall have a copy, empty if all have that answer. The primary takes in
+// whomever its own settings list, also when those are late; another member may lead next. Whose server does not run
+// leads only after it has read what is mounted then.
+func unheard(d *draft.Draft) string {
+	for _, member := range d.Lease.Members {
+		instance, _ := d.Instance(member.Name)
+		has := instance.Report.SettingsHash
+		if instance.Report.Reachable && has != "" && has != d.Settings.Hash && !slices.Contains(d.InForce, has) {
+			return member.Name
+		}
+	}
+	return ""
 }
 
 func removeInstance(d *draft.Draft, instance database.Instance) {
