@@ -74,7 +74,8 @@ func Scenarios() []Scenario {
 		rolling("lease deleted", "create Lease", at(12*s, sim.FaultLeaseLost, Nowhere, 0)),
 		rolling("claim deleted", "create PersistentVolumeClaim gis/cities-4", at(12*s, sim.FaultVolumeLost, sim.Replica, 0)),
 		rolling("node gone", "is noticed to be away", at(12*s, sim.FaultPowerOff, sim.Replica, gone)),
-		quietly(0, 130*s, of("hibernates and wakes", 3, at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0))),
-		quietly(0, 2*s, of("deleted", 3, at(0, FaultDelete, Nowhere, 0))),
+		quietly(-1, 130*s, of("hibernates and wakes", 3,
+			at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0))),
+		quietly(-1, 2*s, of("deleted", 3, at(0, FaultDelete, Nowhere, 0))),
 	}
 }
