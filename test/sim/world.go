@@ -66,17 +66,34 @@ type World struct {
 	astray bool
 }
 
-// Now is the virtual time, and the others are what those need of it who bring a part of the world.
-func (w *World) Now() time.Duration                            { return w.now }
-func (w *World) After(in time.Duration, run func())            { w.after(in, run) }
-func (w *World) Between(low, high time.Duration) time.Duration { return w.between(low, high) }
-func (w *World) Chance(p float64) bool                         { return w.chance(p) }
-func (w *World) Calm() bool                                    { return w.calm }
-func (w *World) Lag() bool                                     { return w.Case.Lag }
-func (w *World) Identity(prefix string) string                 { return w.identity(prefix) }
-func (w *World) Connected(from, to int) bool                   { return !w.cut[from][to] }
+// Now is the virtual time. It and the others are what those need of the world who bring a part of it.
+func (w *World) Now() time.Duration { return w.now }
 
-func (w *World) Note(who int, format string, args ...any)           { w.note(who, format, args...) }
+// After schedules something.
+func (w *World) After(in time.Duration, run func()) { w.after(in, run) }
+
+// Between is a random duration.
+func (w *World) Between(low, high time.Duration) time.Duration { return w.between(low, high) }
+
+// Chance throws a coin.
+func (w *World) Chance(p float64) bool { return w.chance(p) }
+
+// Calm says that nothing goes wrong any more.
+func (w *World) Calm() bool { return w.calm }
+
+// Lag says that some replicas are slow.
+func (w *World) Lag() bool { return w.Case.Lag }
+
+// Identity is an id that is random as far as anybody in the world is concerned.
+func (w *World) Identity(prefix string) string { return w.identity(prefix) }
+
+// Connected says that something gets from one machine to another.
+func (w *World) Connected(from, to int) bool { return !w.cut[from][to] }
+
+// Note puts a line into the trace.
+func (w *World) Note(who int, format string, args ...any) { w.note(who, format, args...) }
+
+// Wrong is a broken rule. The run ends with it.
 func (w *World) Wrong(broken rule.Rule, format string, args ...any) { w.wrong(broken, format, args...) }
 
 // after schedules something.

@@ -26,6 +26,7 @@ type View struct {
 	Claims corev1.PersistentVolumeClaimList
 }
 
+// Look reads it all.
 func Look(ctx context.Context, cluster client.Client) (*View, error) {
 	seen := &View{Context: ctx, Client: cluster}
 	for _, list := range []client.ObjectList{&seen.Sets, &seen.Pods, &seen.Claims} {
@@ -77,6 +78,7 @@ func AllOf(things ...Thing) func(context.Context, client.Client) (bool, error) {
 	}
 }
 
+// Pod is the pod of that name, nil if there is none.
 func (v *View) Pod(name string) *corev1.Pod {
 	for i := range v.Pods.Items {
 		if v.Pods.Items[i].Name == name {
@@ -86,6 +88,7 @@ func (v *View) Pod(name string) *corev1.Pod {
 	return nil
 }
 
+// Claim is the claim of that name, nil if there is none.
 func (v *View) Claim(name string) *corev1.PersistentVolumeClaim {
 	for i := range v.Claims.Items {
 		if v.Claims.Items[i].Name == name {
@@ -166,6 +169,7 @@ func StopPod(v *View) (bool, error) {
 // Missing is in the name of an image that there is not.
 const Missing = "missing"
 
+// CannotStart says that the image of a pod cannot be had.
 func CannotStart(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
 		return strings.Contains(container.Image, Missing)
@@ -231,12 +235,14 @@ func BindClaim(v *View) (bool, error) {
 	return false, nil
 }
 
+// Lost says that the node of a pod is away.
 func (v *View) Lost(pod *corev1.Pod) (bool, error) {
 	var node corev1.Node
 	err := v.Get(v, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
 	return err != nil || node.Annotations[Away] != "", client.IgnoreNotFound(err)
 }
 
+// Mounted says that all is there that a pod mounts.
 func (v *View) Mounted(pod *corev1.Pod) (bool, error) {
 	for _, volume := range pod.Spec.Volumes {
 		found, err := true, error(nil)
@@ -257,12 +263,14 @@ func (v *View) Mounted(pod *corev1.Pod) (bool, error) {
 	return true, nil
 }
 
+// Ready says that a pod is said to be ready.
 func Ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
 		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
 	})
 }
 
+// SetReady says so.
 func SetReady(pod *corev1.Pod, status corev1.ConditionStatus) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
 }

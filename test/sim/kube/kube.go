@@ -44,6 +44,7 @@ var Kinds = sync.OnceValues(func() ([]sim.Kind, error) {
 	return found, nil
 })
 
+// Scheme has all kinds that the operator knows.
 var Scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	made := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, v1alpha1.AddToScheme} {

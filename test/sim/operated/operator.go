@@ -93,7 +93,7 @@ var memo = apply.NewMemo(4096)
 // assemble puts the loop together as production does.
 func (o *operator) assemble() (reconcile.Reconciler, error) {
 	d := o.d
-	var cached, live client.Client = o.process.Client(), o.process.Live()
+	cached, live := o.process.Client(), o.process.Live()
 	if d.flaw.Sees != nil {
 		change := d.flaw.Sees()
 		cached, live = lives.Seeing(cached, change), lives.Seeing(live, change)
