@@ -34,8 +34,8 @@ else printf '<== %s: FAILED after %ds; again with: make %s\n' '$(1)' "$$((SECOND
 endef
 
 # Every verb is one: none is a file that make could find up to date.
-.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test check gen-check lint test-unit test-plain test-api test-e2e \
-  test-sandbox sbom clean help bin/sandbox
+.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test test-alone test-cluster check gen-check \
+  lint lint-changed test-unit test-plain test-api test-e2e test-sandbox sbom clean help bin/sandbox
 
 ##@ Try it
 
@@ -70,16 +70,21 @@ fmt: ## Format the Go files of both modules
 
 check: ## Try a change while you work on it: all but the race detector and the clusters
 	$(call stage,Generated files are current,gen-check)
-	$(call stage,Lint of all modules,lint)
+	$(call stage,Lint of what has changed,lint-changed)
 	$(call stage,Unit tests and a sample of the simulations,test-plain RACY=)
 
-test: ## Run everything that a change must pass, stage by stage
+test: bin/sandbox ## Run everything that a change must pass, stage by stage (Linux, root)
+	@hack/with-sandbox.sh test-alone test-cluster
+
+test-alone: # The stages of `make test` that need no cluster.
 	$(call stage,Generated files are current,gen-check)
 	$(call stage,Lint of all modules,lint)
 	$(call stage,Known vulnerabilities,vuln)
 	$(call stage,Unit tests of both modules,test-unit)
+
+test-cluster: # Those that do. They have two cores for themselves: some count what happens within a minute.
 	$(call stage,Rules and rights on a real API server,test-api)
-	$(call stage,The sandbox and its images,test-sandbox)
+	$(call stage,The sandbox and its images,test-sandbox HOW=-keep)
 	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=10)
 	$(call stage,A database on a real cluster,test-e2e)
 
@@ -89,6 +94,8 @@ lint: ## Run the linter on both modules
 	$(TOOL) $(LINT) ./...
 	cd sandbox && $(TOOL) $(LINT) --config ../.golangci.yml ./...
 	cd test/monitoring && $(TOOL) $(LINT) --config ../../.golangci.yml ./...
+lint-changed: ## Run it on the packages that differ from where this branch has left main; BASE=REVISION for another place
+	@hack/lint-changed.sh $(TOOL) $(LINT)
 
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
@@ -101,15 +108,15 @@ test-plain: ## Run those for which the race detector has nothing to find, and a 
 	go test -timeout 30m $$(go list ./... | grep -vxF -f <(printf '%s\n' none $(RACY)))
 
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
-	go test -p 1 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator,backup/store/cloud}/ ./kit/sim/
+	go test -p 2 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator,backup/{keep,store/cloud}}/ ./kit/sim/
 
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
-	@bin/sandbox status >/dev/null 2>&1 && up=yes || up=no; \
-	bin/sandbox up && go test -tags=cluster -count=1 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '; \
-	if [ $$up = no ]; then bin/sandbox down; fi
+	@bin/sandbox status &>/dev/null || trap 'bin/sandbox down' EXIT; \
+	bin/sandbox up && go test -tags=cluster -count=1 -parallel 2 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '
 
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
-	cd sandbox && go test -p 1 -tags=cluster -count=1 -timeout 40m -v ./test/ ./image/ | grep --line-buffered -v '^=== '
+	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./test/ $(HOW) | grep --line-buffered -v '^=== '
+	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./image/ | grep --line-buffered -v '^=== '
 
 include hack/soak.mk # What takes longer than a change should wait for: searches, full tables, other versions.
 

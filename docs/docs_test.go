@@ -229,6 +229,7 @@ var testName = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 func TestTableOfBackups(t *testing.T) {
 	written := map[string]bool{}
 	for _, pattern := range []string{"../test/*/*_test.go", "../internal/*/*_test.go", "../internal/backup/*/*_test.go",
+		"../internal/database/*/*_test.go",
 		"../internal/backup/*/*/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {

@@ -35,12 +35,14 @@ type Backup struct {
 	Retention Retention `json:"retention,omitempty"`
 
 	// When the latest backup is restored on trial, in a pod of its own with a volume of its own, and looked through:
-	// `weekly`, or any other schedule as in `schedule`, or `Never`. `status.backup.restoreDuration` says how long it took.
-	// The first one is made at the first of these moments that a base backup precedes; one that could not be made, or has
-	// found something, is made again, less and less often. Nothing takes it for an instance, and it needs as much CPU,
-	// memory and storage as one. Changing it takes effect at once.
+	// `weekly`, or any other schedule as in `schedule`, or `Never`. Without a time, each database has one of its own
+	// between two and seven at night, and in a week a day of its own. `status.backup.restoreDuration` says how long it
+	// took. The first one is made at the first of these moments that comes after it was asked for, and that a base backup
+	// precedes; one that could not be made, or has found something, is made again, less and less often. Nothing takes it
+	// for an instance; it needs as much CPU, memory and storage as one, and gives them back when an instance finds no
+	// node. Changing it takes effect at the next of its moments.
 	// +optional
-	// +kubebuilder:default=Never
+	// +kubebuilder:default=weekly
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(Never|hourly|daily|weekly|(daily|(weekly )?[A-Za-z]{3}([-,][A-Za-z]{3})*) [0-2][0-9]:[0-5][0-9])$')",message="spec.backup.verify: must be Never, or days and a time, such as weekly, weekly sun 04:00 or daily 04:00"
 	Verify string `json:"verify,omitempty"`

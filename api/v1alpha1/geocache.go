@@ -107,6 +107,10 @@ type GeoCacheSpec struct {
 	// +optional
 	Rotate *CacheRotate `json:"rotate,omitempty"`
 
+	// Whom applications trust, if not the authority that Meridian makes for the cache.
+	// +optional
+	Certificates *Certificates `json:"certificates,omitempty"`
+
 	// Changes to the pods, if the defaults do not fit.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
@@ -154,6 +158,17 @@ type CacheRotate struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="spec.rotate.password: must be one line without control characters"
 	Password string `json:"password,omitempty"`
+
+	// How long applications have to read `ca.crt` anew before servers show them the path to a root that they were not told
+	// of before, and before the root of before is told no longer. A mounted Secret follows within two minutes; an
+	// application that copies it when it starts needs as much as the time between two starts.
+	// Default: 1h. Changing it takes effect at once.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('240h')",message="spec.rotate.overlap: must be between 10s and 240h"
+	Overlap *metav1.Duration `json:"overlap,omitempty"`
 }
 
 // Scripting says whether applications may run scripts.

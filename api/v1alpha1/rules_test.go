@@ -327,6 +327,17 @@ func TestGeoCacheRules(t *testing.T) {
 		"a wish of two lines": {
 			new: cache(`rotate: {password: "a\nb"}`), refusal: "spec.rotate.password: must be one line",
 		},
+		"overlap": {old: plain, new: cache("rotate: {overlap: 10s}")},
+		"a short overlap": {
+			new: cache("rotate: {overlap: 9s}"), refusal: "spec.rotate.overlap: must be between 10s and 240h",
+		},
+		"an issuer": {old: plain, new: cache("certificates: {issuer: {secret: {name: company-ca}}}")},
+		"an issuer taken away": {
+			old: cache("certificates: {issuer: {secret: {name: company-ca}}}"), new: cache("certificates: {}"),
+		},
+		"an issuer without a Secret": {
+			new: cache("certificates: {issuer: {}}"), refusal: "spec.certificates.issuer.secret: Required value",
+		},
 		"unknown policy":    {new: cache("evictionPolicy: random"), refusal: "spec.evictionPolicy: Unsupported value"},
 		"engine changed":    {old: plain, new: cache("engine: valkey"), refusal: "spec.engine: cannot be changed"},
 		"unknown engine":    {new: cache("engine: memcached"), refusal: "spec.engine: Unsupported value"},

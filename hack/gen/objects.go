@@ -15,6 +15,7 @@ import (
 var lists = strings.NewReplacer(
 	"{allowed}", strings.Join(admit.AllowedCacheNames, "|"),
 	"{allowed list}", strings.Join(admit.AllowedCacheNames, ", "),
+	"{refused}", strings.Join(admit.RefusedNames, "|"),
 )
 
 // generateObjects runs controller-gen, once for each version of the API, on a copy in which the lists are written out.

@@ -1,26 +1,49 @@
 package admit
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/kit/window"
 )
 
-// Schedule reads when base backups are made, Verify when they are restored on trial: a schedule of nothing if that is
-// turned off. The problem is nil if it can be understood.
+// Schedule reads when base backups are made. The problem is nil if it can be understood.
 func Schedule(backup v1alpha1.Backup) (window.Schedule, *Problem) {
 	return schedule(backup, "spec.backup.schedule", withDefault(backup.Schedule, "daily 02:00"))
 }
 
-// Verify is described with Schedule.
-func Verify(backup v1alpha1.Backup) (window.Schedule, *Problem) {
-	if backup.Verify == "" || backup.Verify == v1alpha1.VerifyNever {
+// Verify reads when a database with this UID is restored on trial: a schedule of nothing if that is turned off. What
+// names no time has one of its own for each database, between two and seven at night, and a week a day of its own: many
+// databases with the same words, such as the default, do not begin together.
+func Verify(backup v1alpha1.Backup, uid string) (window.Schedule, *Problem) {
+	text := VerifyText(backup)
+	if text == v1alpha1.VerifyNever {
 		return window.Schedule{}, nil
 	}
-	return schedule(backup, "spec.backup.verify", backup.Verify)
+	sum := sha256.Sum256([]byte(uid))
+	chosen := binary.BigEndian.Uint64(sum[:])
+	at, day := chosen%nightMinutes, time.Weekday(chosen/nightMinutes%7)
+	switch text {
+	case "daily", "weekly":
+		text += fmt.Sprintf(" %02d:%02d", nightBegins+at/60, at%60)
+	}
+	if rest, weekly := strings.CutPrefix(text, "weekly "); weekly && !strings.Contains(rest, " ") {
+		text = fmt.Sprintf("weekly %s %s", strings.ToLower(day.String()[:3]), rest)
+	}
+	return schedule(backup, "spec.backup.verify", text)
+}
+
+// nightBegins is the first hour of the moments that are chosen for databases, nightMinutes how many there are.
+const nightBegins, nightMinutes = 2, 5 * 60
+
+// VerifyText is spec.backup.verify with its default.
+func VerifyText(backup v1alpha1.Backup) string {
+	return withDefault(backup.Verify, "weekly")
 }
 
 func withDefault(text, otherwise string) string {
@@ -85,7 +108,7 @@ func refuseImpossibleBackup(database *v1alpha1.GeoDatabase, _ Facts) []Problem {
 	}
 	var problems []Problem
 	_, unscheduled := Schedule(*backup)
-	_, unverified := Verify(*backup)
+	_, unverified := Verify(*backup, string(database.UID))
 	_, unkept := Keep(backup.Retention)
 	for _, problem := range []*Problem{unscheduled, unverified, unkept} {
 		if problem != nil {

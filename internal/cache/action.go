@@ -45,7 +45,12 @@ type (
 		Number int64 `json:"number,omitempty"`
 	}
 	// StoreCertificates carries out what kit/pki decides.
-	StoreCertificates struct{}
+	StoreCertificates struct {
+		// Issuer says that the next step is taken of a change of whom applications trust.
+		Issuer bool `json:"issuer,omitempty"`
+	}
+	// PublishBundle writes the authorities that are trusted into the Secret for applications, and changes nothing else.
+	PublishBundle struct{}
 	// CreateLease makes the lease of the agents, once. From then on it is theirs.
 	CreateLease struct{}
 	// TellPod has the kubelet of a pod look for new settings at once.
@@ -89,6 +94,7 @@ func (CreateBinding) step()     {}
 func (BeginPassword) step()     {}
 func (MovePassword) step()      {}
 func (StoreCertificates) step() {}
+func (PublishBundle) step()     {}
 func (CreateLease) step()       {}
 func (TellPod) step()           {}
 func (AskFlush) step()          {}

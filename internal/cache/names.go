@@ -46,6 +46,8 @@ const (
 	SliceManager = AnnotationPrefix
 	// AuthoritiesKey is the key of the authorities in the Secret of the authority.
 	AuthoritiesKey = "authorities.pem"
+	// EndorsementsKey is what an issuer of the user's own has signed, in the same Secret.
+	EndorsementsKey = "endorsements.pem"
 	// OperatorCertificateKey is what the operator presents to agents, in the same Secret.
 	OperatorCertificateKey = "operator.crt"
 	// OperatorPrivateKey is the key to it.

@@ -183,6 +183,8 @@ type Report struct {
 	// with which applications can log in.
 	ReplicationPassword bool  `json:"replicationPassword,omitempty"`
 	Rotation            int64 `json:"rotation,omitempty"`
+	// Certificate identifies what the server presents, empty if that is not known.
+	Certificate string `json:"certificate,omitempty"`
 	// Allowed is the memory for data in force, Used what is kept, Resident what the server takes from its container, all
 	// in bytes.
 	Allowed        int64    `json:"allowed,omitempty"`
@@ -250,6 +252,20 @@ func (s Snapshot) LacksPassword() string {
 	for _, instance := range s.Instances {
 		if (instance.Up() || instance.Name == holder.Name) && instance.Report.Rotation != s.Rotation.Number {
 			return instance.Name + " does not accept the next password yet"
+		}
+	}
+	return ""
+}
+
+// LacksCertificate says who has not got yet what is stored of certificates: the Secret for applications, or an instance
+// that applications may reach. It is empty for nobody.
+func (s Snapshot) LacksCertificate() string {
+	if s.Certificates.Unpublished {
+		return service.Unpublished
+	}
+	for _, instance := range s.Instances {
+		if instance.Up() && instance.Report.Certificate != s.Certificates.Identity {
+			return instance.Name + " does not present the stored certificate yet"
 		}
 	}
 	return ""

@@ -127,6 +127,10 @@ type (
 		// Stay says that a primary does not hand over for it.
 		Stay bool `json:"stay,omitempty"`
 	}
+	// BeginRoll writes onto the settings that a change that restarts instances begins, and changes nothing else.
+	BeginRoll struct{}
+	// EndRoll takes that away again.
+	EndRoll struct{}
 	// ResizePod gives a running container another size.
 	ResizePod struct {
 		Size Size `json:"size"`
@@ -220,6 +224,8 @@ func (AdoptLease) step()        {}
 func (FreeLease) step()         {}
 func (SetInstances) step()      {}
 func (RestartServer) step()     {}
+func (BeginRoll) step()         {}
+func (EndRoll) step()           {}
 func (ResizePod) step()         {}
 func (LabelPod) step()          {}
 func (TellPod) step()           {}

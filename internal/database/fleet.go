@@ -6,9 +6,7 @@ import "time"
 type Fleet struct {
 	// Held says why no restart may begin, empty if one may.
 	Held string `json:"held,omitempty"`
-	// Roll is what was last found of this database.
-	Roll Roll `json:"roll,omitempty"`
-	// Waiting is how many databases wait for others to begin a restart, this one not counted.
+	// Waiting is how many databases wait to begin a restart, this one not counted.
 	Waiting int `json:"waiting,omitempty"`
 }
 

@@ -21,6 +21,10 @@ const (
 	// LabelTrial names the database, on a pod that restores on trial. Such a pod bears none of the labels by which
 	// Services, budgets, policies and agents know instances.
 	LabelTrial = AnnotationPrefix + "/trial"
+	// LabelRoll is on the settings of a database from before the first restart of a change until all instances are well
+	// again. It has one value, RollBegun, so that whoever counts such databases can select them.
+	LabelRoll = AnnotationPrefix + "/roll"
+	RollBegun = "begun"
 	// LabelRole and LabelRead are put onto each pod by its own agent: what it is, and whether it takes reads.
 	LabelRole = wire.LabelRole
 	LabelRead = wire.LabelRead
@@ -100,6 +104,8 @@ const (
 	// AnnotationTrial tells, on a pod that restores on trial, which wish it is for, and, beside the settings of backups,
 	// how the last one has ended.
 	AnnotationTrial = AnnotationPrefix + "/trial"
+	// AnnotationTrialsAsked tells, beside the settings of backups, since when restores on trial are asked for as they are.
+	AnnotationTrialsAsked = AnnotationPrefix + "/trials-asked"
 	// OperatorPrivateKey is the key to it.
 	OperatorPrivateKey = "operator.key"
 )

@@ -8,6 +8,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/service"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Plan is what is to be done now. Without actions and holds the database is as its spec wishes.
@@ -28,18 +29,11 @@ type Roll string
 
 // The stages of such a change.
 const (
-	// RollHeld means that it waits for other databases.
-	RollHeld    Roll = "Held"
+	// RollDue means that it has not begun.
+	RollDue     Roll = "Due"
 	RollRunning Roll = "Running"
 	// RollStopped means that it has done harm.
 	RollStopped Roll = "Stopped"
-)
-
-// The reasons that tell of such a change in the status, also to the next process of the operator.
-const (
-	ReasonRolling     = "Rolling"
-	ReasonRollWaiting = "RollWaiting"
-	ReasonRollStopped = "RollStopped"
 )
 
 // Warning is something that is not wrong yet.
@@ -87,8 +81,11 @@ type Design struct {
 	Classes map[string]string
 	// Modes are the access modes of claims, by name, that have others than the spec asks for.
 	Modes map[string][]corev1.PersistentVolumeAccessMode
-	// Backup is what is known of backups.
-	Backup Backup
+	// Backup is what is known of backups, BackupSettings what the agents are told of them, nil for nothing.
+	Backup         Backup
+	BackupSettings *wire.BackupSettings
+	// LacksSource says that there are no settings yet, because it is not known what the database begins with.
+	LacksSource bool
 	// Family is that of the addresses behind the write address, empty while it is not known.
 	Family string
 	// Instances are those that shall have a copy, as it is written down.
@@ -97,6 +94,8 @@ type Design struct {
 	Growth Growth
 	// Restarts are the servers that were asked to start anew, as it is written down.
 	Restarts []Restart
+	// Rolling says that a change that restarts instances has begun, as it is written down.
+	Rolling bool
 	// Memory is what the settings count on while a container has less than the spec asks for, nil otherwise.
 	Memory *resource.Quantity
 	// Leaving are instances that are no longer wanted and still there.

@@ -123,6 +123,8 @@ type Settings struct {
 	Restarts []Restart `json:"restarts,omitempty"`
 	// LostBefore are the leases before the one that they name, the oldest first.
 	LostBefore []string `json:"lostBefore,omitempty"`
+	// Rolling says that they bear LabelRoll: a change that restarts instances has begun, and not all are well again.
+	Rolling bool `json:"rolling,omitempty"`
 }
 
 // Instance is a pod with its volume, as far as it exists.

@@ -12,6 +12,8 @@ type Trials struct {
 	Pod *TrialPod `json:"pod,omitempty"`
 	// Last is how the last one has ended, as it is written beside the settings of backups.
 	Last TrialNote `json:"last,omitzero"`
+	// Asked is since when restores on trial are asked for as they are, as it is written beside the settings of backups.
+	Asked TrialsAsked `json:"asked,omitzero"`
 	// Foreign says whose the pod of that name is, if it is not ours.
 	Foreign string `json:"foreign,omitempty"`
 	// Refusal is why the API server takes no pod for the one that is due, empty if it does or nobody had to ask; Full says
@@ -19,6 +21,13 @@ type Trials struct {
 	Refusal string `json:"refusal,omitempty"`
 	Full    bool   `json:"full,omitempty"`
 	Unknown string `json:"unknown,omitempty"`
+}
+
+// TrialsAsked is since when spec.backup.verify says what it says. A moment of the schedule before that was never meant:
+// many databases that get a schedule together, such as by another default, would begin together.
+type TrialsAsked struct {
+	Verify string    `json:"verify"`
+	Since  time.Time `json:"since"`
 }
 
 // TrialWish is a restore on trial that is to be made.

@@ -93,6 +93,19 @@ func (s Snapshot) Claims(instance Instance) []ClaimOf {
 	return claims
 }
 
+// ClaimNames are the claims of all instances that are there or shall be: those of the data, which have the name of
+// their instance, and behind them those of the log, if there are any.
+func (d Design) ClaimNames() []string {
+	names := d.Holders()
+	if d.Spec.Storage.WALSize == nil {
+		return names
+	}
+	for _, name := range d.Holders() {
+		names = append(names, LogClaimName(name))
+	}
+	return names
+}
+
 // Claim returns the claim of that name.
 func (s Snapshot) Claim(name string) (ClaimOf, bool) {
 	owner, _ := ClaimOwner(name)

@@ -45,7 +45,8 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 		Leads: s.leads, Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.CacheImages, Now: time.Now, Ask: observe.AskAgent,
-		Pulse: pulse, TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
+		AskTime: service.AskTimeThrough(part.GetClient()), Pulse: pulse,
+		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
 		Flush: act.FlushAgent,

@@ -8,15 +8,12 @@ import (
 	"strings"
 )
 
-// The minor versions of Kubernetes 1: the oldest one that has all that Meridian cannot do without, among it pods that
-// are resized in place and policies of admission, and the oldest one that it is tried with.
-const (
-	OldestMinor = 33
-	TriedMinor  = 35
-)
+// OldestMinor is the oldest minor version of Kubernetes 1 that has all that Meridian cannot do without, among it pods
+// that are resized in place and policies of admission. It is tried with that one.
+const OldestMinor = 33
 
 // Version says in one sentence why a version of the API server is refused, or what is to be known of one that is not;
-// both are empty for one that Meridian is tried with. A version that cannot be read is not refused: its owner knows
+// both are empty for one that will do. A version that cannot be read is not refused: its owner knows
 // better than we do.
 func Version(reported string) (refusal, remark string) {
 	minor, known := minorOf(reported)
@@ -25,8 +22,6 @@ func Version(reported string) (refusal, remark string) {
 		return "", fmt.Sprintf("the version %q of Kubernetes cannot be read: it must be 1.%d or newer", reported, OldestMinor)
 	case minor < OldestMinor:
 		return fmt.Sprintf("Kubernetes %s is too old: Meridian needs 1.%d or newer", reported, OldestMinor), ""
-	case minor < TriedMinor:
-		return "", fmt.Sprintf("Meridian is not tried with Kubernetes %s: it is with 1.%d and newer", reported, TriedMinor)
 	default:
 		return "", ""
 	}

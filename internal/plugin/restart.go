@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,14 +23,7 @@ func (p *plugin) restartCommand() *cobra.Command {
 			"the present time.",
 		Example: "  kubectl meridian restart cities && kubectl meridian status cities --watch",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: p.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, namespace, err := p.connect()
-			if err != nil {
-				return err
-			}
-			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "gdb/")}
-			return p.restart(cmd.Context(), in, key)
-		},
+		RunE: p.forNamed(p.restart),
 	})
 }
 

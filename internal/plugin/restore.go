@@ -39,14 +39,9 @@ func (p *plugin) restoreCommand() *cobra.Command {
 		Example: "  kubectl meridian restore cities --to \"10 minutes ago\" --as cities-before\n" +
 			"  kubectl meridian restore cities --as cities-copy --dry-run > copy.yaml",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, namespace, err := p.connect()
-			if err != nil {
-				return err
-			}
-			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "gdb/")}
-			return p.restore(cmd.Context(), in, key, wanted)
-		},
+		RunE: p.forNamed(func(ctx context.Context, in *cluster.Cluster, key client.ObjectKey) error {
+			return p.restore(ctx, in, key, wanted)
+		}),
 	}
 	cmd.Flags().StringVar(&wanted.to, "to", "latest", "the moment, or the place in the log")
 	cmd.Flags().StringVar(&wanted.as, "as", "", "name of the new database (here it is no user to act as)")
@@ -175,30 +170,26 @@ func (p *plugin) awaitReady(
 	ctx context.Context, in *cluster.Cluster, key client.ObjectKey, start time.Time, limit time.Duration,
 ) error {
 	said := ""
-	for {
+	return await(ctx, 500*time.Millisecond, "the restore goes on", func() (bool, error) {
 		var now v1alpha1.GeoDatabase
 		err := in.Get(ctx, key, &now)
 		took := in.Now().Sub(start).Round(time.Second)
 		stalled := condition.Find(now.Status.Conditions, v1alpha1.ConditionStalled)
 		switch {
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("%s was deleted", key.Name)
+			return false, fmt.Errorf("%s was deleted", key.Name)
 		case err == nil && condition.IsTrue(now.Status.Conditions, v1alpha1.ConditionReady):
-			return p.print(key, func(out io.Writer) {
+			return true, p.print(key, func(out io.Writer) {
 				fmt.Fprintf(out, "%s is ready after %s. Look at it: kubectl meridian psql %s\n", key.Name, took, key.Name)
 			})
 		case err == nil && stalled != nil && stalled.Status == metav1.ConditionTrue:
-			return fmt.Errorf("%s: %s; see: kubectl meridian runbook %s", stalled.Reason, stalled.Message, stalled.Reason)
+			return false, fmt.Errorf("%s: %s; see: kubectl meridian runbook %s", stalled.Reason, stalled.Message, stalled.Reason)
 		case took > limit:
-			return fmt.Errorf("not ready after %s; see: kubectl meridian explain %s", limit, key.Name)
+			return false, fmt.Errorf("not ready after %s; see: kubectl meridian explain %s", limit, key.Name)
 		case err == nil && now.Status.WaitingFor != said && now.Status.WaitingFor != "":
 			said = now.Status.WaitingFor
 			fmt.Fprintf(p.Out, "%6s  %s\n", took, said)
 		}
-		select {
-		case <-ctx.Done():
-			return errors.New("not waiting any longer; the restore goes on")
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
+		return false, nil
+	})
 }

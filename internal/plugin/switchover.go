@@ -2,14 +2,12 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -31,14 +29,9 @@ func (p *plugin) switchoverCommand() *cobra.Command {
 			"takes it away when it is carried out or refused.",
 		Example: "  kubectl meridian switchover cities\n  kubectl meridian switchover cities --to cities-2",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: p.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, namespace, err := p.connect()
-			if err != nil {
-				return err
-			}
-			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "gdb/")}
-			return p.switchOver(cmd.Context(), in, key, wish{target: target, limit: limit})
-		},
+		RunE: p.forNamed(func(ctx context.Context, in *cluster.Cluster, key client.ObjectKey) error {
+			return p.switchOver(ctx, in, key, wish{target: target, limit: limit})
+		}),
 	}
 	cmd.Flags().StringVar(&target, "to", anyInstance, "the instance that shall be the primary")
 	cmd.Flags().DurationVar(&limit, "timeout", 90*time.Second, "how long to wait; 0: do not")
@@ -99,22 +92,13 @@ func (p *plugin) switchOver(ctx context.Context, in *cluster.Cluster, key client
 	return p.awaitSwitchover(ctx, in, &database, start, wanted.limit)
 }
 
-// ask writes a request onto a database, if that is still as it was read: what was checked then may not hold any more.
-func ask(ctx context.Context, in *cluster.Cluster, read, asked *v1alpha1.GeoDatabase) error {
-	err := in.Patch(ctx, asked, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) {
-		return errors.New("somebody has changed the database at the same moment; look at it and ask again")
-	}
-	return err
-}
-
 // awaitSwitchover waits until the operator has taken the request away and the status shows who leads.
 func (p *plugin) awaitSwitchover(
 	ctx context.Context, in *cluster.Cluster, before *v1alpha1.GeoDatabase, start time.Time, limit time.Duration,
 ) error {
 	key := client.ObjectKeyFromObject(before)
 	var since time.Time // Since when the request is gone.
-	for {
+	return await(ctx, 200*time.Millisecond, "the request stands", func() (bool, error) {
 		var now v1alpha1.GeoDatabase
 		err := in.Get(ctx, key, &now)
 		ended := err == nil && now.Annotations[view.AnnotationSwitchover] == ""
@@ -127,7 +111,7 @@ func (p *plugin) awaitSwitchover(
 			done := switched{
 				key.Namespace, key.Name, before.Status.Primary, now.Status.Primary, now.Status.Term, took.Seconds(),
 			}
-			return p.print(done, func(out io.Writer) {
+			return true, p.print(done, func(out io.Writer) {
 				fmt.Fprintf(out, "%s is the primary, at term %d, after %s.\n", done.To, done.Term, took)
 			})
 		case ended && now.Status.Term == before.Status.Term:
@@ -137,17 +121,13 @@ func (p *plugin) awaitSwitchover(
 				why = "the operator does not say why; see: kubectl meridian events " + key.Name
 			}
 			if why != "" {
-				return fmt.Errorf("it was refused: %s", why)
+				return false, fmt.Errorf("it was refused: %s", why)
 			}
 		case in.Now().Sub(start) > limit:
-			return fmt.Errorf("not done after %s; see: kubectl meridian explain %s", limit, key.Name)
+			return false, fmt.Errorf("not done after %s; see: kubectl meridian explain %s", limit, key.Name)
 		}
-		select {
-		case <-ctx.Done():
-			return errors.New("not waiting any longer; the request stands")
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return false, nil
+	})
 }
 
 // statusPatience is how long the status may take to show a switchover whose request is gone.

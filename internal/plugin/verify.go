@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,14 +24,9 @@ func (p *plugin) backupsVerifyCommand() *cobra.Command {
 			"The request is spec.backup.verifyNow (right: patch geodatabases), which gets the present time.",
 		Example: "  kubectl meridian backups verify cities\n  kubectl meridian backups verify cities --timeout 0",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: p.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, namespace, err := p.connect()
-			if err != nil {
-				return err
-			}
-			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "gdb/")}
-			return p.verify(cmd.Context(), in, key, limit)
-		},
+		RunE: p.forNamed(func(ctx context.Context, in *cluster.Cluster, key client.ObjectKey) error {
+			return p.verify(ctx, in, key, limit)
+		}),
 	}
 	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Hour, "how long to wait; 0: do not")
 	return p.printable(cmd)
@@ -94,27 +88,23 @@ func (p *plugin) awaitVerified(
 	ctx context.Context, in *cluster.Cluster, key client.ObjectKey, done verified, until time.Time,
 ) error {
 	start, shown := in.Now(), ""
-	for {
+	return await(ctx, 500*time.Millisecond, "the request stands", func() (bool, error) {
 		var now v1alpha1.GeoDatabase
 		err := in.Get(ctx, key, &now)
 		told := now.Status.Backup
 		switch {
 		case err == nil && told != nil && told.VerifyNow == done.VerifyNow:
-			return p.tellVerified(in, done, *told, start)
+			return true, p.tellVerified(in, done, *told, start)
 		case err == nil && (now.Spec.Backup == nil || now.Spec.Backup.VerifyNow != done.VerifyNow):
-			return errors.New("somebody has asked for another one at the same moment; that one counts")
+			return false, errors.New("somebody has asked for another one at the same moment; that one counts")
 		case err == nil && told != nil && told.Verifying != "" && told.Verifying != shown && p.output == "":
 			shown = told.Verifying
 			fmt.Fprintln(p.Out, shown)
 		case in.Now().After(until):
-			return fmt.Errorf("not done yet; the request stands, see: kubectl meridian explain %s", key.Name)
+			return false, fmt.Errorf("not done yet; the request stands, see: kubectl meridian explain %s", key.Name)
 		}
-		select {
-		case <-ctx.Done():
-			return errors.New("not waiting any longer; the request stands")
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
+		return false, nil
+	})
 }
 
 func (p *plugin) tellVerified(

@@ -91,11 +91,11 @@ func ParseLSN(text string) (uint64, error) {
 	high, low, found := strings.Cut(text, "/")
 	first, err := strconv.ParseUint(high, 16, 32)
 	if err != nil || !found {
-		return 0, fmt.Errorf("%q is no place in the log", text)
+		return 0, fmt.Errorf("%q is no LSN", text)
 	}
 	second, err := strconv.ParseUint(low, 16, 32)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no place in the log", text)
+		return 0, fmt.Errorf("%q is no LSN", text)
 	}
 	return first<<32 | second, nil
 }

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 )
 
 // Position is where the flushed WAL of the copy ends, nil while that is not known.
@@ -28,13 +30,20 @@ func (s Snapshot) Told() bool {
 // Judged says that the copy is a part of the history of the primary of this term (B3).
 func (s Snapshot) Judged() bool {
 	reached := s.Position()
-	return reached != nil && s.Told() && s.Upstream.History.Holds(*reached)
+	return reached != nil && s.Told() && s.Upstream.History.Holds(*reached) && !s.lacksWhatIsLost()
 }
 
-// Diverged says that the copy is no part of that history.
+// Diverged says that the copy is no part of that history, or could never become a copy by it.
 func (s Snapshot) Diverged() bool {
 	reached := s.Position()
-	return reached != nil && s.Told() && !s.Upstream.History.Holds(*reached)
+	return reached != nil && s.Told() && (!s.Upstream.History.Holds(*reached) || s.lacksWhatIsLost())
+}
+
+// lacksWhatIsLost says of a copy that was rewound that it needs WAL which the primary never had: the source of the
+// rewind was lost before it had sent the rest. PostgreSQL does not start such a copy.
+func (s Snapshot) lacksWhatIsLost() bool {
+	needed := tenure.Position{Timeline: s.Data.Timeline, LSN: s.Data.Consistent}
+	return s.Data.Short && !s.Upstream.History.Holds(needed)
 }
 
 // WALGone says that the upstream does not have the WAL any more that this copy needs: it has refused to stream it, or
@@ -45,6 +54,27 @@ func (s Snapshot) WALGone() bool {
 	refused := reached != nil && s.Positions.Of == s.Standing.Upstream && s.Positions.Term == s.Standing.Term &&
 		reached.LSN < s.Positions.Gone
 	return s.Process.LostAtStart || s.Process.Lost && refused
+}
+
+// LacksWAL says that the copy cannot go on: its upstream, which has told its history, has not the WAL that it needs.
+func (s Snapshot) LacksWAL() bool {
+	return s.WALGone() && s.Told() && !s.Server.Replication.Receiving
+}
+
+// AsFar says that another member, which does not stream, has everything that this copy has: it is whole and could lead,
+// knows of this term, and has come as far in the history of its primary. Of two that are equally far the one with the
+// later name counts for the other. That is one order of all copies: no two count each other, and whom the last of some
+// counts that give way, each of them counts or could.
+func (s Snapshot) AsFar(member wire.Member) bool {
+	reached := s.Position()
+	if reached == nil || !s.Told() {
+		return false
+	}
+	return slices.ContainsFunc(s.Places, func(place tenure.Place) bool {
+		further := place.Position.LSN > reached.LSN || place.Position.LSN == reached.LSN && member.Name > s.Instance
+		return place.Member == member && !place.CannotLead && place.Term >= s.Standing.Term && further &&
+			s.Upstream.History.Holds(place.Position)
+	})
 }
 
 // Pauses between copies that failed.

@@ -41,6 +41,8 @@ type Snapshot struct {
 	Upstream Upstream `json:"upstream,omitzero"`
 	// Positions is what the upstream last said of how far the others are.
 	Positions Positions `json:"positions,omitzero"`
+	// Places are how far other members have come, by what their agents told a moment ago of copies that are whole.
+	Places []tenure.Place `json:"places,omitempty"`
 	// Quorum is how far the wished quorum has come into force.
 	Quorum Quorum `json:"quorum,omitzero"`
 	// Jobs are what takes long and goes on beside the passes.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"meridian.dev/meridian/internal/wire"
@@ -96,4 +97,26 @@ func Brief(err error) string {
 		return request.Err.Error()
 	}
 	return err.Error()
+}
+
+// AskReport gets the report of an agent.
+func AskReport[Report any](ctx context.Context, agent Agent, decode func([]byte) (Report, error)) (Report, error) {
+	var none Report
+	answer, err := agent.Get(ctx, wire.PathReport)
+	switch {
+	case err != nil:
+		return none, err
+	case answer.Status != http.StatusOK:
+		return none, fmt.Errorf("the agent answers %d", answer.Status)
+	}
+	return decode(answer.Body)
+}
+
+// ForEach asks the agents of all instances at once: one that is lost must not hold up the others.
+func ForEach[Instance any](instances []Instance, ask func(*Instance)) {
+	var asked sync.WaitGroup
+	for i := range instances {
+		asked.Go(func() { ask(&instances[i]) })
+	}
+	asked.Wait()
 }

@@ -1,9 +1,12 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+
+	"meridian.dev/meridian/kit/apply"
 )
 
 // Child is one object that the spec asks for.
@@ -105,6 +108,30 @@ func (d *Draft[Step]) WriteChild(child Child, add func(Action[Step])) {
 		return
 	}
 	add(action)
+}
+
+// Compared is what a comparison with the live object says of a child. The text of a change is shown in events, plans
+// and logs. Without one it names the field alone: a value may be a password, and a page of settings is no sentence.
+func Compared(
+	ctx context.Context, try TryWrite, child Child, difference apply.Difference, text func(apply.Change) string,
+) Child {
+	child.State, child.Problem = State(difference.State), difference.Problem
+	child.Tolerated = try.Tolerated(ctx, difference)
+	if len(child.Tolerated) > 0 && len(child.Tolerated) == len(difference.Changes) {
+		child.State = Same
+		return child
+	}
+	for _, change := range difference.Changes {
+		told := change.Path
+		if text != nil {
+			told = text(change)
+		}
+		if len(change.By) > 0 {
+			told += " by " + strings.Join(change.By, ", ")
+		}
+		child.Changes = append(child.Changes, told)
+	}
+	return child
 }
 
 // Summary names some changes: a message is read by people.

@@ -1,10 +1,13 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,8 +31,12 @@ type Issuing struct {
 	Change   []string `json:"change,omitempty"`
 }
 
-// look is how often the Secret of an issuer is read: it is not watched.
-const look = 30 * time.Second
+const (
+	// look is how often the Secret of an issuer is read: it is not watched.
+	look = 30 * time.Second
+	// glance is for what an agent can say and no event tells.
+	glance = 3 * time.Second
+)
 
 // secretKeys are where the parts of an issuer are.
 var secretKeys = map[pki.Part]string{
@@ -86,9 +93,84 @@ func usable(secret *corev1.Secret, policy pki.Policy, now time.Time) (*pki.Issue
 	return &issuer, nil
 }
 
-// Judge finds out what is to be done about whom applications trust: steps that are due whatever else is, and when to
+// Judge asks kit/pki what is to be done about certificates in this state. Nothing of the keys gets into the facts. The
+// policy that it returns introduces no authority that nobody would vouch for.
+func (o IssuerOf) Judge(
+	ctx context.Context, live client.Reader, state pki.State, facts *Certificates,
+) (pki.Policy, error) {
+	policy := o.Policy
+	issuer, issuing, err := o.Read(ctx, live)
+	if err != nil {
+		return policy, err
+	}
+	facts.Issuing, policy.Keep = issuing, issuing.Problem != ""
+	plan := pki.Decide(state, o.Now, policy)
+	facts.Again, facts.Authorities = plan.Again, len(state.Authorities)
+	facts.Steps = nil
+	for _, step := range plan.Steps {
+		facts.Steps = append(facts.Steps, step.String())
+	}
+	steps, again, err := facts.Issuing.judge(state, o.Now, policy, issuer)
+	facts.Steps, facts.Again = append(facts.Steps, steps...), Sooner(facts.Again, again)
+	return policy, err
+}
+
+// Sooner is the earlier of two moments. Zero is no moment.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Unlike says what is stored of a leaf in another way than it would be written now.
+func Unlike(stored *corev1.Secret, state pki.State, profile string) []string {
+	var steps []string
+	if !bytes.Equal(stored.Data[wire.KeyAuthority], state.Bundle()) {
+		steps = append(steps, "publish the bundle of authorities to "+profile)
+	}
+	leaf, _ := state.Leaf(profile)
+	if !bytes.Equal(pki.Behind(stored.Data[wire.KeyCertificate]), state.Path(leaf)) {
+		steps = append(steps, "show another path to the root from "+profile)
+	}
+	return steps
+}
+
+// Sign has kit/pki decide once more on what is stored now, and makes what is to be stored next. Forward takes the next
+// step of a change of whom applications trust. It refuses, in words, what an issuer that cannot be used would have to
+// vouch for.
+func (o IssuerOf) Sign(
+	ctx context.Context, live client.Reader, state pki.State, forward bool, random io.Reader,
+) (next pki.State, refused string, err error) {
+	issuer, issuing, err := o.Read(ctx, live)
+	first := len(state.Authorities) == 0
+	switch {
+	case err != nil:
+		return pki.State{}, "", err
+	case issuing.Problem != "" && (first || forward):
+		return pki.State{}, issuing.Problem, nil
+	}
+	policy := o.Policy
+	policy.Keep = issuing.Problem != ""
+	if next, err = pki.Decide(state, o.Now, policy).Apply(state, random); err != nil {
+		return pki.State{}, "", fmt.Errorf("make certificates: %w", err)
+	}
+	if issuing.Problem == "" {
+		next, _, _, err = pki.Endorse(next, o.Now, policy, pki.Wish{Issuer: issuer, First: first, Forward: forward})
+	}
+	return next, "", err
+}
+
+// Shown is what an instance presents: its certificate, and behind it how applications get to the root that they trust.
+// Whoever trusts our own authority needs none of that.
+func Shown(state pki.State, leaf pki.Leaf) (certificate, key []byte, err error) {
+	certificate, key, err = leaf.Encode()
+	return append(certificate, state.Path(leaf)...), key, err
+}
+
+// judge finds out what is to be done about whom applications trust: steps that are due whatever else is, and when to
 // ask again. What comes of a change of the spec is in the facts.
-func (i *Issuing) Judge(
+func (i *Issuing) judge(
 	state pki.State, now time.Time, policy pki.Policy, issuer *pki.Issuer,
 ) (steps []string, again time.Time, err error) {
 	i.Changing = len(state.Endorsements) > 1
@@ -119,4 +201,49 @@ func (d *Draft[Step]) tellIssuing(issuing Issuing) bool {
 			issuing.Secret, wire.KeyCertificate, issuing.Ends.UTC().Format(time.RFC3339)))
 	}
 	return true
+}
+
+// Following is a change of whom applications trust: what stores its next step, and who has not got yet what the step
+// before has brought, in words, empty for nobody.
+type Following[Step any] struct {
+	Issuing Issuing
+	Store   Action[Step]
+	Behind  string
+}
+
+// FollowIssuer takes the next step of a change of whom applications trust. Its time is known to kit/pki; and it is not
+// taken before everyone has what the step before has brought.
+func (d *Draft[Step]) FollowIssuer(following Following[Step]) {
+	issuing := following.Issuing
+	if !issuing.Changing && len(issuing.Change) == 0 {
+		return
+	}
+	recheck, waiting := look, "what is trusted and shown changes by one step at a time, spec.rotate.overlap apart"
+	if following.Behind != "" {
+		recheck, waiting = glance, following.Behind
+	} else if len(issuing.Change) > 0 && !d.Writes(KindSecret, following.Store.Name) {
+		action := following.Store
+		action.Kind = KindSecret
+		action.Why = "applications are to trust another authority: " + strings.Join(issuing.Change, "; ")
+		d.Change(action)
+	}
+	if !d.Invalid {
+		d.Hold(Background, recheck, "RotatingCertificates", "applications are to trust another authority: "+waiting)
+	}
+}
+
+// Unpublished is who has not got yet what is stored, in words.
+const Unpublished = "applications are not told of the authorities yet"
+
+// PublishBundle keeps what applications trust as it is stored, by an action that names the Secret for applications. It
+// goes on while changes are stopped: whoever does not know an authority refuses the servers of it. What is about to be
+// stored comes first.
+func (d *Draft[Step]) PublishBundle(certificates Certificates, app Secret, stores string, publish Action[Step]) {
+	if !certificates.Unpublished || app.Deleting || certificates.Foreign() != "" || certificates.Authorities == 0 ||
+		d.Writes(KindSecret, stores) || d.Writes(KindSecret, publish.Name) {
+		return
+	}
+	publish.Kind, publish.UID, publish.ResourceVersion = KindSecret, app.UID, app.ResourceVersion
+	publish.Why = "other authorities are trusted than it tells"
+	d.Do(publish)
 }

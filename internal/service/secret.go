@@ -42,6 +42,9 @@ type Certificates struct {
 	Renewal  []string `json:"renewal,omitempty"`
 	// Issuing is about the authority of the user's own that applications trust.
 	Issuing Issuing `json:"issuing,omitzero"`
+	// Ahead is how far the operator's clock is ahead of the API server's, to the minute, if they disagree while
+	// certificates are due.
+	Ahead time.Duration `json:"ahead,omitempty"`
 }
 
 // Certificate is the Secret of one instance, which no other pod mounts.
@@ -105,6 +108,8 @@ func (d *Draft[Step]) KeepCertificates(keep Keeping[Step]) (well bool) {
 		return false
 	case !d.tellIssuing(certificates.Issuing) && certificates.Authorities == 0:
 		// What was never trusted is begun with the issuer, and with nothing else.
+		return false
+	case !d.tellClock(certificates.Ahead):
 		return false
 	case len(certificates.Steps) == 0:
 		return true

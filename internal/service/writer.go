@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"meridian.dev/meridian/internal/redact"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
 )
@@ -117,6 +119,25 @@ func (w Writer[Step]) Patch(ctx context.Context, action Action[Step], from, to c
 	}
 	w.ledger.Wrote(to)
 	return Result[Step]{Done: true, Wrote: true}, nil
+}
+
+// PublishBundle writes what applications trust into the Secret for them, and leaves everything else in it as it is.
+func (w Writer[Step]) PublishBundle(ctx context.Context, action Action[Step], bundle []byte) (Result[Step], error) {
+	var live corev1.Secret
+	if err := w.ReadAsDecided(ctx, action, &live); err != nil {
+		return Result[Step]{}, err
+	}
+	after := live.DeepCopy()
+	switch {
+	case len(bundle) == 0:
+		return Result[Step]{}, Moved(action, "the authorities are gone")
+	case bytes.Equal(after.Data[wire.KeyAuthority], bundle):
+		return Result[Step]{Done: true}, nil
+	case after.Data == nil:
+		after.Data = map[string][]byte{}
+	}
+	after.Data[wire.KeyAuthority] = bundle
+	return w.Patch(ctx, action, &live, after)
 }
 
 // Delete deletes exactly what was read, whoever has made it: a pod belongs to its StatefulSet, so kit/apply would call

@@ -29,6 +29,9 @@ type Engine struct {
 	// Streams says that the server takes the log of the holder it was told to follow, and Lag how many bytes it lacks.
 	Streams bool   `json:"streams,omitempty"`
 	Lag     uint64 `json:"lag,omitempty"`
+	// Stuck says that the holder does not have the WAL any more that this copy needs. The copy is replaced only when
+	// others have what it has, so they are asked how far they have come.
+	Stuck bool `json:"stuck,omitempty"`
 	// Flushed is how far the copy has come, nil while that is not known (I3). It moves: only a fence makes it an answer.
 	Flushed *Position `json:"flushed,omitempty"`
 	// Final is where a server ended that was told to yield: the end of the last record, with no process left.
@@ -189,4 +192,6 @@ type Authority interface {
 	// Exclude runs the act unless the standing with this serial number is not the present one any more. While it runs,
 	// the standing does not change and no fence begins: only short acts belong here.
 	Exclude(serial uint64, act func() error) error
+	// Places returns how far other members have come, by what they have told a moment ago. It may be asked at any time.
+	Places() []Place
 }

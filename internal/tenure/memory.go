@@ -26,7 +26,7 @@ type Memory struct {
 	Ballot *Ballot `json:"ballot,omitempty"`
 	// Promises are those that this instance, as the holder, was given.
 	Promises []Promised `json:"promises,omitempty"`
-	// Places are the positions that peers told on request, for a switchover.
+	// Places are the positions that peers told on request.
 	Places []Place `json:"places,omitempty"`
 	// Asked is the switchover that somebody has asked this instance for.
 	Asked *wire.Switchover `json:"asked,omitempty"`
@@ -291,6 +291,10 @@ func (m *Memory) replace(view View, now Instant) {
 		for i := range m.Peers {
 			m.Peers[i].Term = 0
 		}
+		m.Places = slices.Clone(m.Places)
+		for i := range m.Places {
+			m.Places[i].Term = 0
+		}
 	}
 	m.Lease = Lease{
 		Known: true, Exists: view.UID != "", UID: view.UID, Version: view.Version, Holder: view.Holder, Term: view.Term,
@@ -370,7 +374,8 @@ func (m *Memory) Replied(request wire.PeerRequest, reply wire.PeerReply, sent, n
 	case wire.PeerPlace:
 		m.Places = slices.DeleteFunc(slices.Clone(m.Places), func(p Place) bool { return p.Member == reply.From })
 		m.Places = append(m.Places, Place{
-			Member: reply.From, Position: position, At: sent, CannotLead: reply.CannotLead,
+			Member: reply.From, Position: position, Term: m.peer(reply.From.Name).Term, At: sent,
+			CannotLead: reply.CannotLead,
 		})
 	case wire.PeerTell:
 	}

@@ -337,3 +337,25 @@ func TestHowLongAPeerHasBeenAsked(t *testing.T) {
 		t.Errorf("asked after a break for %s, want 0s", got)
 	}
 }
+
+// What a member has told of its place stays true when the lease is another one; the term that it knew of was of the one
+// before.
+func TestAPlaceThatWasToldUnderAnotherLease(t *testing.T) {
+	var memory tenure.Memory
+	memory.ReadDone(view("700", a, 3), second, second)
+	header := wire.PeerHeader{DatabaseUID: "u1", From: b, LeaseUID: "l1", Term: 3}
+	request := wire.PeerRequest{PeerHeader: wire.PeerHeader{DatabaseUID: "u1", From: c}, Kind: wire.PeerPlace, To: b}
+	reply := wire.PeerReply{PeerHeader: header, Yes: true, Timeline: 5, LSN: 100}
+	memory.Replied(request, reply, 2*second, 3*second)
+	want := tenure.Place{Member: b, Position: tenure.Position{Timeline: 5, LSN: 100}, Term: 3, At: 2 * second}
+	if diff := cmp.Diff([]tenure.Place{want}, memory.Places); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+	other := view("900", a, 1)
+	other.UID = "l2"
+	memory.ReadDone(other, 4*second, 4*second)
+	want.Term = 0
+	if diff := cmp.Diff([]tenure.Place{want}, memory.Places); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+}

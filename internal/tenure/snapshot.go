@@ -316,10 +316,12 @@ type Promised struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// Place is where a member is, told without a fence, for a switchover.
+// Place is where a member is whose copy is whole, told without a fence.
 type Place struct {
 	Member   wire.Member `json:"member"`
 	Position Position    `json:"position"`
+	// Term is the highest of this lease that the member knew then: it follows nobody of an earlier one any more.
+	Term int64 `json:"term,omitempty"`
 	// At is when it was asked for.
 	At         Instant `json:"at"`
 	CannotLead bool    `json:"cannotLead,omitempty"`

@@ -45,6 +45,9 @@ type CacheReport struct {
 	// password with which applications can log in. Agents of earlier versions tell neither.
 	ReplicationPassword bool  `json:"replicationPassword,omitempty"`
 	Rotation            int64 `json:"rotation,omitempty"`
+	// Certificate identifies what the server presents, by CertificateIdentity, empty while that is not known. Agents of
+	// earlier versions do not tell it.
+	Certificate string `json:"certificate,omitempty"`
 	// Reason is why the instance is not as wished, or empty. Message is the same as a sentence.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`

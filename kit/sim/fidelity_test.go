@@ -37,7 +37,7 @@ import (
 )
 
 var (
-	sequences = flag.Int("sequences", 2000, "how many random sequences the simulator and a real API server must agree on")
+	sequences = flag.Int("sequences", 600, "how many random sequences the simulator and a real API server must agree on")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first sequence")
 	length    = flag.Int("length", 14, "operations per sequence")
 )

@@ -92,7 +92,7 @@ func (c *Cluster) fillSeed(ctx context.Context, dir string, images []image.Built
 	if err := os.MkdirAll(filepath.Join(dir, "containerd"), 0o755); err != nil {
 		return fmt.Errorf("make folder of seed: %w", err)
 	}
-	if err := writeFile(dir+"/containerd.toml", []byte(containerdConfig(dir+"/cni")), 0o644); err != nil {
+	if err := writeFile(dir+"/containerd.toml", []byte(containerdConfig(dir)), 0o644); err != nil {
 		return err
 	}
 	spec := machine.Spec{

@@ -100,11 +100,12 @@ func (c *Cluster) writeNodeFiles(config Config, n int) error {
 	}
 	proxyKubeconfig := c.path("pki", "kube-proxy.kubeconfig")
 	for file, content := range map[string]string{
-		"containerd.toml":         containerdConfig(dir + "/cni"),
+		"containerd.toml":         containerdConfig(dir),
 		"cni/10-sandbox.conflist": fmt.Sprintf(cniConfig, network.NodePods(n)),
 		"kubelet.yaml":            c.kubeletConfig(config, n),
 		"kube-proxy.yaml":         fmt.Sprintf(proxyConfig, proxyKubeconfig, network.PodRange),
 		"resolv.conf":             "", // Nothing outside of the cluster can be resolved.
+		"registries/" + network.Registry + "/hosts.toml": fmt.Sprintf("server = %q\n", "http://"+network.Registry),
 	} {
 		if err := writeFile(dir+"/"+file, []byte(content), 0o644); err != nil {
 			return err
@@ -114,7 +115,7 @@ func (c *Cluster) writeNodeFiles(config Config, n int) error {
 }
 
 // containerdConfig leaves out what a node of one machine cannot have or does not need.
-func containerdConfig(cniDir string) string {
+func containerdConfig(dir string) string {
 	return fmt.Sprintf(`version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -129,6 +130,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
   discard_unpacked_layers = true
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = %[2]q
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = %[4]q
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
@@ -143,7 +146,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["/usr/lib/cni"]
     conf_dir = %[3]q
-`, containerdSocket, pauseImage, cniDir)
+`, containerdSocket, pauseImage, dir+"/cni", dir+"/registries")
 }
 
 // cniConfig connects each pod by a cable of its own and routes; addresses are given out anew after a reboot.

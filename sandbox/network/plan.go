@@ -17,6 +17,8 @@ const (
 	HostCard = "meridian0"
 	// HostAddress is the host's own address, from which tests reach pods and services.
 	HostAddress = "10.77.0.1"
+	// Registry is where nodes look for a registry of the host's, by plain HTTP: for images with names that begin so.
+	Registry = HostAddress + ":5000"
 	// ControlAddress is where the API server listens. It is not the host's address, so that a node can be cut from the
 	// API server and still be reached by a client on the host.
 	ControlAddress = "10.77.0.2"

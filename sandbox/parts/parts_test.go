@@ -12,9 +12,10 @@ import (
 func TestKubernetesVersion(t *testing.T) {
 	for name, test := range map[string]struct{ asked, version, refusal string }{
 		"minor":   {asked: "1.35", version: "1.35.4"},
+		"oldest":  {asked: "1.33", version: "1.33.13"},
 		"full":    {asked: "1.36.3", version: "1.36.3"},
 		"default": {asked: DefaultKubernetes, version: "1.36.3"},
-		"unknown": {asked: "1.2", refusal: "choose one of 1.36.3, 1.35.4"},
+		"unknown": {asked: "1.2", refusal: "choose one of 1.36.3, 1.35.4, 1.33.13"},
 		"empty":   {asked: "", refusal: "choose one of"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,12 +26,16 @@ import (
 // tool is a program that the sandbox calls and the Debian package that has it.
 type tool struct{ program, debian string }
 
-// tools lists what a sandbox needs beyond what it builds itself.
-var tools = []tool{
-	{"runc", "runc"}, {"/usr/lib/cni/ptp", "containernetworking-plugins"}, {"nft", "nftables"}, {"mkfs.xfs", "xfsprogs"},
-	{"xfs_growfs", "xfsprogs"}, {"nsenter", "util-linux"}, {"losetup", "mount"}, {"mount", "mount"}, {"cp", "coreutils"},
-	{"mmdebstrap", "mmdebstrap"}, {"/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring"},
-}
+// imageTools lists what building images needs, and tools what a sandbox needs, beyond what is built here.
+var (
+	imageTools = []tool{
+		{"mmdebstrap", "mmdebstrap"}, {"/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring"},
+	}
+	tools = append([]tool{
+		{"runc", "runc"}, {"/usr/lib/cni/ptp", "containernetworking-plugins"}, {"nft", "nftables"}, {"mkfs.xfs", "xfsprogs"},
+		{"xfs_growfs", "xfsprogs"}, {"nsenter", "util-linux"}, {"losetup", "mount"}, {"mount", "mount"}, {"cp", "coreutils"},
+	}, imageTools...)
+)
 
 // The disk space that a first start takes: sources, compilers' output, parts and images in the caches; nodes and
 // volumes in the state.
@@ -56,7 +60,7 @@ func Check(ctx context.Context, paths Paths, say func(string)) error {
 			return err
 		}
 	}
-	if err := installTools(ctx, say); err != nil {
+	if err := install(ctx, tools, say); err != nil {
 		return err
 	}
 	return errors.Join(overlay(paths.State), recipes(paths.Recipes))
@@ -81,8 +85,17 @@ func Root() error {
 	return nil
 }
 
-func installTools(ctx context.Context, say func(string)) error {
-	missing := missingPackages()
+// ForImages installs the Debian packages that building images needs, for root on a host that has apt-get. Others are
+// told by the build what is missing, if an image that wants them is built at all.
+func ForImages(ctx context.Context, say func(string)) error {
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		return nil
+	}
+	return install(ctx, imageTools, say)
+}
+
+func install(ctx context.Context, tools []tool, say func(string)) error {
+	missing := missingPackages(tools)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -92,21 +105,21 @@ func installTools(ctx context.Context, say func(string)) error {
 	}
 	say("installing Debian packages: " + list)
 	update := exec.CommandContext(ctx, "apt-get", "update", "-qq")
-	install := exec.CommandContext(ctx, "apt-get",
+	add := exec.CommandContext(ctx, "apt-get",
 		append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
-	for _, cmd := range []*exec.Cmd{update, install} {
+	for _, cmd := range []*exec.Cmd{update, add} {
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("install %s: %w: %s", list, err, lastLine(string(output)))
 		}
 	}
-	if missing := missingPackages(); len(missing) > 0 {
+	if missing := missingPackages(tools); len(missing) > 0 {
 		return fmt.Errorf("still missing after installation: %s: install them by hand", strings.Join(missing, " "))
 	}
 	return nil
 }
 
-func missingPackages() []string {
+func missingPackages(tools []tool) []string {
 	var missing []string
 	for _, tool := range tools {
 		if _, err := os.Stat(tool.program); filepath.IsAbs(tool.program) && err == nil {

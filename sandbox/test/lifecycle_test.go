@@ -4,6 +4,7 @@ package test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,14 +67,29 @@ func TestDownLeavesNothing(t *testing.T) {
 	}
 }
 
+// crashes are the moments at which TestCrashHalfwayUp kills the starting command: -crashes=all tries each.
+var (
+	crashes = flag.String("crashes", "short", "how often the start of the sandbox is broken off: short or all")
+	moments = map[string][]time.Duration{
+		"short": {800 * time.Millisecond, 4 * time.Second},
+		"all": {
+			200 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond, 2400 * time.Millisecond,
+			4 * time.Second, 6 * time.Second, 8 * time.Second,
+		},
+	}
+)
+
 // TestCrashHalfwayUp kills the starting command at different moments. From each, down must leave nothing, and from
 // the last one up must complete what was begun. Which step a moment hits does not matter: there are more than
 // enough.
 func TestCrashHalfwayUp(t *testing.T) {
 	ownSandbox(t)
-	for _, moment := range []float64{0.2, 0.8, 1.6, 2.4, 4, 6, 8} {
+	if len(moments[*crashes]) == 0 {
+		t.Fatalf("-crashes=%s is neither short nor all", *crashes)
+	}
+	for _, moment := range moments[*crashes] {
 		sandbox(t, "down")
-		crashUp(t, time.Duration(moment*float64(time.Second)))
+		crashUp(t, moment)
 		sandbox(t, "down")
 		nothingLeft(t)
 	}

@@ -21,6 +21,7 @@ var (
 	binary = flag.String("sandbox", "../../bin/sandbox", "the sandbox's command")
 	images = flag.String("images", "../../images", "folder with the recipes of images")
 	minor  = flag.String("kubernetes", parts.DefaultKubernetes, "version of Kubernetes to test on")
+	keep   = flag.Bool("keep", false, "leave the sandbox up at the end, for tests that come after these")
 	// found tells that the sandbox was up before: then it is somebody's, and tests do not end it.
 	found bool
 )
@@ -47,7 +48,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "start the sandbox:", err)
 		return 1
 	}
-	if !found {
+	if !found && !*keep {
 		defer func() {
 			if output, err := exec.Command(*binary, "down").CombinedOutput(); err != nil {
 				fmt.Fprintf(os.Stderr, "end the sandbox: %v\n%s", err, output)

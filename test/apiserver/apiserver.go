@@ -141,6 +141,9 @@ func (s *Server) write(name string, content []byte) error {
 	return os.WriteFile(s.path(name), content, 0o600)
 }
 
+// versionVariable names another version of Kubernetes than the usual one, such as 1.33.
+const versionVariable = "MERIDIAN_TEST_KUBERNETES"
+
 // findPrograms asks the sandbox for the folder, and so builds the programs if they are not there.
 func findPrograms(ctx context.Context) (string, error) {
 	folder, err := os.Getwd()
@@ -150,7 +153,11 @@ func findPrograms(ctx context.Context) (string, error) {
 	for {
 		sandbox := filepath.Join(folder, "bin", "sandbox")
 		if _, err := os.Stat(sandbox); err == nil {
-			output, err := exec.CommandContext(ctx, sandbox, "parts").Output()
+			ask := []string{"parts"}
+			if version := os.Getenv(versionVariable); version != "" {
+				ask = append(ask, "--kubernetes", version)
+			}
+			output, err := exec.CommandContext(ctx, sandbox, ask...).Output()
 			if err != nil {
 				return "", fmt.Errorf("build the programs of Kubernetes: %w", err)
 			}

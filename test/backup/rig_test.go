@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -95,6 +96,11 @@ func must(t *testing.T, err error) {
 
 func run(t *testing.T, program string, arguments ...string) string {
 	t.Helper()
+	return runIn(t, env, program, arguments...)
+}
+
+func runIn(t *testing.T, env []string, program string, arguments ...string) string {
+	t.Helper()
 	command := exec.Command(filepath.Join(programs(), program), arguments...)
 	command.Env = env
 	var output, problems bytes.Buffer
@@ -111,6 +117,8 @@ type server struct {
 	folder, data string
 	term         int64
 	shipper      *ship.Shipper
+	// clock is how far its clock is off, in the words of libfaketime, empty for not at all.
+	clock string
 }
 
 func newServer(t *testing.T, data string) *server {
@@ -129,7 +137,11 @@ func (s *server) start() {
 	s.t.Helper()
 	options := "-c listen_addresses= -c port=5432 -c wal_keep_size=512 -c autovacuum=off -c fsync=off -k " + s.folder
 	log := "--log=" + filepath.Join(s.folder, "log")
-	run(s.t, "pg_ctl", "start", "--wait", "--timeout=300", "--pgdata="+s.data, log, "--options="+options)
+	environment := env
+	if s.clock != "" {
+		environment = append(slices.Clone(env), "LD_PRELOAD="+faketime, "FAKETIME="+s.clock, "FAKETIME_DONT_FAKE_MONOTONIC=1")
+	}
+	runIn(s.t, environment, "pg_ctl", "start", "--wait", "--timeout=300", "--pgdata="+s.data, log, "--options="+options)
 	s.t.Cleanup(s.kill)
 }
 
@@ -148,7 +160,14 @@ func (s *server) sql(text string) string {
 // clone makes a standby.
 func (s *server) clone() *server {
 	s.t.Helper()
+	return s.cloneAt("")
+}
+
+// cloneAt makes one whose clock is off.
+func (s *server) cloneAt(clock string) *server {
+	s.t.Helper()
 	other := newServer(s.t, "")
+	other.clock = clock
 	run(s.t, "pg_basebackup", "-h", s.folder, "-p", "5432", "-D", other.data, "-R", "-X", "stream", "-c", "fast")
 	other.start()
 	return other

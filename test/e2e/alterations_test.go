@@ -39,7 +39,7 @@ type alteration struct {
 
 // alterations are done one after the other to one database of three instances.
 var alterations = []alteration{
-	{name: "parameter, reload", short: true, patch: `{"spec":{"parameters":{"work_mem":"9MB"}}}`},
+	{name: "parameter, reload", patch: `{"spec":{"parameters":{"work_mem":"9MB"}}}`},
 	{name: "labels", patch: `{"spec":{"podTemplate":{"metadata":{"labels":{"team":"maps"}}}}}`},
 	{name: "volume", patch: `{"spec":{"storage":{"size":"1536Mi"}}}`},
 	{name: "cpu", patch: `{"spec":{"resources":{"cpu":"300m"}}}`},

@@ -45,7 +45,7 @@ type backupCase struct {
 var backupTable = []backupCase{
 	{name: "a base backup on request", short: true, do: (*backed).baseOnRequest},
 	{name: "a restore on trial", short: true, do: (*backed).restoreOnTrial},
-	{name: "the credentials are wrong", short: true, do: (*backed).wrongCredentials},
+	{name: "the credentials are wrong", do: (*backed).wrongCredentials},
 	{name: "the agent of the primary is killed", short: true, do: (*backed).killShipping, moves: true},
 	{name: "the repository is away for half a minute", short: true, do: func(b *backed) { b.away(30 * time.Second) }},
 	{name: "the repository is away for five minutes", do: func(b *backed) { b.away(5 * time.Minute) }},

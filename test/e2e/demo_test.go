@@ -26,11 +26,8 @@ func TestDemo(t *testing.T) {
 	c := connect(t)
 	build(c)
 	binary := filepath.Join(t.TempDir(), "demo")
-	for _, step := range [][]string{
-		{"go", "build", "-o", binary, "./hack/demo"}, {"go", "build", "-o", "bin/", "./cmd/kubectl-meridian"},
-	} {
-		c.command(step...)
-	}
+	programs(c)
+	c.command("go", "build", "-o", binary, "./hack/demo")
 	t.Cleanup(func() { c.t = t; c.command(binary, "down") })
 	endings := map[string][]string{
 		"first": {

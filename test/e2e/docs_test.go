@@ -30,53 +30,75 @@ type block struct {
 // TestGuide runs the blocks of every page of the guide that are marked, in the order of the page and in a namespace of
 // its own, the way a reader would.
 func TestGuide(t *testing.T) {
+	t.Parallel()
 	c := connect(t)
 	build(c)
 	install(c)
-	c.command("go", "build", "-o", "bin/", "./cmd/...")
-	pages, err := filepath.Glob(filepath.Join(c.root, "docs", "guide", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	programs(c)
 	var ran atomic.Int64
-	run := func(t *testing.T, page string, blocks []block) {
-		own := *c
-		own.t = t
-		space := "guide-" + nameOf(page)
-		own.namespace(space)
-		surroundings := readerOf(t, &own, space)
-		for _, block := range blocks {
-			if block.alone && (shared() || !alone(&own)) {
-				t.Logf("line %d: left out, others have databases here", block.line)
-				continue
-			}
-			ran.Add(1)
-			runBlock(t, &own, block, surroundings)
-		}
-	}
-	// Most of a page is waiting, so two are followed at a time, but for those that need the cluster for themselves.
-	var apart []string
-	t.Run("together", func(t *testing.T) {
-		for _, page := range pages {
-			switch blocks := blocksOf(t, page); {
-			case len(blocks) == 0:
-			case slices.ContainsFunc(blocks, func(one block) bool { return one.alone }):
-				apart = append(apart, page)
-			default:
-				t.Run(nameOf(page), func(t *testing.T) {
-					t.Parallel()
-					run(t, page, blocks)
-				})
-			}
+	t.Run("together", func(t *testing.T) { // Most of a page is waiting.
+		for page, blocks := range guide(t, false) {
+			t.Run(nameOf(page), func(t *testing.T) {
+				t.Parallel()
+				ran.Add(follow(t, c, page, blocks))
+			})
 		}
 	})
-	for _, page := range apart {
-		t.Run(nameOf(page), func(t *testing.T) { run(t, page, blocksOf(t, page)) })
-	}
 	// Whoever asks for one page alone has fewer.
 	if one := flag.Lookup("test.run").Value.String(); ran.Load() < 15 && !strings.Contains(one, "/") {
 		t.Errorf("only %d blocks were run", ran.Load())
 	}
+}
+
+// TestGuideAlone does the same with the pages that need the cluster for themselves.
+func TestGuideAlone(t *testing.T) {
+	c := connect(t)
+	build(c)
+	install(c)
+	programs(c)
+	for page, blocks := range guide(t, true) {
+		t.Run(nameOf(page), func(t *testing.T) { follow(t, c, page, blocks) })
+	}
+}
+
+// guide are the marked blocks of the pages that have some: of those that need the cluster for themselves, or of the
+// others.
+func guide(t *testing.T, apart bool) map[string][]block {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "guide", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]block{}
+	for _, page := range pages {
+		blocks := blocksOf(t, page)
+		if len(blocks) > 0 && slices.ContainsFunc(blocks, func(one block) bool { return one.alone }) == apart {
+			found[page] = blocks
+		}
+	}
+	if len(found) == 0 {
+		t.Fatal("there is no such page: this shows nothing")
+	}
+	return found
+}
+
+// follow runs the blocks of a page, and says how many they were.
+func follow(t *testing.T, c *cluster, page string, blocks []block) (ran int64) {
+	t.Helper()
+	own := *c
+	own.t = t
+	space := "guide-" + nameOf(page)
+	own.namespace(space)
+	surroundings := readerOf(t, &own, space)
+	for _, block := range blocks {
+		if block.alone && (shared() || !alone(&own)) {
+			t.Logf("line %d: left out, others have databases here", block.line)
+			continue
+		}
+		ran++
+		runBlock(t, &own, block, surroundings)
+	}
+	return ran
 }
 
 func nameOf(page string) string { return strings.TrimSuffix(filepath.Base(page), ".md") }

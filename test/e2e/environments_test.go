@@ -48,7 +48,7 @@ type environment struct {
 
 // environments are those of docs/guide/platforms.md.
 var environments = []environment{
-	{name: "quota", short: true, try: (*failover).tryQuota},
+	{name: "quota", try: (*failover).tryQuota},
 	{
 		name: "deny", short: true, prepare: denyEverything, try: (*failover).tryDeny,
 		adjust: func(database *v1alpha1.GeoDatabase) { database.Spec.Network.Egress = v1alpha1.EgressNeeded },
@@ -72,6 +72,7 @@ var environments = []environment{
 		},
 	},
 	{name: "flood", try: (*failover).tryFlood},
+	{name: "registry", prepare: moveToRegistry, try: (*failover).tryRegistry},
 }
 
 // TestEnvironments makes a database in each environment, and does there what the environment makes hard.

@@ -33,10 +33,11 @@ const pluginSpace = "e2e-plugin"
 // TestPlugin calls every verb of `kubectl meridian` on a real database, as an administrator and as somebody who may
 // look at databases and at nothing else.
 func TestPlugin(t *testing.T) {
+	t.Parallel()
 	c := connect(t)
 	build(c)
 	install(c)
-	c.command("go", "build", "-o", "bin/", "./cmd/kubectl-meridian")
+	programs(c)
 	c.namespace(pluginSpace)
 	c.kubectl("apply", "-n", pluginSpace, "-f", "deploy/samples/quickstart.yaml")
 	key := client.ObjectKey{Namespace: pluginSpace, Name: "cities"}

@@ -215,7 +215,7 @@ func place(t *testing.T, text string) uint64 {
 	t.Helper()
 	var high, low uint64
 	if _, err := fmt.Sscanf(text, "%X/%X", &high, &low); err != nil {
-		t.Fatalf("%q is no place in the log: %v", text, err)
+		t.Fatalf("%q is no LSN: %v", text, err)
 	}
 	return high<<32 | low
 }

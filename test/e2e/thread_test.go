@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -82,12 +83,31 @@ func install(c *cluster) {
 	if shared() {
 		return
 	}
+	installing.Lock()
+	defer installing.Unlock()
 	c.kubectl("apply", "-k", "deploy")
 	if !restarted(c) {
 		c.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/meridian-operator")
 	}
 	c.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/meridian-operator", "--timeout=120s")
 }
+
+// installing is held by the test that installs the operator, for those that run beside each other.
+var installing sync.Mutex
+
+// programs builds those of bin/, once for all tests of this process: a test may be calling one of them.
+func programs(c *cluster) {
+	c.t.Helper()
+	if output, err := buildPrograms(); err != nil {
+		c.t.Fatalf("build the programs: %v\n%s", err, output)
+	}
+}
+
+var buildPrograms = sync.OnceValues(func() ([]byte, error) {
+	build := exec.Command("go", "build", "-o", "bin/", "./cmd/...")
+	build.Dir = filepath.Join("..", "..")
+	return build.CombinedOutput()
+})
 
 // processBegun is when this process began.
 var processBegun = time.Now()

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"cmp"
 	"flag"
 	"slices"
 	"strings"
@@ -12,22 +13,28 @@ import (
 )
 
 var (
-	biteFlag  = flag.Int("bite", 0, "how many schedules to look for a flaw in")
+	biteFlag  = flag.Int("bite", 0, "how many schedules to look for a flaw in, and each must be found; 0 for a sample")
 	huntsFlag = flag.Int("hunts", 1, "how many schedules of each hunt to run without the flaw")
 )
 
-// TestBites shows that red is possible: every rule that is broken on purpose is found out.
+const (
+	// sampleSchedules is in how many schedules a flaw is looked for without -bite, and fewestFound how many of all flaws
+	// show so soon at least.
+	sampleSchedules = 4
+	fewestFound     = 12
+)
+
+// TestBites shows that red is possible: every rule that is broken on purpose is found out. Without -bite each is looked
+// for so shortly that most are missed, and the simulator must not have become blind.
 func TestBites(t *testing.T) {
-	if *biteFlag == 0 {
-		t.Skip("-bite says how many schedules to look for each flaw in")
-	}
 	var lock sync.Mutex
 	var needed []int
+	schedules := cmp.Or(*biteFlag, sampleSchedules)
 	t.Run("of", func(t *testing.T) {
 		for _, flaw := range sim.Flaws() {
 			t.Run(strings.ReplaceAll(string(flaw.Bug), " ", "_"), func(t *testing.T) {
 				t.Parallel()
-				if after := bite(t, flaw); after > 0 {
+				if after := bite(t, flaw, schedules); after > 0 {
 					lock.Lock()
 					defer lock.Unlock()
 					needed = append(needed, after)
@@ -36,6 +43,9 @@ func TestBites(t *testing.T) {
 		}
 	})
 	slices.Sort(needed)
+	if *biteFlag == 0 && len(needed) < fewestFound {
+		t.Errorf("only %d of %d were found in %d schedules each", len(needed), len(sim.Flaws()), schedules)
+	}
 	if len(needed) > 0 {
 		t.Logf("%d of %d found, median after %d schedules, at most %d", len(needed), len(sim.Flaws()),
 			needed[len(needed)/2], needed[len(needed)-1])
@@ -43,10 +53,10 @@ func TestBites(t *testing.T) {
 }
 
 // bite looks for one flaw, and says after how many schedules it was found, 0 if it was not.
-func bite(t *testing.T, flaw sim.Flaw) (after int) {
+func bite(t *testing.T, flaw sim.Flaw, schedules int) (after int) {
 	t.Helper()
 	refused := 0
-	for seed := 1; seed <= *biteFlag; seed++ {
+	for seed := 1; seed <= schedules; seed++ {
 		c := swarms.Hunt(flaw, uint64(seed))
 		out := sim.Run(c, false)
 		if out.Refusals > 0 {
@@ -80,7 +90,9 @@ func bite(t *testing.T, flaw sim.Flaw) (after int) {
 		}
 		return seed
 	}
-	t.Errorf("%s not found in %d schedules (%d with plans that Check refuses)", flaw.Rule, *biteFlag, refused)
+	if *biteFlag > 0 {
+		t.Errorf("%s not found in %d schedules (%d with plans that Check refuses)", flaw.Rule, schedules, refused)
+	}
 	return 0
 }
 

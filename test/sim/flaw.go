@@ -143,20 +143,15 @@ func within(random *rand.Rand, span time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(span)))
 }
 
-func leadObey(action tenure.Action) (tenure.Obey, bool) {
-	obey, ok := action.(tenure.Obey)
-	return obey, ok && obey.Standing.Role == tenure.RoleLead
-}
-
 func quorumFlaws() []Flaw {
 	moves := []FaultKind{FaultWish, FaultPowerOff, FaultCut, FaultFreezePod, FaultVolumeLost, FaultCutPeers}
 	return []Flaw{
 		{Bug: "a new member is waited for before it is recorded", Rule: "tenure.keep-the-quorum", Modes: strictly, Nodes: 5,
 			Kinds: moves, Plan: addToServerFirst},
 		{Bug: "a member is recorded as gone before the server knows", Rule: "tenure.keep-the-quorum", Modes: strictly,
-			Nodes: 3, Kinds: moves, Plan: takeOutOfRecordFirst},
+			Nodes: 3, Kinds: moves, Plan: plans(mistakes.TakeOutOfRecordFirst)},
 		{Bug: "W raised in the record first", Rule: "tenure.keep-the-quorum", Modes: strictly, Nodes: 5, Kinds: moves,
-			Plan: raiseRecordFirst},
+			Plan: plans(mistakes.RaiseRecordFirst)},
 		{Bug: "W lowered at the server first", Rule: "tenure.keep-the-quorum", Modes: []tenure.Durability{tenure.Available},
 			Nodes: 3, Kinds: []FaultKind{FaultPowerOff, FaultCutPeers, FaultFreezePod, FaultCut}, Plan: lowerServerFirst},
 		{Bug: "no catch-up after a barrier", Rule: "tenure.keep-the-quorum", Modes: strictly, Nodes: 3, Kinds: moves,
@@ -169,7 +164,7 @@ func quorumFlaws() []Flaw {
 				}
 			}},
 		{Bug: "a take-over leaves out who did not answer", Rule: "tenure.carry-the-quorum-over", Modes: strictly,
-			Kinds: moves, Plan: dropTheSilent},
+			Kinds: moves, Plan: plans(mistakes.DropTheSilent)},
 	}
 }
 
@@ -188,39 +183,6 @@ func addToServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action)
 	})
 }
 
-func takeOutOfRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
-		obey, ok := leadObey(action)
-		if !ok || s.Standing.Role != tenure.RoleLead || s.Lease.Record == nil || s.Write != nil ||
-			len(obey.Standing.Setting.Names) >= len(s.Standing.Setting.Names) || !s.Lease.Record.Has(s.Self()) {
-			return []tenure.Action{action}
-		}
-		record := *s.Lease.Record
-		record.Members = append(slices.Clone(obey.Standing.Setting.Names), s.Self())
-		if record.W > len(record.Members) || len(record.Members) >= len(s.Lease.Record.Members) {
-			return []tenure.Action{action}
-		}
-		return []tenure.Action{tenure.WriteLease{
-			Kind: tenure.WriteRecord, Version: s.Lease.Version, Holder: s.Self(), Record: record,
-		}}
-	})
-}
-
-func raiseRecordFirst(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
-		obey, ok := leadObey(action)
-		if !ok || s.Lease.Record == nil || s.Write != nil || obey.Standing.Setting.K < s.Lease.Record.W ||
-			obey.Standing.Setting.K <= s.Standing.Setting.K {
-			return []tenure.Action{action}
-		}
-		record := *s.Lease.Record
-		record.W++
-		return []tenure.Action{tenure.WriteLease{
-			Kind: tenure.WriteRecord, Version: s.Lease.Version, Holder: s.Self(), Record: record,
-		}}
-	})
-}
-
 func lowerServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
 	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
 		write, ok := action.(tenure.WriteLease)
@@ -231,20 +193,5 @@ func lowerServerFirst(l *sloppyLoop, s tenure.Snapshot, actions []tenure.Action)
 		standing := s.Standing
 		standing.Setting.K = write.Record.W - 1
 		return []tenure.Action{tenure.Obey{Standing: standing}}
-	})
-}
-
-func dropTheSilent(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	return mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
-		write, ok := action.(tenure.WriteLease)
-		if !ok || write.Kind != tenure.WriteTake || s.Ballot == nil {
-			return []tenure.Action{action}
-		}
-		write.Record.Members = nil
-		for _, answer := range s.Ballot.Answers {
-			write.Record.Members = append(write.Record.Members, answer.Member)
-		}
-		write.Record.W = min(write.Record.W, len(write.Record.Members))
-		return []tenure.Action{write}
 	})
 }

@@ -29,6 +29,12 @@ func wholeFlaws() []Flaw {
 			Pod: databases.Flaw{Hasty: true}, Aim: rewindTooSoon},
 		{Bug: "a copy is rewound to WAL that its source has not flushed", Rule: "postgres.rewind-the-copy",
 			Pod: databases.Flaw{Unflushed: true}, Aim: rewindAndForget},
+		{Bug: "an answer in the middle of a rewind", Rule: "tenure.fence-before-answering",
+			Blind: []rule.Rule{law.EnoughFenced}, Pod: databases.Flaw{Midway: true}, Aim: rewindAndLose},
+		{Bug: "the lease is transferred before the server has ended", Rule: "tenure.hand-over",
+			Blind: []rule.Rule{law.HandOverAll}, Aim: handOverAlive, Snapshot: sees(mistakes.EndedAlready)},
+		{Bug: "copies that give way count each other", Rule: "postgres.keep-the-last-copy",
+			Pod: databases.Flaw{Mutual: true}, Aim: waitForEachOther},
 		{Bug: "a member has two senders", Rule: "postgres.enforce-the-quorum", Nodes: 5, Pod: databases.Flaw{Doubled: true},
 			Aim: countTwice},
 		{Bug: "a promise counts from its reply", Rule: "tenure.lead-only-by-right", Modes: byClock, Nodes: 2,
@@ -120,17 +126,66 @@ func lengthenAndForget(c Case, random *rand.Rand) Case {
 	return c
 }
 
+// rewindAndLose has the holder cut off, and one that lacks what it has acknowledged lose power when it has answered the
+// ballot. The holder comes back, and is rewound to the next one when that could not open for long, which loses power in
+// the middle of it.
+func rewindAndLose(c Case, random *rand.Rand) Case {
+	c.Lease = 4 * time.Second
+	cut := began + 3*time.Second + within(random, 2*time.Second)
+	lost := cut + 22*time.Second + within(random, 4*time.Second)
+	c.Last, c.Faults = lost+35*time.Second, []Fault{
+		{Kind: FaultPowerOff, At: cut - time.Second - within(random, time.Second), Node: LastReplica, For: 2 * time.Second},
+		{Kind: FaultPowerOff, Point: PointAnswer, Node: random.IntN(3), For: 20 * time.Second},
+		{Kind: FaultCut, At: cut, Node: Holder, For: 7 * time.Second},
+		{Kind: FaultPowerOff, At: lost, Node: Holder, For: 30 * time.Second},
+	}
+	return c
+}
+
+// handOverAlive tells the holder to end while the loop of its server hangs, so that applications stay, and keeps what
+// it writes from one of the others while the lease is on its way to that.
+func handOverAlive(c Case, random *rand.Rand) Case {
+	ends := began + within(random, 2*time.Second)
+	c.Last, c.Budget, c.Faults = ends+40*time.Second, 150*time.Second, []Fault{
+		{Kind: FaultHang, At: ends, Node: Holder, For: 30 * time.Second},
+		{Kind: FaultTerminate, At: ends, Node: Holder},
+		{Kind: FaultCutOneWay, At: ends + 10*time.Second + within(random, time.Second), Node: Holder, Other: random.IntN(2),
+			For: 20 * time.Second},
+	}
+	for node := range 3 {
+		c.Faults = append(c.Faults, Fault{Kind: FaultLate, Point: PointTransfer, Node: node,
+			For: time.Second + within(random, 2*time.Second)})
+	}
+	return c
+}
+
 // rewindTooSoon has the holder cut off, and back when another one leads, while the disk of the third hangs, which was
-// off and lacks what those two have acknowledged.
+// off, lacks what those two have acknowledged, and has answered the ballot.
 func rewindTooSoon(c Case, random *rand.Rand) Case {
 	c.Lease = 4 * time.Second
 	cut := began + 3*time.Second + within(random, 2*time.Second)
-	heals := cut + 4*time.Second + within(random, 4*time.Second)
+	heals := cut + 5*time.Second + within(random, 4*time.Second)
 	c.Last, c.Faults = heals+30*time.Second, []Fault{
 		{Kind: FaultPowerOff, At: cut - time.Second - within(random, time.Second), Node: LastReplica, For: 2 * time.Second},
-		{Kind: FaultDisk, At: cut + 1500*time.Millisecond, Node: LastReplica, For: 12 * time.Second},
+		{Kind: FaultDisk, Point: PointAnswer, Node: random.IntN(3), For: 12 * time.Second},
 		{Kind: FaultCut, At: cut, Node: Holder, For: heals - cut},
 	}
+	return c
+}
+
+// waitForEachOther has a fifth member made from a primary of four that no other one follows yet, and has that one lead:
+// it has no WAL from before, which the others need.
+func waitForEachOther(c Case, random *rand.Rand) Case {
+	c.Nodes, c.Instances = 5, 4
+	lost := began + within(random, time.Second)
+	c.Faults = []Fault{
+		{Kind: FaultPause, At: lost, Node: Holder, For: 20 * time.Second},
+		{Kind: FaultPowerOff, At: lost + 6*time.Second, Node: Replica, For: 20 * time.Second},
+		{Kind: FaultHang, At: lost - time.Second, Node: LastReplica, For: 16 * time.Second},
+		{Kind: FaultWish, At: lost + 2*time.Second, Wish: 5},
+		{Kind: FaultPowerOff, At: lost + 13500*time.Millisecond, Node: Holder, For: 20 * time.Second},
+	}
+	c.Last, c.Budget = lost+50*time.Second, 150*time.Second
 	return c
 }
 

@@ -102,6 +102,9 @@ func (l *sloppyLoop) Confirm(ctx context.Context, serial uint64) error {
 	return nil
 }
 
+// Places implements tenure.Authority.
+func (l *sloppyLoop) Places() []tenure.Place { return l.state.Memory.Places }
+
 // Exclude implements tenure.Authority.
 func (l *sloppyLoop) Exclude(serial uint64, do func() error) error {
 	if l.granted.Serial != serial {

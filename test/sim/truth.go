@@ -33,7 +33,8 @@ type truth struct {
 	record      *wire.LeaseRecord        // The last record that was written.
 	known       map[int]wire.LeaseRecord // The latest that the volume of each node has ever shown: term and revision.
 	nextID      int
-	leader      *node // The last server that began to lead, and when.
+	volumeLost  time.Duration // When a volume was lost last.
+	leader      *node         // The last server that began to lead, and when.
 	leaderSince time.Duration
 
 	acks    int

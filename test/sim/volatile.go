@@ -304,75 +304,19 @@ func cacheFlaws() []Flaw {
 		{Bug: "a copy never grows too old", Rule: "sim.lead-only-with-a-young-copy", Volatile: true, Aim: cutAndLose,
 			Kinds: []FaultKind{FaultCut, FaultCutPeers, FaultPowerOff}, Cache: caches.Flaw{AgesNever: true}},
 		{Bug: "begins anew beside those that have a copy", Rule: "tenure.begin-only-without-a-copy", Volatile: true,
-			Kinds: ends, Snapshot: beginAlone},
+			Kinds: ends, Snapshot: sees(mistakes.BeginAlone)},
 		{Bug: "a copy from before a flush leads", Rule: "tenure.bring-nothing-back", Volatile: true, Aim: flushAndLose,
-			Kinds: []FaultKind{FaultCutPeers, FaultFlush, FaultPowerOff}, Snapshot: forgetTheFlush},
+			Kinds: []FaultKind{FaultCutPeers, FaultFlush, FaultPowerOff}, Snapshot: sees(mistakes.ForgetTheFlush)},
 		{Bug: BugServesOn, Rule: "tenure.stop-at-the-deadline", Volatile: true, Kinds: cuts},
 		{Bug: "gives the lease back while its server serves", Rule: "tenure.release-without-a-copy", Volatile: true,
-			Kinds: []FaultKind{FaultTerminate, FaultCutAPI}, Aim: endUnheard, Plan: surrenderTooEarly},
+			Kinds: []FaultKind{FaultTerminate, FaultCutAPI}, Aim: endUnheard, Plan: plans(mistakes.SurrenderTooEarly)},
 		{Bug: "a promise of one is enough", Rule: "tenure.lead-only-by-right", Volatile: true,
-			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Snapshot: countOnePromiseForAll},
+			Kinds: []FaultKind{FaultCutAPI, FaultAPIAway, FaultCut}, Snapshot: sees(mistakes.CountOnePromiseForAll)},
 	}
 }
 
 // BugServesOn is a cut-off primary that serves on after its deadline: no watchdog ends it.
 const BugServesOn Bug = "a primary of a cache serves on after its deadline"
-
-// beginAlone is for an empty instance that does not look who else is there.
-func beginAlone(_ *sloppyLoop, s *tenure.Snapshot) {
-	if s.Engine.Data != tenure.DataNone || s.Lease.Record == nil || !s.Lease.Record.Initialised {
-		return
-	}
-	record := *s.Lease.Record
-	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(m wire.Member) bool { return m.Name != s.Name })
-	s.Lease.Record, s.Places = &record, nil
-	s.Policy.Instances = slices.DeleteFunc(slices.Clone(s.Policy.Instances), func(n string) bool { return n != s.Name })
-}
-
-// forgetTheFlush is for an instance that does not look whether its copy has heard of the last flush. The record itself
-// goes on as it is.
-func forgetTheFlush(_ *sloppyLoop, s *tenure.Snapshot) {
-	if record := s.Lease.Record; record != nil && record.Emptied != nil && s.Engine.Flushed != nil {
-		s.Engine.Flushed = &tenure.Position{
-			Timeline: max(s.Engine.Flushed.Timeline, record.Emptied.Timeline),
-			LSN:      max(s.Engine.Flushed.LSN, record.Emptied.Offset),
-		}
-	}
-}
-
-// surrenderTooEarly gives the lease back when the pod is told to end, and ends the server when that was heard of.
-func surrenderTooEarly(_ *sloppyLoop, s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
-	if !s.Stopping || s.Engine.Leading == nil {
-		return actions
-	}
-	serves := mistakes.Edit(actions, func(action tenure.Action) []tenure.Action {
-		obey, told := action.(tenure.Obey)
-		if _, yields := action.(tenure.Yield); yields || told && obey.Standing.Role == tenure.RoleYield {
-			return nil
-		}
-		return []tenure.Action{action}
-	})
-	if s.Lease.Record != nil && s.Lease.Holder == s.Self() && s.Write == nil && len(s.Doubts) == 0 {
-		serves = append(serves, tenure.WriteLease{
-			Kind: tenure.WriteRelease, Version: s.Lease.Version, Record: *s.Lease.Record, Duration: s.Lease.Duration,
-		})
-	}
-	return serves
-}
-
-// countOnePromiseForAll takes what one member has promised for the word of all.
-func countOnePromiseForAll(_ *sloppyLoop, s *tenure.Snapshot) {
-	if s.Lease.Record == nil || len(s.Promises) == 0 {
-		return
-	}
-	given := s.Promises[0]
-	s.Promises = nil
-	for _, member := range s.Lease.Record.Members {
-		promise := given
-		promise.Member = member
-		s.Promises = append(s.Promises, promise)
-	}
-}
 
 // endUnheard tells the primary to end, and cuts it from the API server when it may have given the lease back and has
 // not heard that it has.

@@ -151,30 +151,31 @@ const rewindsLater = 10 * time.Second
 // Rewinds implements databases.Truth. A copy that is rewound is none until that has ended: where a write is in one
 // other copy alone, the loss of that one would lose it.
 func (d databaseWorld) Rewinds(who int, has []int) {
-	t := &d.truth
-	record := d.api.lease.Record
+	t, record := &d.truth, d.api.lease.Record
 	if t.leader == nil || d.now-t.leaderSince >= rewindsLater || !t.strict() || record == nil ||
 		len(record.Members) <= record.W {
 		return // Without this copy the leader could not open, so nothing is to be waited for.
 	}
-	copies, takes := map[int]int{}, ""
-	for _, other := range d.nodes {
-		member := wire.Member{Name: other.name, Incarnation: other.incarnation()}
-		if other.index == who || other.database.Data() != tenure.DataWhole || !record.Has(member) {
-			continue
-		}
-		for _, id := range other.database.Stored() {
-			copies[id]++
-		}
-		if other != t.leader && other.database.Facts().Processes && !d.cut[t.leader.index][other.index] {
-			takes = other.name
-		}
+	id, copies := d.database.Fewest(who, has, *record, t.keptSet)
+	takes := d.database.Takes(who, t.leader.index, *record)
+	if id > 0 && copies < 2 && takes != "" {
+		d.wrong(law.TwoCopies, "%s is rewound, and %s does not have write %d yet", d.nodes[who].name, takes, id)
 	}
-	for _, id := range has {
-		if t.keptSet[id] && copies[id] < 2 && takes != "" {
-			d.wrong(law.TwoCopies, "%s is rewound, and %s does not have write %d yet", d.nodes[who].name, takes, id)
-			return
-		}
+}
+
+// lostLately is how long after the loss of a volume others may count on it: nobody knows at once.
+const lostLately = 30 * time.Second
+
+// GivesUp implements databases.Truth. Whoever counts other copies knows of them by words that may be seconds old.
+func (d databaseWorld) GivesUp(who int, has []int) {
+	t, n, record := &d.truth, d.nodes[who], d.api.lease.Record
+	recently := t.volumeLost > 0 && d.now-t.volumeLost < lostLately
+	if record == nil || recently || !t.strict() || !record.Has(wire.Member{Name: n.name, Incarnation: n.incarnation()}) {
+		return
+	}
+	if id, copies := d.database.Fewest(who, has, *record, t.keptSet); id > 0 && copies < record.W {
+		d.wrong(law.EnoughCopies, "%s gives its copy up, and write %d is on %d others, of %d that it must be on", n.name,
+			id, copies, record.W)
 	}
 }
 
@@ -182,7 +183,8 @@ func (d databaseWorld) Rewinds(who int, has []int) {
 type databaseHost struct{ n *node }
 
 func (h databaseHost) Clock() time.Time {
-	return time.Unix(1_800_000_000, 0).Add(time.Duration(h.n.clock()) + h.n.stepped)
+	gone := time.Duration(h.n.clock())
+	return databases.Reading(time.Unix(1_800_000_000, 0).Add(gone+h.n.stepped), gone)
 }
 func (h databaseHost) Instant() tenure.Instant { return h.n.clock() }
 func (h databaseHost) Address() string         { return h.n.address }
@@ -293,6 +295,7 @@ func (n *node) leading() (term int64, leads bool) {
 // loseVolume is another volume in the place of the one of before.
 func (n *node) loseVolume() {
 	if n.database != nil {
+		n.w.truth.volumeLost = n.w.now
 		n.database.Lose()
 	}
 }

@@ -82,6 +82,7 @@ func Cache() map[string][]any {
 			"notify-keyspace-events": "KEA", "slowlog-max-len": "-1", "save": "60 1", "lfu-decay-time": "2",
 		}},
 		"spec.rotate.password": {"1", "2"},
+		"spec.rotate.overlap":  {"1h", "10m", "0s"},
 	})
 }
 
@@ -94,6 +95,11 @@ func withPods(words map[string][]any) map[string][]any {
 		"spec.network.clients[].pods.matchLabels{}": {map[string]any{"app": "web", "example.com/role": "x", "-": "x"}},
 		"spec.network.clients[].namespaces.matchLabels{}": {
 			map[string]any{"kubernetes.io/metadata.name": "web", "app": ""},
+		},
+		"spec.network.clients[].pods.matchExpressions[]": {
+			map[string]any{"key": "app", "operator": "In", "values": []any{"web", "map"}},
+			map[string]any{"key": "app", "operator": "In", "values": []any{}},
+			map[string]any{"key": "app", "operator": "Exists"},
 		},
 		"spec.network.clients[].pods.matchExpressions[].operator":       {"In", "Exists", "DoesNotExist", "Near"},
 		"spec.network.clients[].namespaces.matchExpressions[].operator": {"In", "Exists", "NotIn", "Near"},

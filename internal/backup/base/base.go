@@ -71,12 +71,16 @@ func Run(ctx context.Context, to *repository.Repository, request Request) (backu
 		cancel() // It would wait for ever to be read.
 	}
 	_ = output.Close()
-	// A store that failed is the reason, and the end of the program what follows from it.
-	if problem := <-ended; problem != nil && !isStore(err) {
+	// A store that failed is the reason, and the end of the program what follows from it; a stream that broke off follows
+	// from the end of the program, although it was a write to the store that noticed it.
+	if problem := <-ended; problem != nil && (!isStore(err) || errors.Is(err, errBroken)) {
 		return backup.Backup{}, fmt.Errorf("run pg_basebackup: %w", problem)
 	}
 	return result, err
 }
+
+// errBroken means that what pg_basebackup writes is not a whole base backup.
+var errBroken = errors.New("read the base backup")
 
 func isStore(err error) bool {
 	_, ok := errors.AsType[*store.Error](err)
@@ -111,9 +115,9 @@ func Store(ctx context.Context, to *repository.Repository, request Request, from
 		return backup.Backup{}, err
 	}
 	if header, err := cutter.archive.Next(); err == nil {
-		return backup.Backup{}, fmt.Errorf("read the base backup: %s is behind its manifest", header.Name)
+		return backup.Backup{}, fmt.Errorf("%w: %s is behind its manifest", errBroken, header.Name)
 	} else if !errors.Is(err, io.EOF) {
-		return backup.Backup{}, fmt.Errorf("read the base backup: %w", err)
+		return backup.Backup{}, fmt.Errorf("%w: %w", errBroken, err)
 	}
 	manifest.SHA256, manifest.Size = sum, passed.size
 	result.Manifest = manifest
@@ -273,7 +277,7 @@ func (c *cutter) fill() error {
 	if c.left > 0 {
 		count, err := io.ReadFull(c.archive, c.piece[:min(c.left, int64(len(c.piece)))])
 		if err != nil {
-			return fmt.Errorf("read the base backup: %w", err)
+			return fmt.Errorf("%w: %w", errBroken, err)
 		}
 		c.advance(int64(count))
 		_, err = c.writer.Write(c.piece[:count])
@@ -285,10 +289,10 @@ func (c *cutter) fill() error {
 	}
 	header, err := c.archive.Next()
 	if errors.Is(err, io.EOF) {
-		return errors.New("read the base backup: it ended without a manifest")
+		return fmt.Errorf("%w: it ended without a manifest", errBroken)
 	}
 	if err != nil {
-		return fmt.Errorf("read the base backup: %w", err)
+		return fmt.Errorf("%w: %w", errBroken, err)
 	}
 	return c.file(header)
 }
@@ -319,7 +323,7 @@ func (c *cutter) file(header *tar.Header) error {
 	}
 	content, err := io.ReadAll(io.LimitReader(c.archive, maxLabel))
 	if err != nil {
-		return fmt.Errorf("read the base backup: %w", err)
+		return fmt.Errorf("%w: %w", errBroken, err)
 	}
 	if err := c.labelled(content); err != nil {
 		return err

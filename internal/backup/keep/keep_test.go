@@ -37,6 +37,8 @@ type rig struct {
 	keeper *keep.Keeper
 	log    string
 	folder string
+	// under is where the repository is instead of the folder, nil for the folder.
+	under store.Store
 
 	mutex    sync.Mutex
 	now      time.Time
@@ -71,7 +73,7 @@ func (r *rig) newKeeper(instance string) *keep.Keeper {
 		Copy:     locked(r, func() keep.Copy { return r.copy }),
 		Settings: func() (*wire.BackupSettings, error) { r.mutex.Lock(); defer r.mutex.Unlock(); return r.settings, nil },
 		Open: func(_ wire.Repository, root string) (*repository.Repository, error) {
-			return &repository.Repository{Store: flaky{store.Folder{Path: r.folder}, r}, Root: root}, nil
+			return &repository.Repository{Store: flaky{r.store(), r}, Root: root}, nil
 		},
 		Base: func(_ context.Context, request *base.Request, progress func(done, total int64)) error {
 			progress(0, 4096)
@@ -86,6 +88,13 @@ func (r *rig) newKeeper(instance string) *keep.Keeper {
 
 func locked[T any](r *rig, get func() T) func() T {
 	return func() T { r.mutex.Lock(); defer r.mutex.Unlock(); return get() }
+}
+
+func (r *rig) store() store.Store {
+	if r.under != nil {
+		return r.under
+	}
+	return store.Folder{Path: r.folder}
 }
 
 func (r *rig) change(change func()) { r.mutex.Lock(); defer r.mutex.Unlock(); change() }

@@ -136,6 +136,34 @@ func TestAClockAheadDeletesNothing(t *testing.T) {
 	}
 }
 
+// What is said to be recoverable is by the clock of the store, because a restore asks for a moment by it, and goes on
+// with what is shipped. That of the agent may be years ahead or behind.
+func TestTheWindowEndsByTheClockOfTheStore(t *testing.T) {
+	for name, apart := range map[string]time.Duration{
+		"as it is": 0, "ahead": 10 * 365 * 24 * time.Hour, "behind": -10 * 365 * 24 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.change(func() { r.now = r.now.Add(apart) })
+			r.archive = archive(segment+40, segment+500)
+			r.turns(2)
+			r.change(func() { r.settings.Base = &wire.BaseWanted{ID: "w1", Instance: "cities-1"} })
+			r.turns(4)
+			before := r.keeper.Report()
+			r.change(func() { r.copy.Flushed += 1000 })
+			r.turns(1)
+			after := r.keeper.Report()
+			now := time.Now()
+			if until := after.RecoverableUntil; until.Before(now.Add(-time.Minute)) || until.After(now.Add(5*time.Minute)) {
+				t.Errorf("the window ends at %s, and the store has %s", until, now)
+			}
+			if !after.RecoverableUntil.After(before.RecoverableUntil) {
+				t.Errorf("it ended at %s, and after more was shipped at %s", before.RecoverableUntil, after.RecoverableUntil)
+			}
+		})
+	}
+}
+
 // An object lock is of each object, and ends for the parts of a backup before it ends for its backup.json. What the
 // store keeps stays whole, is told, and goes when the lock has ended.
 func TestALockedBackupStaysWhole(t *testing.T) {

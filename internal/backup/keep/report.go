@@ -72,8 +72,9 @@ func (k *Keeper) tellRepository(report *wire.BackupReport) {
 	}
 	report.RecoverableFrom, report.RecoverableUntil = read.summary.From, read.summary.Until
 	lsn := read.summary.UntilLSN
-	if read.stored.Broken == "" && k.shipping.until.After(report.RecoverableUntil) {
-		report.RecoverableUntil, lsn = k.shipping.until.UTC(), max(lsn, k.shipping.confirmed)
+	if since := k.shipping.until.Sub(read.at); read.stored.Broken == "" && since > 0 {
+		// By the clock of the store, as a restore sees it: this one only tells how much time has passed since the reading.
+		report.RecoverableUntil, lsn = read.summary.Until.Add(since).UTC(), max(lsn, k.shipping.confirmed)
 	}
 	report.RecoverableLSN = lsn.String()
 	for _, hole := range read.summary.Gaps {

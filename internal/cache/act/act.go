@@ -71,7 +71,9 @@ func (p *pass) do(ctx context.Context, action cache.Action) (cache.Result, error
 	case cache.MovePassword:
 		return p.movePassword(ctx, action, do.Number)
 	case cache.StoreCertificates:
-		return p.storeCertificates(ctx, action)
+		return p.storeCertificates(ctx, action, do)
+	case cache.PublishBundle:
+		return p.publishBundle(ctx, action)
 	case cache.CreateLease:
 		return p.Write(ctx, render.Lease(p.design), nil)
 	case cache.DeleteSet:

@@ -25,9 +25,9 @@ func (p *pass) createBinding(ctx context.Context) (cache.Result, error) {
 	if err != nil {
 		return cache.Result{}, err
 	}
-	bundle := leaf.Data[wire.KeyAuthority]
-	if len(bundle) == 0 {
-		return cache.Result{}, errors.New("the authority that goes into it is not stored yet")
+	bundle, err := p.bundle(ctx)
+	if err != nil {
+		return cache.Result{}, err
 	}
 	password, err := p.newPassword()
 	if err != nil {
@@ -39,6 +39,31 @@ func (p *pass) createBinding(ctx context.Context) (cache.Result, error) {
 		rotation.Token, rotation.Done = rotate.Password, p.Now()
 	}
 	return p.Write(ctx, render.Binding(p.design, password, rotation, bundle), nil)
+}
+
+// bundle is what applications trust, as it is stored.
+func (p *pass) bundle(ctx context.Context) ([]byte, error) {
+	authority, err := p.secret(ctx, cache.AuthorityName(p.design.Name))
+	if err != nil {
+		return nil, err
+	}
+	state, err := render.Material(authority, &corev1.Secret{})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the stored authorities: %w", err)
+	case len(state.Authorities) == 0:
+		return nil, errors.New("the authority that goes into it is not stored yet")
+	}
+	return state.Outside(), nil
+}
+
+// publishBundle gives applications the authorities that are trusted now.
+func (p *pass) publishBundle(ctx context.Context, action cache.Action) (cache.Result, error) {
+	bundle, err := p.bundle(ctx)
+	if err != nil {
+		return cache.Result{}, err
+	}
+	return p.PublishBundle(ctx, action, bundle)
 }
 
 func (p *pass) newPassword() (string, error) {
@@ -100,7 +125,9 @@ func (p *pass) movePassword(ctx context.Context, action cache.Action, number int
 // storeCertificates has kit/pki decide once more on what is stored now, and writes the result: first the authorities,
 // then the leaf with the bundle, because an authority must be known before anyone presents a leaf of it. A crash
 // between the two loses a leaf that nobody has seen; the next pass issues another.
-func (p *pass) storeCertificates(ctx context.Context, action cache.Action) (cache.Result, error) {
+func (p *pass) storeCertificates(
+	ctx context.Context, action cache.Action, store cache.StoreCertificates,
+) (cache.Result, error) {
 	authority, err := p.secret(ctx, cache.AuthorityName(p.design.Name))
 	if err != nil {
 		return cache.Result{}, err
@@ -112,7 +139,11 @@ func (p *pass) storeCertificates(ctx context.Context, action cache.Action) (cach
 	case string(leaf.UID) != action.UID || leaf.ResourceVersion != action.ResourceVersion:
 		return cache.Result{}, moved(action, "it was changed since")
 	}
-	wantedAuthority, wantedLeaf, err := p.renew(ctx, action, authority, leaf)
+	state, err := p.renew(ctx, action, store, authority, leaf)
+	if err != nil {
+		return cache.Result{}, err
+	}
+	wantedAuthority, wantedLeaf, err := p.renderCertificates(state, render.CredentialsOf(leaf))
 	if err != nil {
 		return cache.Result{}, err
 	}
@@ -129,56 +160,57 @@ func (p *pass) storeCertificates(ctx context.Context, action cache.Action) (cach
 
 // renew makes what is to be stored. It refuses to make the first authority when somebody trusts one already.
 func (p *pass) renew(
-	ctx context.Context, action cache.Action, authority, leaf *corev1.Secret,
-) (wantedAuthority, wantedLeaf *corev1.Secret, err error) {
+	ctx context.Context, action cache.Action, store cache.StoreCertificates, authority, leaf *corev1.Secret,
+) (pki.State, error) {
 	state, err := render.Material(authority, leaf)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the stored authorities: %w", err)
+		return pki.State{}, fmt.Errorf("read the stored authorities: %w", err)
 	}
 	if len(state.Authorities) == 0 {
 		binding, err := p.secret(ctx, cache.AppSecretName(p.design.Name))
 		switch {
 		case err != nil:
-			return nil, nil, err
+			return pki.State{}, err
 		case leaf.UID != "" || binding.UID != "":
-			return nil, nil, moved(action, "the authority that is trusted is gone")
+			return pki.State{}, moved(action, "the authority that is trusted is gone")
 		}
 	}
-	state, err = pki.Decide(state, p.Now(), render.Policy(p.design.Identity)).Apply(state, p.Random)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make certificates: %w", err)
+	issuer := render.IssuerOf(p.design.Identity, p.design.Spec, p.Now())
+	state, refused, err := issuer.Sign(ctx, p.Live, state, store.Issuer, p.Random)
+	if err == nil && refused != "" {
+		err = moved(action, refused)
 	}
-	encoded, err := pki.EncodeAuthorities(state.Authorities)
-	if err != nil {
+	return state, err
+}
+
+func (p *pass) renderCertificates(
+	state pki.State, credentials render.Credentials,
+) (authority, leaf *corev1.Secret, err error) {
+	var stored render.Stored
+	if stored.Authorities, err = pki.EncodeAuthorities(state.Authorities); err != nil {
 		return nil, nil, fmt.Errorf("encode the authorities: %w", err)
 	}
-	certificate, key, err := encodeLeaf(state, render.LeafProfile)
-	if err != nil {
+	if stored.Endorsements, err = pki.EncodeEndorsements(state.Endorsements); err != nil {
 		return nil, nil, err
 	}
-	own, ownKey, err := encodeLeaf(state, render.OperatorProfile)
-	if err != nil {
-		return nil, nil, err
+	own, found := state.Leaf(render.OperatorProfile)
+	shared, also := state.Leaf(render.LeafProfile)
+	if !found || !also {
+		return nil, nil, errors.New("no leaf was issued for the operator or for the instances")
 	}
-	credentials := render.CredentialsOf(leaf)
+	if stored.Certificate, stored.Key, err = own.Encode(); err != nil {
+		return nil, nil, fmt.Errorf("encode the leaf of the operator: %w", err)
+	}
+	certificate, key, err := service.Shown(state, shared)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the leaf of the instances: %w", err)
+	}
 	if credentials.Replication == "" {
 		if credentials.Replication, err = p.newPassword(); err != nil {
 			return nil, nil, err
 		}
 	}
-	return render.Authority(p.design, encoded, own, ownKey),
-		render.Leaf(p.design, certificate, key, state.Bundle(), credentials), nil
-}
-
-func encodeLeaf(state pki.State, profile string) (certificate, key []byte, err error) {
-	issued, found := state.Leaf(profile)
-	if !found {
-		return nil, nil, fmt.Errorf("no leaf was issued for %s", profile)
-	}
-	if certificate, key, err = issued.Encode(); err != nil {
-		return nil, nil, fmt.Errorf("encode the leaf: %w", err)
-	}
-	return certificate, key, nil
+	return render.Authority(p.design, stored), render.Leaf(p.design, certificate, key, state.Bundle(), credentials), nil
 }
 
 // secret reads a Secret live. One that does not exist is blank.

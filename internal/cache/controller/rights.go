@@ -41,6 +41,7 @@ func Rights() rbac.Table {
 	watched("", "secrets", []string{"get"}, "read certificates by name")
 	watched("", "secrets", write, "make credentials, and make and replace certificates")
 	watched("events.k8s.io", "events", write, "tell what was done")
+	watched("", "events", []string{"list"}, "say why a node does not set up a pod")
 	return append(table, agentRights(user)...)
 }
 

@@ -66,6 +66,7 @@ type world struct {
 	// past is how far a new life starts in the past.
 	past   uint64
 	mounts *int64 // The rotation that the kubelet goes on mounting, nil for that which is stored.
+	silent string // An instance that does not say what it presents.
 	// holes is memory that the server does not give back.
 	holes int64
 	// term is what the agents have come to, and flushed the last request that they have carried out.
@@ -416,6 +417,9 @@ func (w *world) ask(_ context.Context, agent service.Agent) (wire.CacheReport, e
 		report.Rotation, _ = strconv.ParseInt(string(mounted.Data[wire.KeyNextRotation]), 10, 64)
 		if w.mounts != nil {
 			report.Rotation = *w.mounts
+		}
+		if data := mounted.Data; instance != w.silent {
+			report.Certificate = wire.CertificateIdentity(data["tls.crt"], data["tls.key"], data["ca.crt"])
 		}
 	}
 	if instance == w.holder() {

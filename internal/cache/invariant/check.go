@@ -25,6 +25,8 @@ var invariants = []rule.Invariant[judged, cache.Action]{
 	never("cache.touch-nothing-foreign", touchesNothingForeign, "an object of another owner is never touched", "GC4"),
 	never("cache.replace-no-authority", replacesNoAuthority,
 		"no new authority takes the place of one that is trusted", "GC5"),
+	never("cache.change-the-issuer-step-by-step", changesIssuerStepByStep,
+		"whom applications trust changes by a step when everyone has what the one before has brought"),
 	never("cache.create-credentials-once", makesCredentialsOnce,
 		"credentials are made once, and replaced only when every instance accepts the next ones", "GC6"),
 	never("cache.never-shrink-below-usage", neverShrinksBelowUsage,

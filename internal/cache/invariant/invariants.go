@@ -15,12 +15,12 @@ func touchesNothingInvalid(s cache.Snapshot, action cache.Action) bool {
 	if len(design.Problems(s)) == 0 {
 		return true
 	}
-	switch action.Do.(type) {
+	switch do := action.Do.(type) {
 	case cache.StoreCertificates:
-		return s.Certificates.Leaf.Exists
+		return s.Certificates.Leaf.Exists && !do.Issuer
 	case cache.Create, cache.Update:
 		return len(s.Instances) > 0 && slices.Contains(fixed, action.Kind)
-	case cache.TellPod, cache.EndFlush:
+	case cache.TellPod, cache.EndFlush, cache.PublishBundle:
 		return true
 	case cache.ResizePod, cache.CreateBinding, cache.BeginPassword, cache.MovePassword, cache.CreateLease,
 		cache.AskFlush, cache.FollowDatabase, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.DeleteCache:
@@ -38,11 +38,11 @@ func respectsPause(s cache.Snapshot, action cache.Action) bool {
 	if !s.Spec.Paused {
 		return true
 	}
-	switch action.Do.(type) {
-	case cache.EndFlush:
+	switch do := action.Do.(type) {
+	case cache.EndFlush, cache.PublishBundle:
 		return true
 	case cache.StoreCertificates:
-		return s.Certificates.Leaf.Exists
+		return s.Certificates.Leaf.Exists && !do.Issuer
 	case cache.Create, cache.Update, cache.ResizePod, cache.CreateBinding, cache.BeginPassword, cache.MovePassword,
 		cache.CreateLease, cache.TellPod, cache.AskFlush, cache.FollowDatabase, cache.DeletePod, cache.RestartPod,
 		cache.DeleteSet, cache.DeleteCache:
@@ -55,7 +55,7 @@ func touchesNothingForeign(s cache.Snapshot, action cache.Action) bool {
 		return false
 	}
 	switch action.Do.(type) {
-	case cache.CreateBinding, cache.MovePassword:
+	case cache.CreateBinding, cache.MovePassword, cache.PublishBundle:
 		return s.Binding.Foreign == ""
 	case cache.BeginPassword:
 		return s.Binding.Foreign == "" && s.Certificates.Leaf.Foreign == ""
@@ -78,6 +78,9 @@ func replacesNoAuthority(s cache.Snapshot, action cache.Action) bool {
 func makesCredentialsOnce(s cache.Snapshot, action cache.Action) bool {
 	if action.Kind != cache.KindSecret || action.Name != cache.AppSecretName(s.Name) {
 		return true
+	}
+	if cache.Does[cache.PublishBundle](action) {
+		return s.Binding.Exists // It leaves the credentials as they are.
 	}
 	move, moves := action.Do.(cache.MovePassword)
 	if !moves {
@@ -121,7 +124,7 @@ func deletesOnlyStuckPods(s cache.Snapshot, action cache.Action) bool {
 func isConditional(_ cache.Snapshot, action cache.Action) bool {
 	switch do := action.Do.(type) {
 	case cache.Update, cache.ResizePod, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.TellPod,
-		cache.BeginPassword, cache.MovePassword:
+		cache.BeginPassword, cache.MovePassword, cache.PublishBundle:
 		return action.UID != "" && action.ResourceVersion != ""
 	case cache.Create, cache.CreateBinding, cache.CreateLease:
 		return action.UID == "" && action.ResourceVersion == ""
@@ -191,4 +194,18 @@ func restartsBesideACopy(s cache.Snapshot, action cache.Action) bool {
 		whole := other.Name == s.Lease.Holder || other.Report.Streams && slices.Contains(s.Lease.Members, other.Name)
 		return other.Pod != nil && other.Pod.UID != action.UID && other.Pod.Ready && other.Report.Reachable && whole
 	})
+}
+
+// changesIssuerStepByStep has those outside, and every server that they may reach, have what the step before has
+// brought.
+func changesIssuerStepByStep(s cache.Snapshot, action cache.Action) bool {
+	store, stores := action.Do.(cache.StoreCertificates)
+	if !stores || !store.Issuer {
+		return true
+	}
+	issuing := s.Certificates.Issuing
+	return issuing.Problem == "" && len(issuing.Change) > 0 && !s.Certificates.Unpublished &&
+		!slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
+			return instance.Up() && instance.Report.Certificate != s.Certificates.Identity
+		})
 }

@@ -63,6 +63,7 @@ func (p *pass) readInstance(ctx context.Context, serial int) (cache.Instance, er
 	}
 	if controller := metav1.GetControllerOfNoCopy(&pod); found && controller != nil && controller.UID == set.UID {
 		instance.Pod = podFacts(&pod, p.facts.Now)
+		instance.Pod.Stuck = cmp.Or(instance.Pod.Stuck, service.NotSetUp(ctx, p.Live, &pod, p.facts.Now))
 	}
 	return instance, nil
 }

@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +36,8 @@ type Observer struct {
 	Author apply.Author
 	Images cache.Images
 	Now    func() time.Time
+	// AskTime asks the API server for its time before certificates are made. Without it no clock is compared.
+	AskTime service.AskTime
 	// Pulse knows when leases were last seen to change. Without one no lease ever expires.
 	Pulse *service.Pulse
 	// TryWrite says what admission would make of a write. Without it no field is tolerated.
@@ -151,21 +152,6 @@ func (p *pass) compare(ctx context.Context, child render.Child) (cache.Child, er
 	if found, err := p.findSurely(ctx, child.Name, live); err != nil || !found {
 		return fact, err
 	}
-	difference := apply.Compare(intent, live)
-	fact.State, fact.Problem = cache.State(difference.State), difference.Problem
 	fact.UID, fact.ResourceVersion = string(live.GetUID()), live.GetResourceVersion()
-	if fact.Tolerated = p.TryWrite.Tolerated(ctx, difference); len(fact.Tolerated) == len(difference.Changes) &&
-		len(fact.Tolerated) > 0 {
-		fact.State = cache.Same
-		return fact, nil
-	}
-	for _, change := range difference.Changes {
-		// Values are left out: a plan is shown in events, and a page of settings is no sentence.
-		text := change.Path
-		if len(change.By) > 0 {
-			text += " by " + strings.Join(change.By, ", ")
-		}
-		fact.Changes = append(fact.Changes, text)
-	}
-	return fact, nil
+	return service.Compared(ctx, p.TryWrite, fact, apply.Compare(intent, live), nil), nil
 }

@@ -3,8 +3,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"sync"
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
@@ -14,14 +12,11 @@ import (
 
 // readReports asks the agent of every pod, all at once: one that is lost must not hold up the others.
 func (p *pass) readReports(ctx context.Context) error {
-	var asked sync.WaitGroup
-	for i := range p.facts.Instances {
-		instance := &p.facts.Instances[i]
+	service.ForEach(p.facts.Instances, func(instance *cache.Instance) {
 		if instance.Pod != nil {
-			asked.Go(func() { instance.Report = p.report(ctx, instance.Name, instance.Pod.Address) })
+			instance.Report = p.report(ctx, instance.Name, instance.Pod.Address)
 		}
-	}
-	asked.Wait()
+	})
 	return nil
 }
 
@@ -47,7 +42,8 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 		Term: report.Term, SettingsHash: report.SettingsHash,
 		Allowed: report.Memory.Allowed, Resident: report.Memory.Resident,
 		Serving: report.Serving, Streams: report.Streams, Flushed: report.Flushed,
-		ReplicationPassword: report.ReplicationPassword, Rotation: report.Rotation, Used: report.Memory.Used,
+		ReplicationPassword: report.ReplicationPassword, Rotation: report.Rotation, Certificate: report.Certificate,
+		Used:    report.Memory.Used,
 		Clients: report.Use.Clients, Hits: report.Use.Hits, Misses: report.Use.Misses, Evicted: report.Use.Evicted,
 		PendingRestart: report.PendingRestart, Reason: string(report.Reason), Message: report.Message,
 	}
@@ -55,12 +51,5 @@ func (p *pass) report(ctx context.Context, instance, address string) cache.Repor
 
 // AskAgent gets the report of an agent.
 func AskAgent(ctx context.Context, agent service.Agent) (wire.CacheReport, error) {
-	answer, err := agent.Get(ctx, wire.PathReport)
-	switch {
-	case err != nil:
-		return wire.CacheReport{}, err
-	case answer.Status != http.StatusOK:
-		return wire.CacheReport{}, fmt.Errorf("the agent answers %d", answer.Status)
-	}
-	return wire.DecodeCacheReport(answer.Body)
+	return service.AskReport(ctx, agent, wire.DecodeCacheReport)
 }

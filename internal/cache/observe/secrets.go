@@ -3,11 +3,13 @@ package observe
 import (
 	"bytes"
 	"context"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/render"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -41,34 +43,55 @@ func (p *pass) readSecrets(ctx context.Context) error {
 		}
 	}
 	if facts.Leaf.Foreign == "" && p.facts.Binding.Foreign == "" {
-		p.facts.Rotation = render.RotationOf(&leaf, &binding)
+		p.facts.Rotation = rotationOf(&leaf, &binding)
 	}
-	if facts.Authority.Foreign == "" && facts.Leaf.Foreign == "" {
-		p.judgeCertificates(&authority, &leaf)
+	if facts.Authority.Foreign != "" || facts.Leaf.Foreign != "" {
+		return nil
 	}
-	return nil
-}
-
-// judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.
-func (p *pass) judgeCertificates(authority, leaf *corev1.Secret) {
-	facts := &p.facts.Certificates
-	state, err := render.Material(authority, leaf)
+	state, err := render.Material(&authority, &leaf)
 	if err != nil {
 		facts.Problem = err.Error()
-		return
-	}
-	plan := pki.Decide(state, p.facts.Now, render.Policy(p.facts.Identity))
-	facts.Again, facts.Authorities = plan.Again, len(state.Authorities)
-	for _, step := range plan.Steps {
-		facts.Steps = append(facts.Steps, step.String())
-	}
-	if len(facts.Steps) == 0 && !bytes.Equal(leaf.Data[wire.KeyAuthority], state.Bundle()) {
-		facts.Steps = []string{"publish the bundle of authorities"}
-	}
-	if len(facts.Steps) == 0 && render.CredentialsOf(leaf).Replication == "" {
-		facts.Steps = []string{"make the password of replication"}
+		return nil //nolint:nilerr // What cannot be read is a fact, and a reason to stop.
 	}
 	if material, err := state.Material(render.OperatorProfile); err == nil {
 		p.material = &material
 	}
+	if err := p.judgeCertificates(ctx, state, &leaf); err != nil {
+		return err
+	}
+	known := p.facts.Binding.Exists && p.facts.Binding.Foreign == "" && facts.Authorities > 0
+	facts.Unpublished = known && !bytes.Equal(state.Outside(), binding.Data[wire.KeyAuthority])
+	return facts.Compare(ctx, p.AskTime, p.Now)
+}
+
+// judgeCertificates asks kit/pki what is to be done. Nothing of the keys gets into the facts.
+func (p *pass) judgeCertificates(ctx context.Context, state pki.State, leaf *corev1.Secret) error {
+	facts := &p.facts.Certificates
+	if facts.Leaf.Exists {
+		facts.Identity = wire.CertificateIdentity(
+			leaf.Data[wire.KeyCertificate], leaf.Data[wire.KeyPrivateKey], leaf.Data[wire.KeyAuthority])
+	}
+	issuer := render.IssuerOf(p.facts.Identity, p.facts.Spec, p.facts.Now)
+	if _, err := issuer.Judge(ctx, p.Live, state, facts); err != nil {
+		return err
+	}
+	if len(facts.Steps) == 0 {
+		facts.Steps = service.Unlike(leaf, state, render.LeafProfile)
+	}
+	if len(facts.Steps) == 0 && render.CredentialsOf(leaf).Replication == "" {
+		facts.Steps = []string{"make the password of replication"}
+	}
+	return nil
+}
+
+// rotationOf is how far the rotation of the application's password has come: it begins beside the certificate, and is
+// over in the Secret for applications. One whose next password is not there has not begun.
+func rotationOf(leaf, binding *corev1.Secret) service.Rotation {
+	begun, told := service.RotationOf(leaf), service.RotationOf(binding)
+	next := string(leaf.Data[wire.KeyNextRotation])
+	whole := len(leaf.Data[wire.KeyNextPassword]) > 0 && next == strconv.FormatInt(begun.Number, 10)
+	if told.Number >= begun.Number || !whole {
+		return told
+	}
+	return begun
 }

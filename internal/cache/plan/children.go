@@ -7,11 +7,24 @@ import (
 
 func keepCertificates(d *draft) {
 	leaf := d.Certificates.Leaf
-	d.KeepCertificates(service.Keeping[cache.Step]{
+	store := cache.Action{
+		Do: cache.StoreCertificates{}, Name: cache.LeafName(d.Name), UID: leaf.UID, ResourceVersion: leaf.ResourceVersion,
+	}
+	if d.KeepCertificates(service.Keeping[cache.Step]{
 		Certificates: d.Certificates, Authority: cache.AuthorityName(d.Name), Issued: []string{cache.LeafName(d.Name)},
-		App: cache.AppSecretName(d.Name), AppSecret: d.Binding, Store: cache.Action{
-			Do: cache.StoreCertificates{}, Name: cache.LeafName(d.Name), UID: leaf.UID, ResourceVersion: leaf.ResourceVersion,
-		},
+		App: cache.AppSecretName(d.Name), AppSecret: d.Binding, Store: store,
+	}) {
+		store.Do = cache.StoreCertificates{Issuer: true}
+		d.FollowIssuer(service.Following[cache.Step]{
+			Issuing: d.Certificates.Issuing, Store: store, Behind: d.LacksCertificate(),
+		})
+	}
+}
+
+// publishBundle keeps what applications trust as it is stored.
+func publishBundle(d *draft) {
+	d.PublishBundle(d.Certificates, d.Binding, cache.LeafName(d.Name), cache.Action{
+		Do: cache.PublishBundle{}, Name: cache.AppSecretName(d.Name),
 	})
 }
 

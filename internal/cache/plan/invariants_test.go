@@ -21,6 +21,10 @@ func TestInvariantsBite(t *testing.T) {
 		Do: cache.Update{}, Kind: cache.KindSettings, Name: "tiles-settings", UID: "uid", ResourceVersion: "5",
 	}
 	certificates := cache.Action{Do: cache.StoreCertificates{}, Kind: cache.KindSecret, Name: "tiles-tls"}
+	publish := cache.Action{Do: cache.PublishBundle{}, Kind: cache.KindSecret, Name: "tiles"}
+	follow := certificates
+	follow.Do = cache.StoreCertificates{Issuer: true}
+	change := service.Issuing{Secret: "company-ca", Change: []string{"tell"}}
 	resize := func(bytes int64) cache.Action {
 		return cache.Action{
 			Do: cache.ResizePod{Bytes: bytes}, Kind: cache.KindPod, Name: "tiles-1-0", UID: "uid-pod", ResourceVersion: "6",
@@ -76,6 +80,42 @@ func TestInvariantsBite(t *testing.T) {
 		"a lost authority is replaced": {
 			world: func(s *cache.Snapshot) { s.Certificates.Authorities = 0 }, action: certificates,
 			want: "cache.replace-no-authority",
+		},
+		"another issuer is shown before an instance knows of it": {
+			world: func(s *cache.Snapshot) {
+				s.Certificates.Identity, s.Certificates.Issuing = "c2", service.Issuing{Changing: true, Change: []string{"show"}}
+			},
+			action: follow, want: "cache.change-the-issuer-step-by-step",
+		},
+		"another issuer is shown before applications know of it": {
+			world: func(s *cache.Snapshot) {
+				s.Certificates.Unpublished, s.Certificates.Issuing = true, service.Issuing{Change: []string{"show"}}
+			},
+			action: follow, want: "cache.change-the-issuer-step-by-step",
+		},
+		"an issuer is followed that cannot be used": {
+			world: func(s *cache.Snapshot) {
+				s.Certificates.Issuing = service.Issuing{Secret: "company-ca", Problem: "gone", Change: []string{"tell"}}
+			},
+			action: follow, want: "cache.change-the-issuer-step-by-step",
+		},
+		"an issuer is followed that nobody has named": {action: follow, want: "cache.change-the-issuer-step-by-step"},
+		"an issuer is followed while changes are stopped": {
+			world:  func(s *cache.Snapshot) { s.Spec.Paused, s.Certificates.Issuing = true, change },
+			action: follow, want: "cache.respect-the-pause",
+		},
+		"an issuer of an invalid spec is followed": {
+			world:  func(s *cache.Snapshot) { invalid(s); s.Certificates.Issuing = change },
+			action: follow, want: "cache.write-nothing-invalid",
+		},
+		"authorities are told without a version": {action: publish, want: "cache.write-conditionally"},
+		"authorities are told where nothing was": {
+			world: func(s *cache.Snapshot) { s.Binding = cache.Secret{} }, action: publish,
+			want: "cache.create-credentials-once",
+		},
+		"authorities are told in a Secret of somebody": {
+			world: func(s *cache.Snapshot) { s.Binding.Foreign = "somebody's" }, action: publish,
+			want: "cache.touch-nothing-foreign",
 		},
 		"credentials are rewritten": {
 			action: cache.Action{Do: cache.CreateBinding{}, Kind: cache.KindSecret, Name: "tiles"},

@@ -13,8 +13,10 @@ func rotatePassword(d *draft) {
 		token = d.Spec.Rotate.Password
 	}
 	binding, leaf := d.Binding, d.Certificates.Leaf
-	if d.Invalid || !binding.Exists || binding.Foreign != "" || !leaf.Exists || leaf.Foreign != "" ||
-		d.Writes(cache.KindSecret, cache.LeafName(d.Name)) || !d.Rotation.UnderWay() && !d.Rotation.Asked(token) {
+	written := d.Writes(cache.KindSecret, cache.LeafName(d.Name)) ||
+		d.Writes(cache.KindSecret, cache.AppSecretName(d.Name))
+	if d.Invalid || !binding.Exists || binding.Foreign != "" || !leaf.Exists || leaf.Foreign != "" || written ||
+		!d.Rotation.UnderWay() && !d.Rotation.Asked(token) {
 		return
 	}
 	lacking := d.LacksPassword()

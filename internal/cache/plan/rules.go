@@ -26,6 +26,8 @@ var rules = []rule.Step[*draft]{
 	step("cache.keep-certificates", keepCertificates,
 		"the authority and its leaf are made once and replaced in time, also while paused", "GC5"),
 	step("cache.create-the-app-secret", createBinding, "credentials are made once", "GC6"),
+	step("cache.publish-the-authority", publishBundle,
+		"applications are told of every authority before a certificate of it is presented to them"),
 	step("cache.rotate-the-password", rotatePassword,
 		"another password is told to applications when every instance accepts it"),
 	step("cache.create-the-lease", makeLease, "the lease is made once, and not again while an agent knows it", "GC10"),

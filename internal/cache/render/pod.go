@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -132,19 +130,11 @@ func spread(design cache.Design) *corev1.Affinity {
 	}}
 }
 
-func containerSecurity() *corev1.SecurityContext {
-	yes, no := true, false
-	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
-		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
-}
-
 // installContainer copies the agent into the pod, so that any image with a server works.
 func installContainer(design cache.Design) corev1.Container {
 	return corev1.Container{
 		Name: cache.ContainerInstall, Image: design.Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{"/meridian", "install", wire.AgentBinary}, SecurityContext: containerSecurity(),
+		Command: []string{"/meridian", "install", wire.AgentBinary}, SecurityContext: service.ContainerSecurity(),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
@@ -162,7 +152,7 @@ func cacheContainer(design cache.Design, instance string) corev1.Container {
 	return corev1.Container{
 		Name: cache.ContainerCache, Image: serverImage(design), ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: []string{wire.AgentBinary, "agent", "--engine=redis"}, Env: environment(design, instance),
-		SecurityContext: containerSecurity(), Resources: Resources(design),
+		SecurityContext: service.ContainerSecurity(), Resources: Resources(design),
 		// What can be changed in place is: nobody has to know, and no key is lost.
 		ResizePolicy: []corev1.ContainerResizePolicy{
 			{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
@@ -172,9 +162,9 @@ func cacheContainer(design cache.Design, instance string) corev1.Container {
 			port(portName, wire.PortCache), port("agent", wire.PortAgent), port("probe", wire.PortProbe),
 		},
 		// The agent is alive as long as it answers at all: what the server does is not the kubelet's to judge.
-		LivenessProbe:  probe(wire.PathLive, 10, 6),
-		ReadinessProbe: probe(wire.PathReady, 1, 2),
-		StartupProbe:   startup(),
+		LivenessProbe:  service.Probe(wire.PathLive, 10, 6),
+		ReadinessProbe: service.Probe(wire.PathReady, 1, 2),
+		StartupProbe:   service.StartupProbe(),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "run", MountPath: wire.FolderRun},
@@ -182,7 +172,7 @@ func cacheContainer(design cache.Design, instance string) corev1.Container {
 			{Name: "settings", MountPath: wire.FolderSettings, ReadOnly: true},
 			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
 			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
-			{Name: "token", MountPath: folderToken, ReadOnly: true},
+			service.TokenMount(),
 		},
 	}
 }
@@ -207,37 +197,11 @@ func Resources(design cache.Design) corev1.ResourceRequirements {
 	}
 }
 
-// startup waits for the first answer of an instance that is being made, so that nobody is warned of probes that fail
-// because all goes as it should. The agent ends the wait by itself.
-func startup() *corev1.Probe {
-	wait := probe(wire.PathStart, 1, 60)
-	wait.TimeoutSeconds = int32((wire.StartPatience + 10*time.Second).Seconds())
-	return wait
-}
-
-func probe(path string, period, failures int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Path: path, Port: intstr.FromString("probe"), Scheme: corev1.URISchemeHTTP,
-		}},
-		PeriodSeconds: period, TimeoutSeconds: 2, FailureThreshold: failures,
-	}
-}
-
 func environment(design cache.Design, instance string) []corev1.EnvVar {
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path},
-		}}
-	}
-	return []corev1.EnvVar{
+	return append([]corev1.EnvVar{
 		{Name: wire.EnvCache, Value: design.Name},
 		{Name: wire.EnvInstance, Value: instance},
-		field(wire.EnvPodName, "metadata.name"),
-		field(wire.EnvPodNamespace, "metadata.namespace"),
-		field(wire.EnvPodIP, "status.podIP"),
-		field(wire.EnvPodUID, "metadata.uid"),
-	}
+	}, service.PodVariables()...)
 }
 
 // volumes are all but mounts of ours in memory or of the node: nothing outlives the pod.
@@ -259,24 +223,6 @@ func volumes(design cache.Design) []corev1.Volume {
 			LocalObjectReference: corev1.LocalObjectReference{Name: cache.SettingsName(design.Name)}, DefaultMode: &mode,
 		}}},
 		secret("app", cache.AppSecretName(design.Name), wire.KeyPassword),
-		secret("tls", cache.LeafName(design.Name)), token(),
+		secret("tls", cache.LeafName(design.Name)), service.TokenVolume(),
 	}
-}
-
-// folderToken is where every client of Kubernetes looks for the account of its pod.
-const folderToken = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // It is a folder.
-
-// token is what the kubelet would mount into every container by itself: our own alone is an agent.
-func token() corev1.Volume {
-	mode, hour := int32(0o440), int64(3600)
-	return corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: &mode,
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &hour}},
-			{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
-				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
-			}},
-		},
-	}}}
 }

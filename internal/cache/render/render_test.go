@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/cache/design"
 	"meridian.dev/meridian/internal/cache/render"
@@ -120,7 +121,7 @@ func renderedFrom(t *testing.T, documents ...string) rendered {
 
 func TestCertificatesAreForEveryName(t *testing.T) {
 	identity := cache.Identity{Namespace: "gis", Name: "tiles"}
-	policy := render.Policy(identity)
+	policy := render.Policy(identity, v1alpha1.GeoCacheSpec{})
 	if err := policy.Check(); err != nil {
 		t.Fatalf("the policy cannot work: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -37,7 +38,7 @@ func podsService(design cache.Design) *corev1.Service {
 	headless := serviceOf(design, cache.PodsName(design.Name), map[string]string{cache.LabelCache: design.Name})
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	headless.Spec.PublishNotReadyAddresses = true
-	headless.Spec.Ports = append(headless.Spec.Ports, port("agent", wire.PortAgent))
+	headless.Spec.Ports = append(headless.Spec.Ports, service.Port("agent", wire.PortAgent))
 	return headless
 }
 
@@ -45,14 +46,9 @@ func serviceOf(design cache.Design, name string, selector map[string]string) *co
 	return &corev1.Service{
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, Selector: selector, Ports: []corev1.ServicePort{port(portName, wire.PortCache)},
+			Type: corev1.ServiceTypeClusterIP, Selector: selector,
+			Ports: []corev1.ServicePort{service.Port(portName, wire.PortCache)},
 		},
-	}
-}
-
-func port(name string, number int32) corev1.ServicePort {
-	return corev1.ServicePort{
-		Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(name),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
@@ -24,10 +25,16 @@ const (
 	operatorCommonName = "meridian:operator"
 )
 
+// IssuerOf is what an authority of the user's own would be asked for.
+func IssuerOf(identity cache.Identity, spec v1alpha1.GeoCacheSpec, now time.Time) service.IssuerOf {
+	return service.IssuerOf{
+		Namespace: identity.Namespace, Spec: spec.Certificates, Policy: Policy(identity, spec), Now: now,
+	}
+}
+
 // Policy says which certificates a cache has: one for its instances, and one for the operator, which no pod gets to
-// see. An authority lives long, because applications keep a copy of it in the Secret for applications, which is never
-// rewritten.
-func Policy(identity cache.Identity) pki.Policy {
+// see. An authority lives long, because applications may keep a copy of it.
+func Policy(identity cache.Identity, spec v1alpha1.GeoCacheSpec) pki.Policy {
 	var hosts []string
 	for _, service := range []string{cache.WriteName(identity.Name), cache.ReadName(identity.Name)} {
 		host := cache.HostOf(service, identity.Namespace)
@@ -35,9 +42,13 @@ func Policy(identity cache.Identity) pki.Policy {
 	}
 	peers := "*." + cache.PodsName(identity.Name)
 	hosts = append(hosts, peers, peers+"."+identity.Namespace, peers+"."+identity.Namespace+".svc", "localhost")
+	overlap := time.Hour
+	if spec.Rotate != nil && spec.Rotate.Overlap != nil {
+		overlap = spec.Rotate.Overlap.Duration
+	}
 	return pki.Policy{
 		Name:              "Meridian cache " + identity.Namespace + "/" + identity.Name,
-		AuthorityLifetime: 10 * 365 * day, LeafLifetime: 90 * day, Settle: time.Hour, Backdate: 5 * time.Minute,
+		AuthorityLifetime: 10 * 365 * day, LeafLifetime: 90 * day, Settle: overlap, Backdate: 5 * time.Minute,
 		Constrain: true,
 		Leaves: []pki.Profile{
 			{Name: LeafProfile, CommonName: instanceCommonName, DNSNames: hosts, Usage: pki.Server | pki.Client},
@@ -51,14 +62,26 @@ func AgentHost(identity cache.Identity) string {
 	return cache.HostOf(cache.WriteName(identity.Name), identity.Namespace)
 }
 
-// Authority renders the Secret of the authority, with the operator's own leaf beside it.
-func Authority(design cache.Design, authorities, certificate, key []byte) *corev1.Secret {
-	return &corev1.Secret{
+// Stored is what is in the Secret of the authority: all authorities, and the operator's own leaf.
+type Stored struct {
+	Authorities, Certificate, Key []byte
+	// Endorsements are what an issuer of the user's own has signed, nothing if there is none.
+	Endorsements []byte
+}
+
+// Authority renders the Secret of the authority.
+func Authority(design cache.Design, stored Stored) *corev1.Secret {
+	secret := &corev1.Secret{
 		ObjectMeta: meta(design, cache.AuthorityName(design.Name), "certificates"), Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
-			cache.AuthoritiesKey: authorities, cache.OperatorCertificateKey: certificate, cache.OperatorPrivateKey: key,
+			cache.AuthoritiesKey: stored.Authorities, cache.OperatorCertificateKey: stored.Certificate,
+			cache.OperatorPrivateKey: stored.Key,
 		},
 	}
+	if len(stored.Endorsements) > 0 {
+		secret.Data[cache.EndorsementsKey] = stored.Endorsements
+	}
+	return secret
 }
 
 // Credentials are the passwords that lie beside the certificate, where no application reads them: that of replication,
@@ -74,18 +97,6 @@ func CredentialsOf(leaf *corev1.Secret) Credentials {
 		Replication: string(leaf.Data[wire.KeyReplicationPassword]), Next: string(leaf.Data[wire.KeyNextPassword]),
 		Previous: string(leaf.Data[wire.KeyPreviousPassword]), Rotation: service.RotationOf(leaf),
 	}
-}
-
-// RotationOf is how far the rotation of the application's password has come: it begins beside the certificate, and is
-// over in the Secret for applications. One whose next password is not there has not begun.
-func RotationOf(leaf, binding *corev1.Secret) service.Rotation {
-	begun, told := service.RotationOf(leaf), service.RotationOf(binding)
-	next := string(leaf.Data[wire.KeyNextRotation])
-	whole := len(leaf.Data[wire.KeyNextPassword]) > 0 && next == strconv.FormatInt(begun.Number, 10)
-	if told.Number >= begun.Number || !whole {
-		return told
-	}
-	return begun
 }
 
 // Leaf renders the Secret that is mounted into the pods.
@@ -140,7 +151,8 @@ func uri(host, password string) string {
 }
 
 // Material decodes what is stored. A leaf that cannot be read counts as missing, because another is issued at no cost;
-// authorities that cannot be read are an error, because others would interrupt everyone.
+// authorities that cannot be read are an error, because others would interrupt everyone, and so is what an issuer has
+// signed.
 func Material(authority, leaf *corev1.Secret) (pki.State, error) {
 	var state pki.State
 	if encoded, found := authority.Data[cache.AuthoritiesKey]; found {
@@ -149,6 +161,10 @@ func Material(authority, leaf *corev1.Secret) (pki.State, error) {
 			return state, err
 		}
 		state.Authorities = authorities
+	}
+	var err error
+	if state.Endorsements, err = pki.DecodeEndorsements(authority.Data[cache.EndorsementsKey]); err != nil {
+		return pki.State{}, err
 	}
 	for _, stored := range []struct {
 		profile, certificate, key string

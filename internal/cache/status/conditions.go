@@ -100,7 +100,7 @@ func visible(action cache.Action, snapshot cache.Snapshot) bool {
 	switch action.Do.(type) {
 	case cache.StoreCertificates:
 		return !snapshot.Certificates.Leaf.Exists
-	case cache.TellPod, cache.EndFlush, cache.FollowDatabase:
+	case cache.TellPod, cache.EndFlush, cache.FollowDatabase, cache.PublishBundle:
 		return false
 	case cache.Create, cache.ResizePod, cache.CreateBinding, cache.BeginPassword, cache.MovePassword, cache.CreateLease,
 		cache.AskFlush, cache.DeletePod, cache.RestartPod, cache.DeleteSet, cache.DeleteCache:

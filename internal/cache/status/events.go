@@ -51,6 +51,8 @@ func doneReason(step cache.Step) string {
 		return "CredentialsCreated"
 	case cache.StoreCertificates:
 		return "CertificatesStored"
+	case cache.PublishBundle:
+		return "AuthoritiesPublished"
 	case cache.BeginPassword:
 		return "RotationBegun"
 	case cache.MovePassword:

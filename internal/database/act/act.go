@@ -36,7 +36,7 @@ type Actor struct {
 	Now    func() time.Time
 	// Refused takes note of what the agent of a holder has refused; it may be nil.
 	Refused func(key client.ObjectKey, id, why string, at time.Time)
-	// Begin says why no restart may begin for a database now; it may be nil.
+	// Begin says why no roll may begin for a database now, and counts it as begun if it may; it may be nil.
 	Begin func(key client.ObjectKey) string
 	// Tell hands a request for another primary to the agent of the holder.
 	Tell func(ctx context.Context, agent service.Agent, request wire.Switchover) error
@@ -60,17 +60,6 @@ func (a Actor) Act(
 		object: object, design: plan.Design, ledger: ledger,
 	}
 	return p.CarryOut(ctx, plan.Actions, p.do)
-}
-
-// begin asks once more whether the other databases allow a restart.
-func (p *pass) begin(action database.Action) error {
-	if p.Begin == nil {
-		return nil
-	}
-	if why := p.Begin(client.ObjectKeyFromObject(p.object)); why != "" {
-		return moved(action, why)
-	}
-	return nil
 }
 
 // do carries one action out.
@@ -118,8 +107,8 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.freeLease(ctx, action)
 	case database.SetInstances:
 		return p.setInstances(ctx, action, do)
-	case database.RestartServer:
-		return p.restartServer(ctx, action, do)
+	case database.BeginRoll, database.EndRoll, database.RestartServer:
+		return p.doInSettings(ctx, action)
 	case database.ResizePod:
 		return p.resizePod(ctx, action, do)
 	case database.LabelPod:
@@ -144,6 +133,14 @@ func (p *pass) do(ctx context.Context, action database.Action) (database.Result,
 		return p.deleteSet(ctx, action)
 	}
 	return database.Result{}, fmt.Errorf("the verb %q is unknown", action.Verb())
+}
+
+// doInSettings carries out what restarts servers by a word in the settings.
+func (p *pass) doInSettings(ctx context.Context, action database.Action) (database.Result, error) {
+	if restart, restarts := action.Do.(database.RestartServer); restarts {
+		return p.restartServer(ctx, action, restart)
+	}
+	return p.markRoll(ctx, action)
 }
 
 // doForBackups carries out what keeps backups.

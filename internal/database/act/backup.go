@@ -71,27 +71,16 @@ func (p *pass) repositoryOf(ctx context.Context, store database.StoreAccess) (*v
 // wantBase writes into the settings of backups which base backup is to be made next, and leaves everything else of them
 // as it is stored.
 func (p *pass) wantBase(ctx context.Context, action database.Action, want database.WantBase) (database.Result, error) {
-	var live corev1.ConfigMap
-	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
-		return database.Result{}, err
-	}
-	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	backup, err := wire.DecodeBackupSettings([]byte(live.Data[wire.KeyBackup]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	backup.Base = &wire.BaseWanted{ID: want.ID, Instance: want.Instance}
-	design := p.design
-	design.Backup.Settings = &backup
-	if want.Now != "" {
-		design.Backup.Now = want.Now
-	}
-	wanted, err := render.StoredSettings(design, settings)
-	if err != nil {
-		return database.Result{}, err
-	}
-	return p.Write(ctx, wanted, &live)
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		if settings.design.BackupSettings == nil {
+			return moved(action, "no backups are asked for")
+		}
+		backup := *settings.design.BackupSettings
+		backup.Base = &wire.BaseWanted{ID: want.ID, Instance: want.Instance}
+		settings.design.BackupSettings = &backup
+		if want.Now != "" {
+			settings.design.Backup.Now = want.Now
+		}
+		return nil
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/kit/pki"
@@ -72,31 +73,19 @@ func (p *pass) storeCertificates(
 	}
 	rotation := p.rotationOf(&v.authority, store.Token)
 	policy := render.Policy(p.design.Identity, p.design.Spec, render.HoldersOf(p.design))
-	issuer, issuing, err := service.IssuerOf{
+	if store.Token != "" {
+		policy = design.Renewal(policy, rotation)
+	}
+	state, refused, err := service.IssuerOf{
 		Namespace: p.object.Namespace, Spec: p.design.Spec.Certificates, Policy: policy, Now: p.Now(),
-	}.Read(ctx, p.Live)
-	first := len(v.state.Authorities) == 0
+	}.Sign(ctx, p.Live, v.state, store.Issuer, p.Random)
 	switch {
 	case err != nil:
 		return database.Result{}, err
-	case issuing.Problem != "" && (first || store.Issuer):
-		return database.Result{}, moved(action, issuing.Problem)
+	case refused != "":
+		return database.Result{}, moved(action, refused)
 	}
-	policy.Keep = issuing.Problem != ""
-	if store.Token != "" {
-		policy = render.Renewal(policy, rotation)
-	}
-	state, err := pki.Decide(v.state, p.Now(), policy).Apply(v.state, p.Random)
-	if err != nil {
-		return database.Result{}, fmt.Errorf("make certificates: %w", err)
-	}
-	if issuing.Problem == "" {
-		wish := pki.Wish{Issuer: issuer, First: first, Forward: store.Issuer}
-		if state, _, _, err = pki.Endorse(state, p.Now(), policy, wish); err != nil {
-			return database.Result{}, err
-		}
-	}
-	return p.writeCertificates(ctx, action, v, state, render.Advance(rotation, state, p.Now()))
+	return p.writeCertificates(ctx, action, v, state, design.Advance(rotation, state, p.Now()))
 }
 
 func (p *pass) writeCertificates(
@@ -123,7 +112,7 @@ func (p *pass) writeCertificates(
 		if !mounted {
 			continue // It is the operator's own, which is beside the authority.
 		}
-		certificate, key, err := render.Shown(state, leaf)
+		certificate, key, err := service.Shown(state, leaf)
 		if err != nil {
 			return database.Result{}, fmt.Errorf("encode the leaf %s: %w", leaf.Name, err)
 		}

@@ -51,9 +51,6 @@ func (p *pass) replacePod(
 	if err := p.leadsNobody(ctx, action, set.Name, &pod); err != nil {
 		return database.Result{}, err
 	}
-	if err := p.begin(action); err != nil {
-		return database.Result{}, err
-	}
 	return p.Delete(ctx, action, &pod)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
@@ -30,103 +31,105 @@ func (p *pass) storeRecord(ctx context.Context, action database.Action) (databas
 	return p.Write(ctx, render.Claim(p.design, action.Name, size), &claim)
 }
 
-func (p *pass) recordInSettings(ctx context.Context, action database.Action) (database.Result, error) {
+// stored are the settings as they are stored, and the design around them. What is not changed in them stays as it is,
+// also what the spec asks for by now.
+type stored struct {
+	wire.Settings
+	design database.Design
+	// live is what they are stored in.
+	live *corev1.ConfigMap
+}
+
+// editSettings changes the settings as they are stored.
+func (p *pass) editSettings(
+	ctx context.Context, action database.Action, edit func(*stored) error,
+) (database.Result, error) {
 	var live corev1.ConfigMap
 	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
 		return database.Result{}, err
 	}
 	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
-	switch {
-	case err != nil:
+	if err != nil {
 		return database.Result{}, err
-	case settings.Initialised:
-		return database.Result{}, moved(action, "it has a record already")
 	}
-	settings.Initialised, settings.SystemIdentifier = true, p.design.Record.SystemIdentifier
-	wanted, err := render.StoredSettings(p.design, settings)
+	changed := stored{Settings: settings, design: p.design, live: &live}
+	if err := edit(&changed); err != nil {
+		return database.Result{}, err
+	}
+	wanted, err := render.StoredSettings(changed.design, changed.Settings)
 	if err != nil {
 		return database.Result{}, err
 	}
 	return p.Write(ctx, wanted, &live)
+}
+
+func (p *pass) recordInSettings(ctx context.Context, action database.Action) (database.Result, error) {
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		if settings.Initialised {
+			return moved(action, "it has a record already")
+		}
+		settings.Initialised, settings.SystemIdentifier = true, p.design.Record.SystemIdentifier
+		return nil
+	})
 }
 
 // adoptLease writes into the settings by which lease the agents agree now, after it has read live that they do.
 func (p *pass) adoptLease(
 	ctx context.Context, action database.Action, adopt database.AdoptLease,
 ) (database.Result, error) {
-	var live corev1.ConfigMap
-	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
-		return database.Result{}, err
-	}
-	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	var lease coordinationv1.Lease
-	if err := p.live(ctx, database.LeaseName(p.object.Name), &lease); err != nil {
-		return database.Result{}, err
-	}
-	record, err := wire.DecodeLeaseRecord(lease.Annotations[wire.AnnotationRecord])
-	if err != nil || string(lease.UID) != adopt.Lease || !slices.Contains(record.Succeeds, settings.LeaseUID) {
-		return database.Result{}, moved(action, "the agents have not taken the lease over")
-	}
-	settings.LeaseUID = adopt.Lease
-	design := p.design
-	noted := wire.ParseLost(live.Annotations[wire.AnnotationLostBefore])
-	design.LostBefore = wire.LostBefore(adopt.Lease, noted, record.Succeeds)
-	wanted, err := render.StoredSettings(design, settings)
-	if err != nil {
-		return database.Result{}, err
-	}
-	return p.Write(ctx, wanted, &live)
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		var lease coordinationv1.Lease
+		if err := p.live(ctx, database.LeaseName(p.object.Name), &lease); err != nil {
+			return err
+		}
+		record, err := wire.DecodeLeaseRecord(lease.Annotations[wire.AnnotationRecord])
+		if err != nil || string(lease.UID) != adopt.Lease || !slices.Contains(record.Succeeds, settings.LeaseUID) {
+			return moved(action, "the agents have not taken the lease over")
+		}
+		settings.LeaseUID = adopt.Lease
+		noted := wire.ParseLost(settings.live.Annotations[wire.AnnotationLostBefore])
+		settings.design.LostBefore = wire.LostBefore(adopt.Lease, noted, record.Succeeds)
+		return nil
+	})
 }
 
-// setInstances writes who shall have a copy into the settings, and leaves everything else of them as it is stored.
+// setInstances writes who shall have a copy into the settings.
 func (p *pass) setInstances(
 	ctx context.Context, action database.Action, set database.SetInstances,
 ) (database.Result, error) {
-	var live corev1.ConfigMap
-	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
-		return database.Result{}, err
-	}
-	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	settings.Instances = set.Instances
-	wanted, err := render.StoredSettings(p.design, settings)
-	if err != nil {
-		return database.Result{}, err
-	}
-	return p.Write(ctx, wanted, &live)
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		settings.Instances = set.Instances
+		return nil
+	})
 }
 
-// restartServer writes into the settings that one server is to be started anew, and leaves everything else of them.
+// restartServer writes into the settings that one server is to be started anew.
 func (p *pass) restartServer(
 	ctx context.Context, action database.Action, restart database.RestartServer,
 ) (database.Result, error) {
-	var live corev1.ConfigMap
-	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
-		return database.Result{}, err
-	}
-	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	if err := p.begin(action); err != nil {
-		return database.Result{}, err
-	}
-	settings.Restarts = slices.DeleteFunc(settings.Restarts, func(other wire.Restart) bool {
-		return other.Instance == restart.Target || !slices.Contains(settings.Instances, other.Instance)
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		settings.Restarts = slices.DeleteFunc(settings.Restarts, func(other wire.Restart) bool {
+			return other.Instance == restart.Target || !slices.Contains(settings.Instances, other.Instance)
+		})
+		settings.Restarts = append(settings.Restarts, wire.Restart{
+			Instance: restart.Target, Token: restart.Token, Stay: restart.Stay,
+		})
+		settings.Settings = settings.Canonical()
+		return nil
 	})
-	settings.Restarts = append(settings.Restarts, wire.Restart{
-		Instance: restart.Target, Token: restart.Token, Stay: restart.Stay,
+}
+
+// markRoll writes onto the settings that a roll begins, once the other databases allow it, or that it is over.
+func (p *pass) markRoll(ctx context.Context, action database.Action) (database.Result, error) {
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		settings.design.Rolling = database.Does[database.BeginRoll](action)
+		if settings.design.Rolling && p.Begin != nil {
+			if why := p.Begin(client.ObjectKeyFromObject(p.object)); why != "" {
+				return moved(action, why)
+			}
+		}
+		return nil
 	})
-	wanted, err := render.StoredSettings(p.design, settings.Canonical())
-	if err != nil {
-		return database.Result{}, err
-	}
-	return p.Write(ctx, wanted, &live)
 }
 
 // growClaim raises the size of a claim, with the record that the claim has, whatever the plan believes it to be.

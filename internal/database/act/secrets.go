@@ -92,13 +92,7 @@ func (p *pass) publishBundle(ctx context.Context, action database.Action) (datab
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.editBinding(ctx, action, func(binding *corev1.Secret) error {
-		if len(bundle) == 0 {
-			return moved(action, "the authorities are gone")
-		}
-		binding.Data[wire.KeyAuthority] = bundle
-		return nil
-	})
+	return p.PublishBundle(ctx, action, bundle)
 }
 
 // bundle is what applications trust now, nothing if there is no authority.

@@ -7,7 +7,6 @@ import (
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
-	"meridian.dev/meridian/internal/wire"
 )
 
 // beginTrial makes the pod of a restore on trial. Its name is the same each time, so there is never a second one.
@@ -24,25 +23,10 @@ func (p *pass) beginTrial(ctx context.Context, begin database.BeginTrial) (datab
 func (p *pass) noteTrial(
 	ctx context.Context, action database.Action, note database.NoteTrial,
 ) (database.Result, error) {
-	var live corev1.ConfigMap
-	if err := p.ReadAsDecided(ctx, action, &live); err != nil {
-		return database.Result{}, err
-	}
-	settings, err := wire.DecodeSettings([]byte(live.Data[wire.KeySettings]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	backup, err := wire.DecodeBackupSettings([]byte(live.Data[wire.KeyBackup]))
-	if err != nil {
-		return database.Result{}, err
-	}
-	design := p.design
-	design.Backup.Settings, design.Backup.Trials.Last = &backup, note.TrialNote
-	wanted, err := render.StoredSettings(design, settings)
-	if err != nil {
-		return database.Result{}, err
-	}
-	return p.Write(ctx, wanted, &live)
+	return p.editSettings(ctx, action, func(settings *stored) error {
+		settings.design.Backup.Trials.Last = note.TrialNote
+		return nil
+	})
 }
 
 // endTrial deletes the pod of a restore on trial, if it is still the one that was meant, and nothing else: an instance

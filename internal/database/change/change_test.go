@@ -57,11 +57,11 @@ func TestPreview(t *testing.T) {
 		want    []string
 	}{
 		"nothing":     {change: `{}`},
-		"an image":    {`{"image":"mine:2"}`, "rolling replacement", roll("its pod is made anew")},
-		"a restart":   {`{"restart":"now"}`, "rolling replacement", roll("its pod is made anew")},
+		"an image":    {`{"image":"mine:2"}`, "rolling replacement", roll("its pod is replaced")},
+		"a restart":   {`{"restart":"now"}`, "rolling replacement", roll("its pod is replaced")},
 		"a parameter": {`{"parameters":{"work_mem":"64MB"}}`, "reload", each("its server reloads work_mem")},
 		"a parameter that starts": {
-			`{"parameters":{"max_connections":"150"}}`, "rolling restart", roll("its server starts anew for max_connections"),
+			`{"parameters":{"max_connections":"150"}}`, "rolling restart", roll("its server restarts for max_connections"),
 		},
 		"an unknown parameter": {`{"parameters":{"no_such":"1"}}`, "refused", nil},
 		"a managed parameter":  {`{"parameters":{"fsync":"off"}}`, "refused", nil},
@@ -75,7 +75,7 @@ func TestPreview(t *testing.T) {
 		},
 		"an image and a parameter": {
 			`{"image":"mine:2","parameters":{"max_connections":"150"}}`, "rolling replacement, rolling restart",
-			roll("its pod is made anew"),
+			roll("its pod is replaced"),
 		},
 		"a major version": {`{"version":"15"}`, "refused", nil},
 		"more instances":  {`{"instances":5}`, "live", []string{" instances go from 3 to 5"}},

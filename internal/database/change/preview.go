@@ -171,11 +171,11 @@ func (p *preview) inPlace() {
 func (p *preview) roll() {
 	_, restarted := parameters(p.before, p.after)
 	replaced := slices.ContainsFunc(p.changes, func(one Changed) bool { return one.Class == Replace })
-	does := "its pod is made anew"
+	does := "its pod is replaced"
 	switch {
 	case replaced:
 	case len(restarted) > 0:
-		does = "its server starts anew for " + strings.Join(restarted, ", ")
+		does = "its server restarts for " + strings.Join(restarted, ", ")
 	default:
 		return
 	}

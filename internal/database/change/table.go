@@ -32,8 +32,8 @@ func Classes() map[Class]string {
 	return map[Class]string{
 		Live:    "done at once; nothing restarts, and no session notices",
 		Reload:  "taken over by the running servers within seconds; nothing restarts",
-		Restart: "servers start anew in their pods: replicas one by one, then the primary moves once, the old one last",
-		Replace: "pods are made anew: replicas one by one, then the primary moves once, the old one last",
+		Restart: "servers restart in their pods: replicas one by one, then the primary moves once, the old one last",
+		Replace: "pods are replaced: replicas one by one, then the primary moves once, the old one last",
 		Stop:    "all instances stop, replicas first, or start again",
 		Refused: "not taken; the message says what to do instead",
 	}
@@ -73,7 +73,7 @@ var Table = []Field{
 	{"spec.storage.autoGrow.atPercent", []Class{Live}, "It counts at the next look."},
 	{
 		"spec.storage.walSize", []Class{Live, Refused},
-		"Volumes of the log grow while they are used. Adding or removing them later is refused, and so are shrinking, and " +
+		"WAL volumes grow while they are used. Adding or removing them later is refused, and so are shrinking, and " +
 			"growing in a class that cannot expand.",
 	},
 	{"spec.storage.class", []Class{Refused}, "A volume stays in its class."},
@@ -86,12 +86,12 @@ var Table = []Field{
 	},
 	{
 		"spec.resources.cpu", []Class{Live, Replace},
-		"The running containers get it in place. Where a node can never give it, the pod is made anew " +
+		"The running containers get it in place. Where a node can never give it, the pod is replaced " +
 			"elsewhere.",
 	},
 	{
 		"spec.resources.memory", []Class{Restart, Replace},
-		"The running containers get it in place; servers start anew because their buffers are sized " +
+		"The running containers get it in place; servers restart because their buffers are sized " +
 			"by it. Memory is taken away after that, and given before.",
 	},
 	{"spec.bootstrap.database", []Class{Refused}, "It is made once."},
@@ -127,7 +127,7 @@ var Table = []Field{
 	{"spec.hibernated", []Class{Stop}, "Replicas stop first, the primary last; all start at once."},
 	{
 		"spec.restart", []Class{Replace},
-		"Every pod is made anew; what waits for a restart is taken along. Removing it does nothing.",
+		"Every pod is replaced; what waits for a restart is taken along. Removing it does nothing.",
 	},
 	{
 		"spec.switchover", []Class{Live},

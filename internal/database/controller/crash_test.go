@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -119,6 +120,8 @@ type town struct {
 	moves   int
 	servers map[string]started
 	starts  map[string]int
+	// ahead is how far the operator's clock is ahead of everybody else's.
+	ahead time.Duration
 }
 
 // started is what a server was started with.
@@ -209,15 +212,17 @@ func (w *town) start(kinds *runtime.Scheme, at uint64) {
 	}
 	refusals := &observe.Refusals{}
 	w.operator = process
+	now := func() time.Time { return w.clock.Now().Add(w.ahead) }
 	w.loop, err = controller.New(loop.Config{
-		Name: "towns", Client: process.Client(), Live: process.Live(), Now: w.clock.Now,
-		Tracker: expect.New(process.Cache(), kinds, expect.Options{Now: w.clock.Now}),
+		Name: "towns", Client: process.Client(), Live: process.Live(), Now: now,
+		Tracker: expect.New(process.Cache(), kinds, expect.Options{Now: now}),
 	}, observe.Observer{
-		Live: process.Live(), Author: author, Now: w.clock.Now, Ask: w.ask,
+		Live: process.Live(), Author: author, Now: now, Ask: w.ask,
+		AskTime:      func(context.Context) (time.Time, error) { return w.clock.Now(), nil },
 		Images:       database.Images{Agent: w.agent, Server: "postgis"},
 		Installation: "home/operator", LostAfter: 5 * time.Minute, Refusals: refusals,
 	}, act.Actor{
-		Client: process.Client(), Live: process.Live(), Author: author, Random: rand.Reader, Now: w.clock.Now,
+		Client: process.Client(), Live: process.Live(), Author: author, Random: rand.Reader, Now: now,
 		Tell: w.tell, Refused: refusals.Note,
 	}, nil)
 	if err != nil {

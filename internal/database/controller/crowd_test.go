@@ -19,8 +19,8 @@ import (
 
 // crowd is how many pods and how many ConfigMaps of others there are, bound what they may cost.
 const (
-	crowd = 5000
-	bound = 16 << 20
+	crowd = 2000
+	bound = 8 << 20
 )
 
 // TestCrowdCostsNothing runs the loop in a cluster in which others have thousands of pods and ConfigMaps: they are not

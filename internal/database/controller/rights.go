@@ -47,6 +47,7 @@ func Rights() rbac.Table {
 		watched("", "secrets", write, "make credentials, and make and replace certificates"),
 		watched("", "secrets", []string{"delete"}, "remove the certificate of an instance that is gone"),
 		watched("events.k8s.io", "events", write, "tell what was done"),
+		watched("", "events", []string{"list"}, "say why a node does not set up a pod"),
 		{
 			Scope: rbac.Cluster, Group: "storage.k8s.io", Resource: "storageclasses", Verbs: []string{"get", "list"},
 			Why: "know whether a volume can be made and can grow", UsedBy: loopName,

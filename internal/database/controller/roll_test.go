@@ -46,14 +46,19 @@ func (w *town) wish(change func(*v1alpha1.GeoDatabaseSpec)) {
 	})
 }
 
+func (w *town) createNodes() {
+	w.t.Helper()
+	for serial := range 9 {
+		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node%d", serial+1)}})
+	}
+}
+
 // rollTown is a town whose agents hand over. It counts from now on.
 func rollTown(t *testing.T) *town {
 	t.Helper()
 	w := readyTown(t)
 	w.yields, w.answered = true, len(w.told)
-	for serial := range 9 {
-		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node%d", serial+1)}})
-	}
+	w.createNodes()
 	clear(w.births)
 	clear(w.starts)
 	return w

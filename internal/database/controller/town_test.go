@@ -92,6 +92,12 @@ func (w *town) boot(name string) {
 			},
 		}}}
 	}
+	if slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return volume.Name == lacking }) {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+			Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse,
+			LastTransitionTime: metav1.NewTime(w.clock.Now()),
+		}}}
+	}
 	w.must(w.admin.Status().Update(w.t.Context(), pod))
 	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
 	w.must(w.admin.Status().Update(w.t.Context(), &claim))

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
@@ -29,8 +28,12 @@ func Outline(snapshot database.Snapshot) database.Design {
 		Installation: snapshot.Installation, Family: snapshot.Route.Family, Backup: snapshot.Backup,
 		LeaseUID: leaseOf(snapshot),
 		Restarts: slices.Clone(snapshot.Settings.Restarts), LostBefore: lostBefore(snapshot),
+		Rolling: snapshot.Settings.Rolling,
 		Parting: partingOf(snapshot), Classes: classesOf(snapshot), Modes: modesOf(snapshot),
 	}
+	design.Backup.Trials.Asked = TrialsAsked(snapshot)
+	design.BackupSettings, design.Backup.BeginClaim = backupSettings(snapshot), beginClaim(snapshot)
+	design.LacksSource = lacksSource(snapshot)
 	roster := rosterOf(snapshot)
 	design.Growth = growthOf(snapshot, roster)
 	for _, name := range roster {
@@ -225,36 +228,4 @@ func survivors(snapshot database.Snapshot) []string {
 		}
 	}
 	return names
-}
-
-// logSizeOf is the same for the volume of the log. It does not grow by itself: what fills it is most often an instance
-// that does not take its log, and no size is enough for that.
-func logSizeOf(snapshot database.Snapshot, roster []string, claim *database.Claim) *resource.Quantity {
-	if snapshot.Spec.Storage.WALSize == nil {
-		return nil
-	}
-	wanted := snapshot.Spec.Storage.WALSize.DeepCopy()
-	for _, name := range roster {
-		other, _ := snapshot.Instance(name)
-		if claim == nil && other.LogClaim != nil && !other.LogClaim.Deleting && other.LogClaim.Requested.Cmp(wanted) > 0 {
-			wanted = other.LogClaim.Requested
-		}
-	}
-	if claim != nil && claim.Requested.Cmp(wanted) > 0 {
-		wanted = claim.Requested
-	}
-	return &wanted
-}
-
-// sizeOf never asks for less than is there: somebody may have grown the claim by hand, and it cannot shrink. A volume
-// that is still to be made is as large as the others, because it gets a copy of what they hold.
-func sizeOf(spec v1alpha1.GeoDatabaseSpec, growth database.Growth, claim *database.Claim) resource.Quantity {
-	wanted := spec.Storage.Size
-	if claim == nil || spec.Storage.AutoGrow != nil {
-		wanted = growth.Size
-	}
-	if claim != nil && claim.Requested.Cmp(wanted) > 0 {
-		return claim.Requested
-	}
-	return wanted
 }

@@ -1,8 +1,6 @@
 package design
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -36,16 +34,4 @@ func refused(snapshot database.Snapshot) []admit.Problem {
 		facts.Classes = []admit.StorageClass{}
 	}
 	return admit.Database(object, nil, facts)
-}
-
-// SizeCounts says that the size of the volumes of the data, or of the log, can be relied upon, whatever else is wrong
-// with the spec.
-func SizeCounts(snapshot database.Snapshot, log bool) bool {
-	field, size := "spec.storage.size", &snapshot.Spec.Storage.Size
-	if log {
-		field, size = "spec.storage.walSize", snapshot.Spec.Storage.WALSize
-	}
-	return size != nil && size.Sign() > 0 && !slices.ContainsFunc(refused(snapshot), func(problem admit.Problem) bool {
-		return problem.Field == field
-	})
 }

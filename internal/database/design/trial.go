@@ -41,11 +41,12 @@ func WishedTrial(s database.Snapshot) *Trial {
 			Why:       "spec.backup.verifyNow is " + token,
 		}
 	}
-	schedule, problem := admit.Verify(*backup)
+	schedule, problem := admit.Verify(*backup, s.UID)
 	due := schedule.Last(s.Now)
 	planned := problem == nil && !due.IsZero()
 	wish := "due-" + due.UTC().Format("20060102T150405Z")
-	if planned && wish != last.For && due.After(lastTried(s, catalogue)) && oldestBackup(catalogue).Before(due) {
+	if planned && wish != last.For && due.After(lastTried(s, catalogue)) && oldestBackup(catalogue).Before(due) &&
+		TrialsAsked(s).Since.Before(due) {
 		return &Trial{
 			TrialWish: database.TrialWish{For: wish, Now: last.Now, Try: 1},
 			Why:       "it is due since " + due.UTC().Format(time.RFC3339),
@@ -56,6 +57,19 @@ func WishedTrial(s database.Snapshot) *Trial {
 		return nil
 	}
 	return triedAgain(last, catalogue)
+}
+
+// TrialsAsked is since when restores on trial are asked for as they are: what is stored, until spec.backup.verify says
+// something else.
+func TrialsAsked(s database.Snapshot) database.TrialsAsked {
+	if s.Spec.Backup == nil {
+		return database.TrialsAsked{}
+	}
+	asked, verify := s.Backup.Trials.Asked, admit.VerifyText(*s.Spec.Backup)
+	if asked.Verify != verify {
+		asked = database.TrialsAsked{Verify: verify, Since: s.Now.UTC().Truncate(time.Second)}
+	}
+	return asked
 }
 
 func somethingToTry(catalogue *wire.BackupReport) bool {

@@ -118,6 +118,19 @@ func changesTemplate(s database.Snapshot, plan database.Plan, action database.Ac
 	return found && instance.Set != nil && instance.Set.Template != render.Template(plan.Design, action.Name)
 }
 
+// countsFirst finds a working instance that is stopped for a change that no other process of the operator would know
+// to have begun.
+func countsFirst(s database.Snapshot, _ database.Plan, action database.Action) bool {
+	if database.Does[database.BeginRoll](action) {
+		return s.Fleet.Held == "" && !s.Settings.Rolling
+	}
+	target, found := restarted(s, action)
+	if ask, asks := action.Do.(database.SwitchOver); asks && ask.For == database.ForRestart {
+		target, found = s.Instance(action.Name)
+	}
+	return !found || !runs(target) || s.Settings.Rolling
+}
+
 // restartsForTheUser finds restarts that nobody has asked for: a new version of Meridian is no reason, but in the time
 // that the user has named for it.
 func restartsForTheUser(s database.Snapshot, plan database.Plan, action database.Action) bool {

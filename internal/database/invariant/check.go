@@ -93,6 +93,8 @@ var invariants = []rule.Invariant[judged, database.Action]{
 		"a primary that others can take over from is not stopped", "DB21"),
 	never("database.spread-no-harm", spreadsNoHarm,
 		"a template reaches one working instance at a time, and none after it has done harm", "DB22"),
+	never("database.count-before-restarting", countsFirst,
+		"a restart begins when other databases allow it, and when it is written down that it does"),
 	never("database.restart-only-for-the-user", restartsForTheUser,
 		"nothing is restarted that no user has asked for, but in the maintenance window", "DB23"),
 	never("database.stop-the-primary-last", stopsPrimaryLast,

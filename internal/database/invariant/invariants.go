@@ -368,7 +368,7 @@ func keepsDataOfDeletedClaims(s database.Snapshot, _ database.Plan, action datab
 	}
 	for _, instance := range s.Instances {
 		if instance.Pod != nil && instance.Pod.UID == action.UID {
-			return stays(instance.Claim) && (s.Spec.Storage.WALSize == nil || stays(instance.LogClaim))
+			return !slices.ContainsFunc(s.Claims(instance), func(claim database.ClaimOf) bool { return !stays(claim.Claim) })
 		}
 	}
 	return false
@@ -380,6 +380,7 @@ func isConditional(_ database.Snapshot, _ database.Plan, action database.Action)
 	case database.Update, database.Remove, database.Grow, database.StoreRecord, database.DeleteClaim, database.DeletePod,
 		database.RemovePod, database.DeleteSet, database.SetInstances, database.TellPod, database.FreeLease,
 		database.SwitchOver, database.ReplacePod, database.RestartServer, database.AdoptLease, database.ResizePod,
+		database.BeginRoll, database.EndRoll,
 		database.LabelPod, database.WantBase, database.BindCaches, database.BeginLogin, database.MoveLogin,
 		database.PublishBundle, database.AdoptClaim, database.NoteParting, database.UnlabelClaim,
 		database.RemoveCertificate, database.NoteTrial, database.EndTrial:

@@ -145,6 +145,9 @@ func backupFacts(settings *corev1.ConfigMap, into *database.Backup) {
 	if json.Unmarshal([]byte(settings.Annotations[database.AnnotationTrial]), &into.Trials.Last) != nil {
 		into.Trials.Last = database.TrialNote{}
 	}
+	if json.Unmarshal([]byte(settings.Annotations[database.AnnotationTrialsAsked]), &into.Trials.Asked) != nil {
+		into.Trials.Asked = database.TrialsAsked{}
+	}
 	if stored, err := wire.DecodeBackupSettings([]byte(document)); err == nil {
 		into.Settings = &stored
 	}

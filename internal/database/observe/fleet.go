@@ -7,18 +7,22 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/kit/condition"
 )
 
-// Fleet knows which databases of this process are being restarted instance by instance, and which of these have stopped
-// at harm: a mistake that is made for all databases at once must not reach all of them. It is safe for concurrent use.
-// A process that starts takes what the last one has written into the status of each, until it has looked itself.
+// Fleet counts which databases are being restarted instance by instance, and which of these have stopped at harm: a
+// mistake that is made for all databases at once must not reach all of them. It is safe for concurrent use.
+//
+// That a restart has begun is a fact: the settings of the database bear database.LabelRoll from before its first step
+// until all instances are well again. So a process that starts knows whom the one before has let begin, whatever the
+// status of a database tells. What has become of a restart is what the last pass has found; until there was one, it
+// counts as under way and as harm alike, because it may be either.
 //
 // Namespaces are tenants: none learns a name of another, and none can stop another by its own mistakes. What a tenant
 // has changed counts in its namespace. A restart without such a change puts in force what a new version of Meridian
@@ -28,16 +32,25 @@ type Fleet struct {
 	// means any number.
 	Most, Failures int
 
-	lock  sync.Mutex
-	rolls map[types.NamespacedName]database.Roll
-	// restarts are the databases whose spec asks for what their pods have already.
-	restarts map[types.NamespacedName]bool
-	// recalled are the scopes whose databases have told what was there before this process.
+	lock    sync.Mutex
+	members map[types.NamespacedName]member
+	// recalled are the scopes in which this process knows who had begun before it.
 	recalled map[string]bool
 }
 
-// Recall comes before the first look at any database of a scope: of a hundred with the same mistake, a few have
-// stopped, and the first of the others that a new process looks at must not begin because nobody remembers.
+// member is what is known of the restart of one database.
+type member struct {
+	// begun says that it bears the mark, or that it was just allowed to.
+	begun bool
+	// seen says that roll is what a pass of this process has found.
+	seen bool
+	roll database.Roll
+	// restarts says that the spec asks for what the pods have already.
+	restarts bool
+}
+
+// Recall comes before the first look at any database of a scope: it finds those whose restart has begun. The settings
+// of a database that is gone, or of another one of its name, count for nothing.
 func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace string) error {
 	if f == nil {
 		return nil
@@ -47,12 +60,24 @@ func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace stri
 	if f.recalled[namespace] {
 		return nil
 	}
-	var list v1alpha1.GeoDatabaseList
-	if err := reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	var marked corev1.ConfigMapList
+	if err := reader.List(ctx, &marked, client.InNamespace(namespace), client.HasLabels{database.LabelRoll}); err != nil {
+		return fmt.Errorf("list the settings of databases that are being restarted: %w", err)
+	}
+	var databases v1alpha1.GeoDatabaseList
+	if err := reader.List(ctx, &databases, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list the databases: %w", err)
 	}
-	for index := range list.Items {
-		f.set(client.ObjectKeyFromObject(&list.Items[index]), rollBefore(list.Items[index].Status))
+	owners := map[types.UID]types.NamespacedName{}
+	for index := range databases.Items {
+		owners[databases.Items[index].UID] = client.ObjectKeyFromObject(&databases.Items[index])
+	}
+	for index := range marked.Items {
+		if owner := metav1.GetControllerOfNoCopy(&marked.Items[index]); owner != nil {
+			if key, lives := owners[owner.UID]; lives && key.Namespace == marked.Items[index].Namespace {
+				f.set(key, member{begun: true})
+			}
+		}
 	}
 	if f.recalled == nil {
 		f.recalled = map[string]bool{}
@@ -61,76 +86,54 @@ func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace stri
 	return nil
 }
 
-// What may have begun before this process counts for others, and is not exempt itself.
-const (
-	// rollRecalled is one of which the status tells.
-	rollRecalled database.Roll = "Recalled"
-	// rollHidden is one that something else may hide, such as the switchover which is a part of it.
-	rollHidden database.Roll = "Hidden"
-)
-
-// rollBefore is what a status tells of a roll. One that waits may have begun.
-func rollBefore(status v1alpha1.GeoDatabaseStatus) database.Roll {
-	stalled := condition.Find(status.Conditions, v1alpha1.ConditionStalled)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == database.ReasonRollStopped {
-		return database.RollStopped
-	}
-	moving := condition.Find(status.Conditions, v1alpha1.ConditionProgressing)
-	switch {
-	case moving == nil || moving.Status != metav1.ConditionTrue:
-		return ""
-	case moving.Reason == database.ReasonRolling || moving.Reason == database.ReasonRollWaiting:
-		return rollRecalled
-	}
-	return rollHidden
-}
-
-// Of is what a database learns of the others, and of itself. A restart that has begun goes on.
-func (f *Fleet) Of(key types.NamespacedName) database.Fleet {
+// Look takes note of what is observed of a database, and tells it what the others allow. Begun says that its settings
+// bear the mark and that it counts, restarts that its spec asks for what its pods have already. One that did not count
+// for a while, because it was paused, waits for room like any other.
+func (f *Fleet) Look(key types.NamespacedName, begun, restarts bool) database.Fleet {
 	if f == nil {
 		return database.Fleet{}
 	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	roll := f.rolls[key]
-	switch roll {
-	case rollRecalled:
-		roll = database.RollRunning
-	case rollHidden:
-		roll = ""
-	default:
-	}
+	one := f.members[key]
+	one.begun, one.restarts = one.begun && begun, restarts
+	f.set(key, one)
+	one.begun = begun && f.held(key) == ""
+	f.set(key, one)
 	waiting := 0
-	for other, one := range f.rolls {
-		if one == database.RollHeld && other != key {
+	for other, one := range f.members {
+		if one.roll == database.RollDue && !one.begun && other != key {
 			waiting++
 		}
 	}
-	return database.Fleet{Held: f.held(key), Roll: roll, Waiting: waiting}
+	return database.Fleet{Held: f.held(key), Waiting: waiting}
 }
 
-// held says why no restart may begin for a database, empty if one may.
+// held says why no restart may begin for a database, empty if one may, or has.
 func (f *Fleet) held(key types.NamespacedName) string {
-	if f.rolls[key] == database.RollRunning {
+	self := f.members[key]
+	if self.begun {
 		return ""
 	}
 	running, stopped := tally{}, tally{}
-	for other, roll := range f.rolls {
-		switch {
-		case other == key:
-		case roll == database.RollRunning || roll == rollRecalled || roll == rollHidden:
+	for other, one := range f.members {
+		if other == key {
+			continue
+		}
+		if one.begun && one.roll != database.RollStopped {
 			running.add(key, other)
-		case roll == database.RollStopped && f.restarts[other] == f.restarts[key]:
+		}
+		if one.roll == database.RollStopped && one.restarts == self.restarts || one.begun && !one.seen {
 			stopped.add(key, other)
 		}
 	}
 	switch {
 	case f.Failures > 0 && len(stopped.here) >= f.Failures:
 		return "changes have done harm to other databases of this namespace, so that none begins: " + some(stopped.here)
-	case f.Failures > 0 && f.restarts[key] && len(stopped.elsewhere) >= f.Failures:
+	case f.Failures > 0 && self.restarts && len(stopped.elsewhere) >= f.Failures:
 		return fmt.Sprintf("restarts that put this version of Meridian in force have done harm in %d other namespaces, so "+
 			"that none begins", len(stopped.elsewhere))
-	case f.Most > 0 && len(running.here)+running.others >= f.Most && !f.firstHere(key, running):
+	case f.Most > 0 && len(running.here)+running.others >= f.Most && !f.firstHere(self, running):
 		return fmt.Sprintf("%d other databases are being restarted, and at most %d may be at once%s",
 			len(running.here)+running.others, f.Most, some(running.here, ": of this namespace "))
 	}
@@ -140,8 +143,8 @@ func (f *Fleet) held(key types.NamespacedName) string {
 // firstHere says that a database may begin because no other one of its namespace is under way: what a tenant has
 // changed does not wait for others, whatever they do, and a restart waits for as many namespaces as there may be
 // databases.
-func (f *Fleet) firstHere(key types.NamespacedName, running tally) bool {
-	return len(running.here) == 0 && (!f.restarts[key] || len(running.elsewhere) < f.Most)
+func (f *Fleet) firstHere(self member, running tally) bool {
+	return len(running.here) == 0 && (!self.restarts || len(running.elsewhere) < f.Most)
 }
 
 // tally counts databases: by name in the namespace of one, by namespace elsewhere.
@@ -163,21 +166,6 @@ func (t *tally) add(of, other types.NamespacedName) {
 	t.elsewhere[other.Namespace] = true
 }
 
-// Restarts takes note of whether the spec of a database asks for what its pods have already.
-func (f *Fleet) Restarts(key types.NamespacedName, restarts bool) {
-	if f == nil {
-		return
-	}
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	if f.restarts == nil {
-		f.restarts = map[types.NamespacedName]bool{}
-	}
-	if delete(f.restarts, key); restarts {
-		f.restarts[key] = true
-	}
-}
-
 // some names as many as fit into a condition, after words that are left out if there are none.
 func some(names []string, words ...string) string {
 	const most = 10
@@ -191,46 +179,39 @@ func some(names []string, words ...string) string {
 	return strings.Join(words, "") + strings.Join(names, ", ")
 }
 
-// Begin is asked right before a step: of two passes that saw the same room, one gets it.
+// Begin is asked right before the mark is written: of two passes that saw the same room, one gets it. If the mark does
+// not get there, the next look gives the room back.
 func (f *Fleet) Begin(key types.NamespacedName) string {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if why := f.held(key); why != "" {
 		return why
 	}
-	f.set(key, database.RollRunning)
+	one := f.members[key]
+	one.begun, one.seen = true, true
+	f.set(key, one)
 	return ""
 }
 
-// Note takes note of what a pass has found. A plan to restart is not a restart: whether there was room for one is
-// decided by Begin alone, and a pass that was refused there must not be exempt the next time.
+// Note takes note of what a pass has found.
 func (f *Fleet) Note(key types.NamespacedName, roll database.Roll) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	if before := f.rolls[key]; roll == database.RollRunning {
-		switch before {
-		case "", database.RollHeld:
-			roll = database.RollHeld
-		case rollRecalled, rollHidden:
-			// Something else has held it up so far: it counts, and has not begun by this process's leave.
-			roll = rollRecalled
-		default:
-		}
-	}
-	f.set(key, roll)
+	one := f.members[key]
+	one.seen, one.roll = true, roll
+	f.set(key, one)
 }
 
-func (f *Fleet) set(key types.NamespacedName, roll database.Roll) {
-	if f.rolls == nil {
-		f.rolls = map[types.NamespacedName]database.Roll{}
+func (f *Fleet) set(key types.NamespacedName, one member) {
+	if f.members == nil {
+		f.members = map[types.NamespacedName]member{}
 	}
-	if delete(f.rolls, key); roll != "" {
-		f.rolls[key] = roll
-	}
+	f.members[key] = one
 }
 
 // Forget drops a database that is gone.
 func (f *Fleet) Forget(key types.NamespacedName) {
-	f.Note(key, "")
-	f.Restarts(key, false)
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	delete(f.members, key)
 }

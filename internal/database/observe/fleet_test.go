@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -27,19 +29,19 @@ func TestFleet(t *testing.T) {
 	if why := fleet.Begin(key("c")); !strings.Contains(why, "at most 2") {
 		t.Errorf("a third one begins: %q", why)
 	}
-	if why := fleet.Of(key("a")).Held; why != "" {
+	if why := fleet.Look(key("a"), true, false).Held; why != "" {
 		t.Errorf("one that has begun is held: %s", why)
 	}
-	fleet.Note(key("a"), "")
-	if why := fleet.Of(key("c")).Held; why != "" {
+	fleet.Look(key("a"), false, false)
+	if why := fleet.Look(key("c"), false, false).Held; why != "" {
 		t.Errorf("there is room, and it is held: %s", why)
 	}
 	fleet.Note(key("a"), database.RollStopped)
-	if why := fleet.Of(key("c")).Held; why != "" {
+	if why := fleet.Look(key("c"), false, false).Held; why != "" {
 		t.Errorf("held after one failure: %s", why)
 	}
 	fleet.Note(key("b"), database.RollStopped)
-	if why := fleet.Of(key("c")).Held; !strings.Contains(why, "a, b") {
+	if why := fleet.Look(key("c"), false, false).Held; !strings.Contains(why, "a, b") {
 		t.Errorf("goes on after two failures: %q", why)
 	}
 	fleet.Forget(key("a"))
@@ -47,7 +49,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("held although one was mended: %s", why)
 	}
 	var none *observe.Fleet
-	if why := none.Of(key("a")).Held; why != "" {
+	if why := none.Look(key("a"), false, false).Held; why != "" {
 		t.Errorf("held without a fleet: %s", why)
 	}
 }
@@ -64,9 +66,9 @@ func TestWaitingRollsTakeTurns(t *testing.T) {
 	}
 	for waiting, want := range map[int]time.Duration{1: 3 * time.Second, 60: time.Minute, 500: 2 * time.Minute} {
 		for number := range waiting {
-			fleet.Note(key(number+1), database.RollHeld)
+			fleet.Note(key(number+1), database.RollDue)
 		}
-		if got := fleet.Of(key(1)).Recheck(); got != want {
+		if got := fleet.Look(key(1), false, false).Recheck(); got != want {
 			t.Errorf("of %d that wait, one looks again after %s, want %s", waiting, got, want)
 		}
 		for number := range waiting {
@@ -100,7 +102,7 @@ func TestTenantsDoNotStopEachOther(t *testing.T) {
 	if why := fleet.Begin(key("gis", 1)); why != "" {
 		t.Errorf("restarts of another tenant hold up the first change of a namespace: %s", why)
 	}
-	if why := fleet.Of(key("gis", 2)).Held; why == "" || strings.Contains(why, "rival") {
+	if why := fleet.Look(key("gis", 2), false, false).Held; why == "" || strings.Contains(why, "rival") {
 		t.Errorf("the second change of a namespace is held by the total, without foreign names: %q", why)
 	}
 }
@@ -113,173 +115,192 @@ func TestHarmOfANewVersionCountsEverywhere(t *testing.T) {
 	}
 	fleet := &observe.Fleet{Failures: 2}
 	stop := func(one types.NamespacedName) {
-		fleet.Restarts(one, true)
+		fleet.Look(one, true, true)
 		fleet.Note(one, database.RollStopped)
 	}
 	stop(key("one", "a"))
 	stop(key("one", "b"))
-	fleet.Restarts(key("gis", "cities"), true)
-	if why := fleet.Of(key("gis", "cities")).Held; why != "" {
+	if why := fleet.Look(key("gis", "cities"), false, true).Held; why != "" {
 		t.Errorf("one namespace stops all: %s", why)
 	}
 	stop(key("two", "c"))
-	why := fleet.Of(key("gis", "cities")).Held
+	why := fleet.Look(key("gis", "cities"), false, true).Held
 	if !strings.Contains(why, "in 2 other namespaces") || strings.Contains(why, "two") {
 		t.Errorf("the mistake of a version reaches everybody, or names are told: %q", why)
 	}
-	fleet.Restarts(key("gis", "cities"), false)
+	fleet.Look(key("gis", "cities"), false, false)
 	if why := fleet.Begin(key("gis", "cities")); why != "" {
 		t.Errorf("a change that the tenant asks for is held: %s", why)
 	}
 }
 
 // TestAPlanIsNoRestart has two passes see the same room: one gets it, and the other one is held afterwards, whatever it
-// had planned.
+// had planned. One whose mark did not get there gives the room back.
 func TestAPlanIsNoRestart(t *testing.T) {
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "gis", Name: name} }
 	fleet := &observe.Fleet{Most: 1, Failures: 1}
-	if fleet.Of(key("a")).Held != "" || fleet.Of(key("b")).Held != "" {
+	held := func(name string, begun bool) string { return fleet.Look(key(name), begun, false).Held }
+	if held("a", false) != "" || held("b", false) != "" {
 		t.Fatal("there is no room for either")
 	}
 	first, second := fleet.Begin(key("a")), fleet.Begin(key("b"))
-	fleet.Note(key("a"), database.RollRunning)
-	fleet.Note(key("b"), database.RollRunning)
+	fleet.Note(key("a"), database.RollDue)
+	fleet.Note(key("b"), database.RollDue)
 	if first != "" || second == "" {
 		t.Errorf("both begin: %q, %q", first, second)
 	}
-	if fleet.Of(key("b")).Held == "" || fleet.Begin(key("b")) == "" {
+	if held("b", false) == "" || fleet.Begin(key("b")) == "" {
 		t.Error("a plan that was refused counts as a restart that has begun")
 	}
-	if why := fleet.Begin(key("a")); why != "" {
+	if why := held("a", true); why != "" {
 		t.Errorf("one that has begun does not go on: %s", why)
 	}
 	fleet.Note(key("a"), database.RollStopped)
-	fleet.Note(key("b"), database.RollRunning)
 	if fleet.Begin(key("b")) == "" {
 		t.Error("it begins after harm was done to another one")
 	}
 	fleet.Note(key("a"), database.RollRunning)
-	if fleet.Of(key("a")).Roll != database.RollRunning {
+	if fleet.Begin(key("b")) == "" {
 		t.Error("one that is mended is not under way")
+	}
+	held("a", false)
+	if why := fleet.Begin(key("b")); why != "" {
+		t.Errorf("the other one is not over: %s", why)
+	}
+	held("b", false)
+	if why := fleet.Begin(key("a")); why != "" {
+		t.Errorf("a mark that was not written takes the room: %s", why)
 	}
 }
 
-// remembered lists databases with a status that the process before has written.
-type remembered struct {
+// TestAPausedRollWaitsForRoom pauses a database in the middle: another one begins, and the first goes on after it.
+func TestAPausedRollWaitsForRoom(t *testing.T) {
+	a, b := types.NamespacedName{Namespace: "gis", Name: "a"}, types.NamespacedName{Namespace: "gis", Name: "b"}
+	fleet := &observe.Fleet{Most: 1}
+	if why := fleet.Begin(a); why != "" {
+		t.Fatal(why)
+	}
+	fleet.Look(a, false, false)
+	if why := fleet.Begin(b); why != "" {
+		t.Errorf("one that is paused holds up others: %s", why)
+	}
+	if why := fleet.Look(a, true, false).Held; why == "" {
+		t.Error("two are under way")
+	}
+	fleet.Look(b, false, false)
+	if why := fleet.Look(a, true, false).Held; why != "" {
+		t.Errorf("there is room, and it is held: %s", why)
+	}
+	if fleet.Begin(b) == "" {
+		t.Error("one that goes on does not count")
+	}
+}
+
+// before is what a process of the operator finds: databases, and the settings of those whose restart has begun.
+type before struct {
 	client.Reader
 	databases []v1alpha1.GeoDatabase
+	marked    []corev1.ConfigMap
 	listed    int
 }
 
-func (r *remembered) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	r.listed++
-	list.(*v1alpha1.GeoDatabaseList).Items = r.databases
+func (b *before) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	b.listed++
+	switch list := list.(type) {
+	case *v1alpha1.GeoDatabaseList:
+		list.Items = b.databases
+	case *corev1.ConfigMapList:
+		list.Items = b.marked
+	}
 	return nil
 }
 
-func (r *remembered) add(name, typ, reason string) {
-	one := v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "gis", Name: name}}
+// add has a database, whose status tells one condition.
+func (b *before) add(name, typ, reason string, begun bool) {
+	one := v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "gis", Name: name, UID: types.UID("uid-" + name)}}
 	one.Status.Conditions = []metav1.Condition{{Type: typ, Status: metav1.ConditionTrue, Reason: reason}}
-	r.databases = append(r.databases, one)
+	b.databases = append(b.databases, one)
+	if begun {
+		b.mark(name, "uid-"+name)
+	}
 }
 
-// TestANewProcessRemembersTheFleet starts an operator anew while changes have done harm to some databases: the first
+func (b *before) mark(name, owner string) {
+	b.marked = append(b.marked, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "gis", Name: database.SettingsName(name),
+		Labels: map[string]string{database.LabelRoll: database.RollBegun},
+		OwnerReferences: []metav1.OwnerReference{{
+			Kind: "GeoDatabase", Name: name, UID: types.UID(owner), Controller: ptr.To(true),
+		}},
+	}})
+}
+
+// TestARollCountsWhateverTheStatusTells starts an operator anew while a database is being restarted, and its status
+// tells of something else, or of nothing: others wait for it until it was looked at.
+func TestARollCountsWhateverTheStatusTells(t *testing.T) {
+	a, b := types.NamespacedName{Namespace: "gis", Name: "a"}, types.NamespacedName{Namespace: "gis", Name: "b"}
+	for typ, reason := range map[string]string{
+		v1alpha1.ConditionStalled: "TemplateRefused", v1alpha1.ConditionDegraded: "CopiesMissing",
+		v1alpha1.ConditionProgressing: "Switchover", v1alpha1.ConditionReady: "AsWished",
+	} {
+		for _, fleet := range []*observe.Fleet{{Most: 1}, {Failures: 1}} {
+			known := &before{}
+			known.add("a", typ, reason, true)
+			known.add("b", v1alpha1.ConditionReady, "AsWished", false)
+			for range 2 {
+				if err := fleet.Recall(t.Context(), known, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if known.listed != 2 {
+				t.Errorf("listed %d times for one process", known.listed)
+			}
+			if fleet.Begin(b) == "" {
+				t.Errorf("%s: another database begins before the first was looked at", reason)
+			}
+			if why := fleet.Look(a, true, false).Held; why != "" {
+				t.Errorf("%s: what has begun does not go on: %s", reason, why)
+			}
+			fleet.Note(a, database.RollRunning)
+			if why := fleet.Begin(b); (why == "") == (fleet.Most == 1) {
+				t.Errorf("%s: while the first goes on, another one is held because %q", reason, why)
+			}
+		}
+	}
+}
+
+// TestANewProcessKnowsOfTheHarm starts an operator anew while changes have done harm to some databases: the first
 // database that it looks at is not one of them.
-func TestANewProcessRemembersTheFleet(t *testing.T) {
+func TestANewProcessKnowsOfTheHarm(t *testing.T) {
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "gis", Name: name} }
-	before := &remembered{}
-	before.add("a", v1alpha1.ConditionStalled, "RollStopped")
-	before.add("b", v1alpha1.ConditionStalled, "TemplateRefused")
-	before.add("c", v1alpha1.ConditionProgressing, "Rolling")
-	before.add("d", v1alpha1.ConditionProgressing, "RollWaiting")
-	before.add("e", v1alpha1.ConditionReady, "AsWished")
+	known := &before{}
+	known.add("a", v1alpha1.ConditionStalled, "RollStopped", true)
+	known.add("b", v1alpha1.ConditionProgressing, "Rolling", true)
+	known.add("c", v1alpha1.ConditionProgressing, "RollWaiting", false)
+	known.add("d", v1alpha1.ConditionReady, "AsWished", false)
+	known.mark("gone", "uid-gone")
 	for _, one := range []struct {
 		most, failures int
 		why            string
-	}{{0, 1, ": a"}, {0, 2, ""}, {2, 0, "at most 2"}, {3, 0, ""}} {
+	}{{0, 2, ": a, b"}, {0, 3, ""}, {2, 0, "at most 2"}, {3, 0, ""}} {
 		fleet := &observe.Fleet{Most: one.most, Failures: one.failures}
-		for range 2 {
-			if err := fleet.Recall(t.Context(), before, ""); err != nil {
-				t.Fatal(err)
-			}
+		if err := fleet.Recall(t.Context(), known, ""); err != nil {
+			t.Fatal(err)
 		}
-		if why := fleet.Begin(key("e")); (why == "") != (one.why == "") || !strings.Contains(why, one.why) {
+		if why := fleet.Begin(key("d")); (why == "") != (one.why == "") || !strings.Contains(why, one.why) {
 			t.Errorf("at most %d at once, until %d have failed: held because %q", fleet.Most, fleet.Failures, why)
 		}
 	}
-	if before.listed != 4 {
-		t.Errorf("listed %d times for 4 processes", before.listed)
+	fleet := &observe.Fleet{Most: 2, Failures: 2}
+	if err := fleet.Recall(t.Context(), known, ""); err != nil {
+		t.Fatal(err)
 	}
-	narrow, fleet := &observe.Fleet{Most: 1}, &observe.Fleet{Most: 2}
-	for _, one := range []*observe.Fleet{narrow, fleet} {
-		if err := one.Recall(t.Context(), before, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if narrow.Of(key("d")).Held == "" {
-		t.Error("one that may only have waited is exempt")
-	}
-	fleet.Note(key("d"), database.RollHeld)
-	if why := fleet.Begin(key("e")); why != "" {
+	fleet.Note(key("a"), database.RollStopped)
+	fleet.Note(key("b"), database.RollRunning)
+	if why := fleet.Begin(key("c")); why != "" {
 		t.Errorf("what this process has seen itself does not count: %s", why)
 	}
-}
-
-// TestARestartOfTheOperatorExemptsNobody has something else than the fleet hold up each database in the first pass of a
-// new process: none of them has begun by its leave.
-func TestARestartOfTheOperatorExemptsNobody(t *testing.T) {
-	before, fleet := &remembered{}, &observe.Fleet{Most: 1, Failures: 1}
-	names := strings.Fields("a b c d e f")
-	for _, name := range names {
-		before.add(name, v1alpha1.ConditionProgressing, "RollWaiting")
-	}
-	if err := fleet.Recall(t.Context(), before, ""); err != nil {
-		t.Fatal(err)
-	}
-	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "gis", Name: name} }
-	for _, name := range names {
-		fleet.Note(key(name), database.RollRunning)
-	}
-	for _, name := range names {
-		if why := fleet.Begin(key(name)); why == "" {
-			t.Errorf("%s begins while others may be under way", name)
-		}
-	}
-	for _, name := range names {
-		fleet.Note(key(name), database.RollHeld)
-	}
-	begun := 0
-	for _, name := range names {
-		if fleet.Begin(key(name)) == "" {
-			begun++
-		}
-	}
-	if begun != 1 {
-		t.Errorf("%d begin at once, at most 1 may", begun)
-	}
-}
-
-// TestARollBehindASwitchoverCounts starts an operator anew while the primary of a database that is being restarted
-// moves: its status tells of that, and not of the roll that it is a part of.
-func TestARollBehindASwitchoverCounts(t *testing.T) {
-	before, fleet := &remembered{}, &observe.Fleet{Most: 1}
-	before.add("a", v1alpha1.ConditionProgressing, "Switchover")
-	if err := fleet.Recall(t.Context(), before, ""); err != nil {
-		t.Fatal(err)
-	}
-	a, b := types.NamespacedName{Namespace: "gis", Name: "a"}, types.NamespacedName{Namespace: "gis", Name: "b"}
-	if roll := fleet.Of(a).Roll; roll != "" {
-		t.Errorf("what may not be a roll is told to be one: %s", roll)
-	}
-	if fleet.Begin(b) == "" {
-		t.Error("another database begins before the first was looked at")
-	}
-	fleet.Note(a, database.RollRunning)
-	if fleet.Begin(b) == "" {
-		t.Error("another database begins while the first goes on")
-	}
-	fleet.Note(a, "")
-	if why := fleet.Begin(b); why != "" {
-		t.Errorf("the first has nothing to restart, and the other one waits: %s", why)
+	if fleet.Begin(key("d")) == "" {
+		t.Error("two are under way, and a third one begins")
 	}
 }

@@ -110,6 +110,7 @@ func (p *pass) readInstance(ctx context.Context, serial int) (database.Instance,
 	found, err = p.find(ctx, database.PodName(instance.Name), &pod)
 	if err == nil && found && p.runs(&pod, &set) {
 		instance.Pod = podFacts(&pod, p.facts.Now)
+		instance.Pod.Stuck = cmp.Or(instance.Pod.Stuck, service.NotSetUp(ctx, p.Live, &pod, p.facts.Now))
 		instance.Pod.Shares = p.shares(pod.Spec)
 	}
 	return instance, err

@@ -42,6 +42,8 @@ type Observer struct {
 	Author apply.Author
 	Images database.Images
 	Now    func() time.Time
+	// AskTime asks the API server for its time before certificates are made. Without it no clock is compared.
+	AskTime service.AskTime
 	// Installation is what this operator calls itself.
 	Installation string
 	// LostAfter is how long a node may be away before its instances are replaced.
@@ -143,11 +145,13 @@ func (o Observer) Observe(
 	return p.facts, nil
 }
 
-// readFleet asks what the other databases allow.
+// readFleet asks what the other databases allow. One that is paused, being deleted or another installation's does not
+// count: nothing of it is restarted by us.
 func (p *pass) readFleet(context.Context) error {
 	key := client.ObjectKeyFromObject(p.object)
-	p.Fleet.Restarts(key, p.asksForTheSame())
-	p.facts.Fleet = p.Fleet.Of(key)
+	ours := p.facts.StampedBy == "" || p.facts.StampedBy == p.Installation
+	begun := p.facts.Settings.Rolling && ours && !p.facts.Deleting && !p.facts.Spec.Paused
+	p.facts.Fleet = p.Fleet.Look(key, begun, p.asksForTheSame())
 	return nil
 }
 
@@ -222,6 +226,7 @@ func settingsFacts(settings *corev1.ConfigMap) database.Settings {
 		UID: string(settings.UID), ResourceVersion: settings.ResourceVersion,
 		Deleting: settings.DeletionTimestamp != nil,
 	}
+	_, facts.Rolling = settings.Labels[database.LabelRoll]
 	stored, err := wire.DecodeSettings([]byte(settings.Data[wire.KeySettings]))
 	if err != nil {
 		facts.Problem = err.Error()
@@ -284,29 +289,16 @@ func (p *pass) compare(ctx context.Context, child render.Child) (database.Child,
 	if live == nil {
 		return database.Child{Kind: child.Kind, Name: child.Name, State: database.Absent}, nil
 	}
-	difference := apply.Compare(intent, live)
 	fact := database.Child{
-		Kind: child.Kind, Name: child.Name, State: database.State(difference.State), Problem: difference.Problem,
-		UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
+		Kind: child.Kind, Name: child.Name, UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(),
 	}
-	if fact.Tolerated = p.TryWrite.Tolerated(ctx, difference); len(fact.Tolerated) == len(difference.Changes) &&
-		len(fact.Tolerated) > 0 {
-		fact.State = database.Same
-		return fact, nil
-	}
-	for _, change := range difference.Changes {
-		// Values are left out: a plan is shown in events and logs, and the value of a variable may be a password.
-		text := change.Path
+	return service.Compared(ctx, p.TryWrite, fact, apply.Compare(intent, live), func(change apply.Change) string {
 		if child.Kind == database.KindSet && strings.HasSuffix(change.Path, "].image") {
 			// What waits for a restart is most often another image, which is no secret.
-			text = change.Path + " from " + brevity(change.From) + " to " + brevity(change.To)
+			return change.Path + " from " + brevity(change.From) + " to " + brevity(change.To)
 		}
-		if len(change.By) > 0 {
-			text += " by " + strings.Join(change.By, ", ")
-		}
-		fact.Changes = append(fact.Changes, text)
-	}
-	return fact, nil
+		return change.Path
+	}), nil
 }
 
 // liveOf is the child as it is there, nil if it is not.

@@ -3,8 +3,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"sync"
 	"time"
 
 	"meridian.dev/meridian/internal/database"
@@ -16,14 +14,11 @@ import (
 // readReports asks the agent of every pod that has an address, all at once: one that is lost must not hold up the
 // others.
 func (p *pass) readReports(ctx context.Context) error {
-	var asked sync.WaitGroup
-	for i := range p.facts.Instances {
-		instance := &p.facts.Instances[i]
+	service.ForEach(p.facts.Instances, func(instance *database.Instance) {
 		if instance.Pod != nil {
-			asked.Go(func() { instance.Report = p.report(ctx, instance.Name, instance.Pod.Address) })
+			instance.Report = p.report(ctx, instance.Name, instance.Pod.Address)
 		}
-	}
-	asked.Wait()
+	})
 	return nil
 }
 
@@ -75,12 +70,5 @@ func (p *pass) report(ctx context.Context, instance, address string) database.Re
 
 // AskAgent gets the report of an agent.
 func AskAgent(ctx context.Context, agent service.Agent) (wire.Report, error) {
-	answer, err := agent.Get(ctx, wire.PathReport)
-	switch {
-	case err != nil:
-		return wire.Report{}, err
-	case answer.Status != http.StatusOK:
-		return wire.Report{}, fmt.Errorf("the agent answers %d", answer.Status)
-	}
-	return wire.DecodeReport(answer.Body)
+	return service.AskReport(ctx, agent, wire.DecodeReport)
 }

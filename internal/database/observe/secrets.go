@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -168,52 +167,27 @@ func (p *pass) judgeCertificates(
 		facts.Problem = err.Error()
 		return nil //nolint:nilerr // What cannot be read is a fact, and a reason to stop.
 	}
-	policy := render.Policy(p.facts.Identity, p.facts.Spec, holders)
-	issuer, issuing, err := service.IssuerOf{
-		Namespace: p.object.Namespace, Spec: p.facts.Spec.Certificates, Policy: policy, Now: p.facts.Now,
-	}.Read(ctx, p.Live)
+	policy, err := service.IssuerOf{
+		Namespace: p.object.Namespace, Spec: p.facts.Spec.Certificates, Now: p.facts.Now,
+		Policy: render.Policy(p.facts.Identity, p.facts.Spec, holders),
+	}.Judge(ctx, p.Live, state, facts)
 	if err != nil {
 		return err
 	}
-	facts.Issuing, policy.Keep = issuing, issuing.Problem != ""
-	plan := pki.Decide(state, p.facts.Now, policy)
-	facts.Again, facts.Authorities = plan.Again, len(state.Authorities)
-	facts.Steps = words(plan.Steps)
 	p.judgeRenewal(p.authority, state, policy)
-	steps, again, err := facts.Issuing.Judge(state, p.facts.Now, policy, issuer)
-	if err != nil {
-		return err
-	}
-	facts.Steps, facts.Again = append(facts.Steps, steps...), sooner(facts.Again, again)
 	if len(facts.Steps) == 0 {
 		facts.Steps = p.unlike(leaves, state)
 	}
 	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
 		!bytes.Equal(state.Outside(), p.binding.Data[wire.KeyAuthority])
-	return nil
-}
-
-// sooner is the earlier of two moments. Zero is no moment.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 
 // unlike says what is stored in another way than it would be written now.
 func (p *pass) unlike(leaves map[string]*corev1.Secret, state pki.State) []string {
 	var steps []string
-	bundle := state.Bundle()
 	for _, profile := range slices.Sorted(maps.Keys(leaves)) {
-		stored := leaves[profile].Data
-		if !bytes.Equal(stored[wire.KeyAuthority], bundle) {
-			steps = append(steps, "publish the bundle of authorities to "+profile)
-		}
-		leaf, _ := state.Leaf(profile)
-		if !bytes.Equal(pki.Behind(stored[wire.KeyCertificate]), state.Path(leaf)) {
-			steps = append(steps, "show another path to the root from "+profile)
-		}
+		steps = append(steps, service.Unlike(leaves[profile], state, profile)...)
 	}
 	listed := render.Listed(p.authority)
 	for _, own := range p.facts.Certificates.Own {
@@ -238,15 +212,10 @@ func (p *pass) judgeRenewal(authority *corev1.Secret, state pki.State, policy pk
 	if len(state.Authorities) == 0 || !wanted.UnderWay() {
 		return
 	}
-	plan := pki.Decide(state, p.facts.Now, render.Renewal(policy, wanted))
-	facts.Renewal = words(plan.Steps)
-	facts.Again = sooner(facts.Again, plan.Again)
-}
-
-func words(steps []pki.Step) []string {
-	var list []string
-	for _, step := range steps {
-		list = append(list, step.String())
+	plan := pki.Decide(state, p.facts.Now, design.Renewal(policy, wanted))
+	facts.Renewal = nil
+	for _, step := range plan.Steps {
+		facts.Renewal = append(facts.Renewal, step.String())
 	}
-	return list
+	facts.Again = service.Sooner(facts.Again, plan.Again)
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/invariant"
 	"meridian.dev/meridian/internal/database/plan"
-	"meridian.dev/meridian/internal/database/render"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -24,7 +24,7 @@ func kept(t *testing.T) database.Snapshot {
 	}}
 	run(&snapshot, snapshot)
 	label(&snapshot, snapshot)
-	settings := render.BackupSettings(design.Of(snapshot))
+	settings := design.Of(snapshot).BackupSettings
 	if settings == nil {
 		t.Fatal("there are no settings of backups")
 	}
@@ -233,6 +233,11 @@ func TestBackupsAreLookedAt(t *testing.T) {
 	if again := plan.Decide(snapshot).Again; again <= 0 || again > 30*time.Second {
 		t.Errorf("a database with backups is looked at again after %s", again)
 	}
+	// A repository that was not read yet will be in a moment, and the first base backup waits for that.
+	snapshot.Instances[0].Report.Backup = &wire.BackupReport{Ships: true}
+	if again := plan.Decide(snapshot).Again; again <= 0 || again > 5*time.Second {
+		t.Errorf("a repository that was not read yet is looked at again after %s", again)
+	}
 	snapshot.Spec.Backup = nil
 	if again := plan.Decide(snapshot).Again; again < 5*time.Minute {
 		t.Errorf("a database without backups is looked at again after %s", again)
@@ -255,6 +260,7 @@ func TestTrialsFollowTheSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			snapshot := kept(t)
 			snapshot.Spec.Backup.Verify = "weekly sun 13:00"
+			snapshot.Backup.Trials.Asked = design.TrialsAsked(snapshot)
 			catalogue := &wire.BackupReport{
 				Ships: true, RecoverableFrom: snapshot.Now, BackupCount: 1,
 				Backups: []wire.BaseBackup{{ID: "x", For: "due-1", At: snapshot.Now}},
@@ -302,5 +308,57 @@ func TestTrialsFollowTheSchedule(t *testing.T) {
 				t.Errorf("%d restores on trial were begun, want %d", begun, test.begun)
 			}
 		})
+	}
+}
+
+// TestTrialsOfManyDoNotBeginTogether gives a week of restores on trial to many databases at once that have had backups
+// for long, as another default does: none begins at once or counts as late, and never do many begin together.
+func TestTrialsOfManyDoNotBeginTogether(t *testing.T) {
+	const databases, most = 200, 6
+	begun, first := 0, map[time.Time]int{}
+	for number := range databases {
+		snapshot := kept(t)
+		snapshot.UID, snapshot.Spec.Backup.Verify = fmt.Sprintf("db-%d", number), ""
+		since := snapshot.Now
+		made := since.Add(-30 * 24 * time.Hour)
+		catalogue := &wire.BackupReport{
+			Ships: true, RecoverableFrom: made, BackupCount: 1, Listed: since, RecoverableUntil: since,
+			Backups: []wire.BaseBackup{{ID: "x", For: "due-1", At: made}, {ID: "y", For: "due-2", At: since}},
+		}
+		snapshot.Instances[0].Report.Backup = catalogue
+		asked := design.TrialsAsked(snapshot)
+		if !asked.Since.Equal(since) {
+			t.Fatalf("it counts as asked for since %s", asked.Since)
+		}
+		for ; snapshot.Now.Before(since.Add(8 * 24 * time.Hour)); snapshot.Now = snapshot.Now.Add(10 * time.Minute) {
+			catalogue.Listed, catalogue.RecoverableUntil = snapshot.Now, snapshot.Now
+			snapshot.Backup.Trials.Asked = asked
+			if snapshot.Now.Equal(since) {
+				snapshot.Backup.Trials.Asked = database.TrialsAsked{} // Not written down yet.
+			}
+			if wish := design.WishedTrial(snapshot); wish != nil {
+				begun++
+				first[snapshot.Now]++
+				break
+			}
+		}
+		snapshot.Now = since.Add(6 * 24 * time.Hour)
+		catalogue.Backups[1].At = snapshot.Now
+		if told := plan.Decide(snapshot).Recoverable; told == nil || told.Reason == "VerifyOverdue" {
+			t.Fatalf("within the first week it is said that %+v", told)
+		}
+		snapshot.Now = since.Add(17 * 24 * time.Hour)
+		catalogue.Listed, catalogue.Backups[1].At = snapshot.Now, snapshot.Now
+		if told := plan.Decide(snapshot).Recoverable; told == nil || told.Reason != "VerifyOverdue" {
+			t.Fatalf("none was made for more than two weeks, and it is said that %+v", told)
+		}
+	}
+	if begun != databases {
+		t.Errorf("%d of %d databases are restored on trial within a week", begun, databases)
+	}
+	for at, count := range first {
+		if count > most || at.Hour() < 2 || at.Hour() > 7 {
+			t.Errorf("%d begin within the ten minutes until %s", count, at)
+		}
 	}
 }

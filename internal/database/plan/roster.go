@@ -147,12 +147,12 @@ func shrink(d *draft.Draft, roster, gone []string, wanted int) {
 	case !found:
 	case (len(gone) > 0 || !d.Lease.HasMember(leaver) && memberIsUnhealthy(d, rest)) && d.CountHealthy(rest) < wanted:
 		d.Hold(database.Progressing, draft.Soon, "ReplacementJoining", fmt.Sprintf(
-			"%s stays until %d other instances have a copy and are well", leaver, wanted))
+			"%s stays until %d other instances have a copy and are healthy", leaver, wanted))
 	case leaver == d.Lease.Holder:
 		d.AskToYield(holder, "it is lost: "+lost(d, holder, leaver))
 	case d.CountHealthy(rest) < needed(d, len(rest)):
 		d.Hold(database.Progressing, draft.Soon, "TooFewCopies", fmt.Sprintf(
-			"%s is not taken away: %d copies of each write are needed, and only %d other instances are well",
+			"%s is not taken away: %d copies of each write are needed, and only %d other instances are healthy",
 			leaver, needed(d, len(rest)), d.CountHealthy(rest)))
 	case len(gone) > 0:
 		instance, _ := d.Instance(leaver)

@@ -99,7 +99,7 @@ func waitForReport(d *draft.Draft, instance database.Instance) {
 		d.Hold(database.Degraded, draft.Later, report.Reason, fmt.Sprintf("%s: %s", instance.Name, report.Message))
 	case initialised && d.Lease.Holder != instance.Name && !report.Streams:
 		d.Hold(database.Progressing, draft.Soon, "ReplicaNotStreaming",
-			instance.Name+" does not take the log of the primary yet")
+			instance.Name+" does not stream from the primary yet")
 	case initialised && !d.Lease.HasMember(instance.Name):
 		d.Hold(database.Progressing, draft.Soon, "ReplicaJoining", instance.Name+" is not in the write quorum yet")
 	}

@@ -1,8 +1,6 @@
 package render
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -26,9 +24,8 @@ func AgentRules(design database.Design) []rbacv1.PolicyRule {
 			APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs,
 		}
 	}
-	claims := append(design.Names(), design.Leaving...)
 	var pods []string
-	for _, name := range claims {
+	for _, name := range design.Holders() {
 		pods = append(pods, database.PodName(name))
 	}
 	return []rbacv1.PolicyRule{
@@ -37,21 +34,9 @@ func AgentRules(design database.Design) []rbacv1.PolicyRule {
 		// OpenShift asks for this of whoever writes an address of the cluster's own network into a slice.
 		rule("discovery.k8s.io", "endpointslices/restricted", []string{database.WriteName(design.Name)}, "create"),
 		rule("", "pods", pods, "get", "patch"),
-		// A claim has the name of its instance, that of the volume of the log a little more.
-		rule("", "persistentvolumeclaims", logClaims(design, claims), "get"),
+		rule("", "persistentvolumeclaims", design.ClaimNames(), "get"),
 		rule(v1alpha1.GroupVersion.Group, "geodatabases", []string{design.Name}, "get"),
 	}
-}
-
-// logClaims adds the claims of the log to those of the data, if there are any.
-func logClaims(design database.Design, claims []string) []string {
-	if design.Spec.Storage.WALSize == nil {
-		return claims
-	}
-	for _, name := range slices.Clone(claims) {
-		claims = append(claims, database.LogClaimName(name))
-	}
-	return claims
 }
 
 func role(design database.Design) *rbacv1.Role {

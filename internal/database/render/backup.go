@@ -5,12 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/wire"
 )
@@ -67,28 +65,6 @@ func Restore(from v1alpha1.Restore, namespace string) *wire.Restore {
 		}
 	}
 	return to
-}
-
-// BackupSettings is what the agents are told of backups, nil for nothing. A spec that cannot be understood leaves what
-// is stored.
-func BackupSettings(design database.Design) *wire.BackupSettings {
-	wanted := design.Spec.Backup
-	if wanted == nil {
-		return nil
-	}
-	keep, problem := admit.Keep(wanted.Retention)
-	settings := &wire.BackupSettings{
-		Version: wire.BackupSettingsVersion, DatabaseUID: design.DataUID(), Namespace: design.Namespace,
-		Database: design.Name, Repository: Repository(wanted.Repository), WindowSeconds: int64(keep / time.Second),
-		AtLeast: admit.AtLeast(wanted.Retention),
-	}
-	if stored := design.Backup.Settings; stored != nil {
-		settings.Base = stored.Base
-	}
-	if problem != nil || settings.Check() != nil {
-		return design.Backup.Settings
-	}
-	return settings
 }
 
 // credentials are the files that lead to a repository, each with the key of the user's Secret that it comes from.
@@ -188,7 +164,7 @@ func backupMounts(design database.Design, mounts []corev1.VolumeMount) []corev1.
 	if ClaimOf(design.Spec) != "" {
 		mounts = append(mounts, corev1.VolumeMount{Name: "backups", MountPath: wire.FolderBackupClaim})
 	}
-	if beginClaim(design) != "" {
+	if design.Backup.BeginClaim != "" {
 		mounts = append(mounts, corev1.VolumeMount{
 			Name: "source-backups", MountPath: wire.FolderRestoreClaim, ReadOnly: true,
 		})
@@ -215,16 +191,8 @@ func backupVolumes(design database.Design, volumes []corev1.Volume) []corev1.Vol
 	if name := ClaimOf(design.Spec); name != "" {
 		claim("backups", name)
 	}
-	if name := beginClaim(design); name != "" {
+	if name := design.Backup.BeginClaim; name != "" {
 		claim("source-backups", name)
 	}
 	return volumes
-}
-
-// beginClaim is mounted until there is data: no pod shall depend for ever on what a database has begun with.
-func beginClaim(design database.Design) string {
-	if design.Record.Initialised {
-		return ""
-	}
-	return design.Backup.BeginClaim
 }

@@ -40,7 +40,7 @@ func Children(design database.Design) ([]Child, error) {
 		}
 	}
 	settings, problem := settingsMap(design)
-	if problem == nil && (design.Backup.Begin != nil || design.Record.Initialised || !Begins(design.Spec)) {
+	if problem == nil && !design.LacksSource {
 		add(database.KindSettings, settings)
 	}
 	if design.Family != "" {
@@ -134,7 +134,10 @@ func StoredSettings(design database.Design, settings wire.Settings) (*corev1.Con
 		ObjectMeta: meta(design, database.SettingsName(design.Name), "settings"),
 		Data:       map[string]string{wire.KeySettings: string(document) + "\n"},
 	}
-	if backup := BackupSettings(design); backup != nil {
+	if design.Rolling {
+		stored.Labels[database.LabelRoll] = database.RollBegun
+	}
+	if backup := design.BackupSettings; backup != nil {
 		if document, err = backup.Encode(); err != nil {
 			return nil, err
 		}
@@ -160,6 +163,10 @@ func backupNotes(backup database.Backup) map[string]string {
 	if last := backup.Trials.Last; last.Pod != "" {
 		document, _ := json.Marshal(last) // Texts and numbers alone: it cannot fail.
 		notes[database.AnnotationTrial] = string(document)
+	}
+	if asked := backup.Trials.Asked; asked.Verify != "" {
+		document, _ := json.Marshal(asked)
+		notes[database.AnnotationTrialsAsked] = string(document)
 	}
 	if len(notes) == 0 {
 		return nil

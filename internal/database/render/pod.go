@@ -1,12 +1,9 @@
 package render
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/service"
@@ -80,14 +77,6 @@ func podSecurity() *corev1.PodSecurityContext {
 	}
 }
 
-func containerSecurity() *corev1.SecurityContext {
-	yes, no := true, false
-	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
-		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
-}
-
 // spread keeps instances of one database apart where the cluster has room: on other nodes, and if it has zones, in
 // other zones. It is a preference: on a small cluster two instances on one node are better than one.
 func spread(design database.Design) *corev1.Affinity {
@@ -109,7 +98,7 @@ func installContainer(design database.Design) corev1.Container {
 	return corev1.Container{
 		Name: database.ContainerInstall, Image: design.Images.Agent, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/meridian", "install", wire.AgentBinary},
-		SecurityContext: containerSecurity(),
+		SecurityContext: service.ContainerSecurity(),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
@@ -125,7 +114,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 		Name: database.ContainerDatabase, Image: serverImage(design), ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{wire.AgentBinary, "agent"},
 		Env:             environment(design, instance),
-		SecurityContext: containerSecurity(),
+		SecurityContext: service.ContainerSecurity(),
 		Resources:       resources(design),
 		Ports: []corev1.ContainerPort{
 			{Name: "postgres", ContainerPort: wire.PortPostgres, Protocol: corev1.ProtocolTCP},
@@ -133,9 +122,9 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 			{Name: "probe", ContainerPort: wire.PortProbe, Protocol: corev1.ProtocolTCP},
 		},
 		// The agent is alive as long as it answers at all: what PostgreSQL does is not the kubelet's to judge.
-		LivenessProbe:  probe(wire.PathLive, 10, 6),
-		ReadinessProbe: probe(wire.PathReady, 1, 2),
-		StartupProbe:   startup(),
+		LivenessProbe:  service.Probe(wire.PathLive, 10, 6),
+		ReadinessProbe: service.Probe(wire.PathReady, 1, 2),
+		StartupProbe:   service.StartupProbe(),
 		VolumeMounts: logMount(design, backupMounts(design, []corev1.VolumeMount{
 			{Name: "agent", MountPath: wire.FolderAgent, ReadOnly: true},
 			{Name: "data", MountPath: wire.FolderVolume},
@@ -145,7 +134,7 @@ func databaseContainer(design database.Design, instance string) corev1.Container
 			{Name: "settings", MountPath: wire.FolderSettings, ReadOnly: true},
 			{Name: "app", MountPath: wire.FolderApp, ReadOnly: true},
 			{Name: "tls", MountPath: wire.FolderTLS, ReadOnly: true},
-			{Name: "token", MountPath: folderToken, ReadOnly: true},
+			service.TokenMount(),
 		})),
 	}
 }
@@ -196,37 +185,11 @@ func resources(design database.Design) corev1.ResourceRequirements {
 	return wanted
 }
 
-// startup waits for the first answer of an instance that is being made, so that nobody is warned of probes that fail
-// because all goes as it should. The agent ends the wait by itself; the other probes tell everything after that.
-func startup() *corev1.Probe {
-	wait := probe(wire.PathStart, 1, 60)
-	wait.TimeoutSeconds = int32((wire.StartPatience + 10*time.Second).Seconds())
-	return wait
-}
-
-func probe(path string, period, failures int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Path: path, Port: intstr.FromString("probe"), Scheme: corev1.URISchemeHTTP,
-		}},
-		PeriodSeconds: period, TimeoutSeconds: 2, FailureThreshold: failures,
-	}
-}
-
 func environment(design database.Design, instance string) []corev1.EnvVar {
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path},
-		}}
-	}
-	return logEnvironment(design, []corev1.EnvVar{
+	return logEnvironment(design, append([]corev1.EnvVar{
 		{Name: wire.EnvDatabase, Value: design.Name},
 		{Name: wire.EnvInstance, Value: instance},
-		field(wire.EnvPodName, "metadata.name"),
-		field(wire.EnvPodNamespace, "metadata.namespace"),
-		field(wire.EnvPodIP, "status.podIP"),
-		field(wire.EnvPodUID, "metadata.uid"),
-	})
+	}, service.PodVariables()...))
 }
 
 func volumes(design database.Design, instance string) []corev1.Volume {
@@ -256,33 +219,16 @@ func volumes(design database.Design, instance string) []corev1.Volume {
 		}}},
 		secret("app", database.AppSecretName(design.Name)),
 		secret("tls", certificateName(design.Name, instance)),
-		token(),
+		service.TokenVolume(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{
+			Items: []corev1.DownwardAPIVolumeFile{{
+				Path:     "namespace",
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+			}},
+		}}),
 	}))
 }
 
 func certificateName(owner, instance string) string {
 	serial, _ := database.SerialOf(owner, instance)
 	return database.CertificateName(owner, serial)
-}
-
-// folderToken is where every client of Kubernetes looks for the account of its pod.
-const folderToken = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // It is a folder.
-
-// token is what the kubelet would mount into every container by itself.
-func token() corev1.Volume {
-	mode, hour := int32(0o440), int64(3600)
-	return corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: &mode,
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &hour}},
-			{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
-				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
-			}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-				Path:     "namespace",
-				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
-			}}}},
-		},
-	}}}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func podsService(design database.Design) *corev1.Service {
 	headless := serviceOf(design, database.PodsName(design.Name), map[string]string{database.LabelDatabase: design.Name})
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	headless.Spec.PublishNotReadyAddresses = true
-	headless.Spec.Ports = append(headless.Spec.Ports, port("agent", wire.PortAgent))
+	headless.Spec.Ports = append(headless.Spec.Ports, service.Port("agent", wire.PortAgent))
 	return headless
 }
 
@@ -38,18 +39,12 @@ func serviceOf(design database.Design, name string, selector map[string]string) 
 		ObjectMeta: meta(design, name, "route"),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: selector,
-			Ports: []corev1.ServicePort{port(portName, wire.PortPostgres)},
+			Ports: []corev1.ServicePort{service.Port(portName, wire.PortPostgres)},
 		},
 	}
 }
 
 const portName = "postgres"
-
-func port(name string, number int32) corev1.ServicePort {
-	return corev1.ServicePort{
-		Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(name),
-	}
-}
 
 // slice is where the write address leads: to nobody, until a holder writes itself into it. What a holder writes is not
 // part of it, so nothing of that is ever undone.

@@ -132,13 +132,6 @@ func LeafSecret(owner, profile string) string {
 	return certificateName(owner, profile)
 }
 
-// Shown is what an instance presents: its certificate, and behind it how applications get to the root that they trust.
-// Whoever trusts the authority of the database needs none of that.
-func Shown(state pki.State, leaf pki.Leaf) (certificate, key []byte, err error) {
-	certificate, key, err = leaf.Encode()
-	return append(certificate, state.Path(leaf)...), key, err
-}
-
 // Leaf renders the Secret that is mounted into the pod of an instance, or into those that share one.
 func Leaf(design database.Design, profile string, certificate, key, bundle []byte) *corev1.Secret {
 	return &corev1.Secret{
@@ -219,34 +212,6 @@ func Note(secret *corev1.Secret, rotation database.Rotation) { rotation.Note(sec
 
 // RotationOf reads what was written down. What cannot be read was not.
 func RotationOf(secret *corev1.Secret) database.Rotation { return service.RotationOf(secret) }
-
-// Renewal is the policy of a rotation: what was made before it began is replaced.
-func Renewal(policy pki.Policy, rotation database.Rotation) pki.Policy {
-	if rotation.UnderWay() {
-		policy.Renew = rotation.Began
-	}
-	return policy
-}
-
-// Advance says how far a rotation has come with this state.
-func Advance(rotation database.Rotation, state pki.State, now time.Time) database.Rotation {
-	if !rotation.UnderWay() {
-		return rotation
-	}
-	old := func(leaf pki.Leaf) bool {
-		return !slices.ContainsFunc(state.Authorities, func(authority pki.Authority) bool {
-			return !authority.Trusted.Before(rotation.Began) && leaf.Certificate.CheckSignatureFrom(authority.Certificate) == nil
-		})
-	}
-	signs := len(state.Leaves) > 0 && !slices.ContainsFunc(state.Leaves, old)
-	if signs && rotation.Signs.IsZero() {
-		rotation.Signs = now
-	}
-	if signs && !state.Older(rotation.Began) {
-		rotation.Done = now
-	}
-	return rotation
-}
 
 // uri demands TLS. Checking the name too needs a path to the authority, which only the application knows.
 func uri(host, owner, password, name string) string {

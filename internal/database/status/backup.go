@@ -39,7 +39,7 @@ func backup(before *v1alpha1.BackupStatus, snapshot database.Snapshot) *v1alpha1
 		return &after
 	}
 	after.RecoverableFrom, after.Backups = moment(told.RecoverableFrom), int32(min(told.BackupCount, 1<<30))
-	after.RecoverableUntil = until(after.RecoverableUntil, told, snapshot.Now)
+	after.RecoverableUntil = until(after.RecoverableUntil, told.RecoverableUntil)
 	after.LastBackup = nil
 	for _, one := range told.Backups {
 		after.LastBackup = moment(one.At)
@@ -92,7 +92,8 @@ func carriedOut(snapshot database.Snapshot) bool {
 	return settings == nil || settings.Base == nil || snapshot.BaseDone(settings.Base.ID)
 }
 
-// newest is the newest moment that can be restored to. Nothing was written since, as far as the shipper is not behind.
+// newest is the newest moment that can be restored to, for its age alone: by our clock, as far as the shipper ships,
+// because an age between two clocks would be that of neither.
 func newest(told *wire.BackupReport, now time.Time) time.Time {
 	if told.RecoverableUntil.IsZero() || !told.Ships || told.Reason != "" {
 		return told.RecoverableUntil
@@ -100,9 +101,8 @@ func newest(told *wire.BackupReport, now time.Time) time.Time {
 	return now.Add(-time.Duration(told.BehindMilliseconds) * time.Millisecond)
 }
 
-// until leaves what was written before as long as it is nearly right.
-func until(before *metav1.Time, told *wire.BackupReport, now time.Time) *metav1.Time {
-	point := newest(told, now)
+// until leaves what was written before as long as it is nearly right. It is by the clock of the store.
+func until(before *metav1.Time, point time.Time) *metav1.Time {
 	if before != nil && !point.Before(before.Time) && point.Sub(before.Time) < coarse {
 		return before
 	}

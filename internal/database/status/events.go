@@ -106,10 +106,8 @@ func doneReason(action database.Action) string {
 		return "PodResized"
 	case database.LabelPod:
 		return "PodLabelled"
-	case database.RestartServer:
-		return "ServerRestarted"
-	case database.ReplacePod, database.DeletePod:
-		return "PodReplaced"
+	case database.BeginRoll, database.EndRoll, database.RestartServer, database.ReplacePod, database.DeletePod:
+		return restartReason(action)
 	case database.AdoptLease:
 		return "LeaseAdopted"
 	case database.SetInstances:
@@ -129,6 +127,19 @@ func doneReason(action database.Action) string {
 	case database.DeleteClaim:
 	}
 	return "ClaimDeleted" // The one that is left.
+}
+
+// restartReason is the same for what restarts instances.
+func restartReason(action database.Action) string {
+	switch {
+	case database.Does[database.BeginRoll](action):
+		return "RollBegun"
+	case database.Does[database.EndRoll](action):
+		return "RollEnded"
+	case database.Does[database.RestartServer](action):
+		return "ServerRestarted"
+	}
+	return "PodReplaced"
 }
 
 // backupReason is the same for what is done for backups.

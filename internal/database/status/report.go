@@ -219,7 +219,7 @@ func trouble(snapshot database.Snapshot, instance database.Instance) string {
 	case report.State != string(wire.StateRunning):
 		return "it is " + report.State
 	case report.Role == string(wire.RoleReplica) && !report.Streams:
-		return "it does not take the log of the primary yet"
+		return "it does not stream from the primary yet"
 	case report.Role == string(wire.RoleReplica) && !snapshot.Lease.HasMember(instance.Name):
 		return "it is not in the write quorum yet"
 	default:

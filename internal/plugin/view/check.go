@@ -191,7 +191,7 @@ func checkVolumes(of Overview) []Finding {
 		if instance.Size > 0 && float64(instance.Used) > fullShare*float64(instance.Size) {
 			what, field := "the volume", "spec.storage.size"
 			if instance.Log {
-				what, field = "the volume of the log", "spec.storage.walSize"
+				what, field = "the WAL volume", "spec.storage.walSize"
 			}
 			failures = append(failures, Finding{Outcome: Failed, Message: fmt.Sprintf("%s of %s has %s of %s in use; raise %s",
 				what, instance.Name, Size(instance.Used), Size(instance.Size), field)})

@@ -207,6 +207,8 @@ func (a *authority) Exclude(_ uint64, act func() error) error {
 	return act()
 }
 
+func (*authority) Places() []tenure.Place { return nil }
+
 // Each act that could let a server lead, follow or lose its copy asks before, and is not done when refused.
 func TestTheAuthorityIsAsked(t *testing.T) {
 	refusal := errors.New("no")

@@ -163,7 +163,8 @@ func (a *Actor) judge(ctx context.Context, action postgres.FollowUpstream) error
 		return err
 	}
 	if !action.History.Holds(reached) {
-		return fmt.Errorf("B3: the copy is at %s, which is no part of the history of timeline %d", reached,
+		return fmt.Errorf("postgres.follow-only-a-judged-history: "+
+			"the copy is at %s, which is no part of the history of timeline %d", reached,
 			action.History.Timeline())
 	}
 	return nil

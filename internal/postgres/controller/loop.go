@@ -252,6 +252,9 @@ func (l *Loop) Pass(ctx context.Context, stopping bool) (finished bool, next tim
 	look := ctx
 	ctx, told := l.begin(ctx)
 	told.Stopping = stopping
+	if l.Authority != nil {
+		told.Places = l.Authority.Places()
+	}
 	if l.Instant != nil {
 		l.looked = l.Instant()
 	}

@@ -310,6 +310,9 @@ func (i *instance) Exclude(serial uint64, act func() error) error {
 	return act()
 }
 
+// Places implements tenure.Authority.
+func (*instance) Places() []tenure.Place { return nil }
+
 // obey tells an instance what to be.
 func (i *instance) obey(standing tenure.Standing) {
 	i.exclusive.Lock()

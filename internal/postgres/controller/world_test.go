@@ -146,6 +146,8 @@ func (a authority) Exclude(serial uint64, act func() error) error {
 	return act()
 }
 
+func (authority) Places() []tenure.Place { return nil }
+
 func (a authority) present(serial uint64) error {
 	if serial != a.standing.Serial {
 		return errors.New("outdated")

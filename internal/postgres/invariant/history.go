@@ -8,18 +8,26 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 )
 
-// holdsCopy says that the WAL of this copy, stopped or running, ends within a history: on one of its timelines, and not
-// after the place where the next one branches off.
+// holdsCopy says that the WAL of this copy, stopped or running, ends within a history.
 func holdsCopy(s postgres.Snapshot, history postgres.History) bool {
-	end := s.Data.End
-	if s.Process.Running {
-		if end = s.Server.Replication.Place; !s.Server.Reachable || !s.Server.Replica {
-			return false
-		}
+	end := endOf(s)
+	return end != nil && within(history, *end)
+}
+
+// endOf is where the WAL of this copy ends, nil if that is not known.
+func endOf(s postgres.Snapshot) *tenure.Position {
+	switch {
+	case !s.Process.Running:
+		return s.Data.End
+	case !s.Server.Reachable || !s.Server.Replica:
+		return nil
 	}
-	if end == nil {
-		return false
-	}
+	return s.Server.Replication.Place
+}
+
+// within says that a place lies in a history: on one of its timelines, and not after the place where the next one
+// branches off.
+func within(history postgres.History, end tenure.Position) bool {
 	for index := len(history) - 1; index >= 0; index-- {
 		if history[index].Timeline != end.Timeline {
 			continue

@@ -117,6 +117,8 @@ type Told struct {
 	// Fenced is the highest serial number that was fenced.
 	Fenced uint64
 	Jobs   []postgres.Job
+	// Places are how far other members have come.
+	Places []tenure.Place
 }
 
 // Look makes the snapshot of a pass.
@@ -124,6 +126,7 @@ func (o *Observer) Look(ctx context.Context, told Told) postgres.Snapshot {
 	snapshot := postgres.Snapshot{
 		Now: o.Ports.Clock.Now(), Instance: o.Instance, Database: o.Database, Runtime: o.Runtime, Listen: o.Listen,
 		Port: o.Port, Stopping: told.Stopping, Standing: told.Standing, Fenced: told.Fenced, Jobs: told.Jobs,
+		Places: told.Places,
 	}
 	snapshot.Process = o.Ports.Runner.Look()
 	if o.Ports.Repository != nil {

@@ -124,7 +124,7 @@ func (f *foreign) look(s postgres.Snapshot, start string) string {
 		counts := sender.Priority > 0 ||
 			sender.Counts(s.Server.Timeline) && slices.Contains(s.Standing.Setting.Names, sender.Member)
 		if counts && sender.Flushed > own && f.text == "" {
-			f.text = fmt.Sprintf("%s has told that it has flushed %s, and the log here ends at %s: that is another timeline's",
+			f.text = fmt.Sprintf("%s has told that it has flushed %s, and the WAL here ends at %s: that is another timeline's",
 				sender.Member, postgres.FormatLSN(sender.Flushed), postgres.FormatLSN(own))
 		}
 	}

@@ -19,7 +19,8 @@ func noteTheClaim(s postgres.Snapshot, plan *draft) bool {
 	if record == nil || claim.UID == "" || record.ClaimUID != "" {
 		return false
 	}
-	plan.do(postgres.RecordClaim{Why: "I1: under another claim it would be another volume", ClaimUID: claim.UID})
+	plan.do(postgres.RecordClaim{Why: "postgres.note-the-claim: " +
+		"under another claim it would be another volume", ClaimUID: claim.UID})
 	return false
 }
 
@@ -33,7 +34,7 @@ func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 	if !s.Volume.PutBack() {
 		return false
 	}
-	replacing := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy was put back, and is replaced by a new one"}
+	replacing := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy was restored, and is replaced by a new one"}
 	told := follows(s) && s.Standing.Role == tenure.RoleFollow && another(s)
 	switch {
 	case !told || s.Primary():
@@ -41,11 +42,13 @@ func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 	case s.JobOf(postgres.JobStop).Running:
 		plan.wait(replacing)
 	case s.Process.Running:
-		plan.do(postgres.StopServer{Why: "I1: the copy was put back, and counts for nothing"})
+		plan.do(postgres.StopServer{Why: "postgres.replace-a-restored-copy: " +
+			"the copy was restored, and counts for nothing"})
 		plan.wait(replacing)
 	case leadsNow(s):
 		plan.do(postgres.BeginDiscard{
-			Why:     "I1: the volume has come with another claim, so the copy may be an older state of what it was",
+			Why: "postgres.replace-a-restored-copy: " +
+				"the volume has come with another claim, so the copy may be an older state of what it was",
 			PutBack: s.Volume.Claim.UID,
 		})
 		plan.wait(replacing)
@@ -61,11 +64,11 @@ func replaceACopyThatWasPutBack(s postgres.Snapshot, plan *draft) bool {
 func acceptTheCopy(s postgres.Snapshot, plan *draft) {
 	if s.Standing.Timeline == 0 {
 		plan.hold(wire.ReasonWaitingForStanding,
-			"a user vouches for the copy that was put back, and which timelines were given out is not known yet")
+			"a user vouches for the copy that was restored, and which timelines were given out is not known yet")
 		return
 	}
 	plan.do(postgres.RecordClaim{
-		Why:      "a user vouches for the copy that was put back: it is again what its record says",
+		Why:      "a user vouches for the copy that was restored: it is again what its record says",
 		ClaimUID: s.Volume.Claim.UID, PutBack: max(s.Data.Timeline, s.Standing.Timeline),
 	})
 }
@@ -89,7 +92,7 @@ func askWhetherItLeads(s postgres.Snapshot, plan *draft) {
 	if !asked {
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonCopying, Recheck: postgres.LongestAskPause,
-			Detail: "the copy was put back, and " + holder + " is asked whether it leads",
+			Detail: "the copy was restored, and " + holder + " is asked whether it leads",
 		})
 		return
 	}
@@ -111,6 +114,6 @@ func putBack(s postgres.Snapshot, because string) postgres.Hold {
 func repeats() postgres.Hold {
 	return postgres.Hold{
 		Reason: wire.ReasonTimelineWrong,
-		Detail: "the copy was put back, and others may have more of the timeline: the place is given back, for an election",
+		Detail: "the copy was restored, and others may have more of the timeline: the place is given back, for an election",
 	}
 }

@@ -162,7 +162,7 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 		return true
 	}
 	left := s.Diverged() && !s.Server.Replication.Receiving
-	lost := s.WALGone() && s.Told() && !s.Server.Replication.Receiving
+	lost := s.LacksWAL()
 	switch {
 	case !left && !lost:
 		return false
@@ -182,7 +182,7 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 	case !left && !spare(s):
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonCopyNeeded, Recheck: positionsSooner, Detail: "the primary does not have the WAL any more that " +
-				"this copy needs, and the other members are too few without it: it is kept until another replica has caught up",
+				"this copy needs, and the other members are too few without it: it is kept until enough others have what it has",
 		})
 		return false
 	case s.Process.Running:
@@ -196,7 +196,7 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 	case left:
 		plan.do(postgres.BeginRewind{Why: "the copy is no part of the primary's history"})
 	default:
-		plan.do(postgres.BeginDiscard{Why: "the primary does not have the log any more that this copy needs"})
+		plan.do(postgres.BeginDiscard{Why: "the primary does not have the WAL any more that this copy needs"})
 	}
 	return true
 }

@@ -49,18 +49,19 @@ func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	case written(s, render.Alone()):
 	case key != "":
 		plan.do(postgres.FollowNobody{
-			Why:  "B3: nobody is followed before the primary of this term has told a history that holds this copy",
+			Why: "postgres.follow-only-a-judged-history: " +
+				"nobody is followed before the primary of this term has told a history that holds this copy",
 			Text: render.Alone(),
 		})
 	default:
-		plan.do(postgres.FollowNobody{Why: "this instance is to take the log of nobody", Text: render.Alone()})
+		plan.do(postgres.FollowNobody{Why: "this instance is to stream from nobody", Text: render.Alone()})
 	}
 	return false
 }
 
 func follow(s postgres.Snapshot, text, key string) postgres.FollowUpstream {
 	action := postgres.FollowUpstream{
-		Why: postgres.Why("this instance is to take the log of " + s.Standing.Upstream.String()), Text: text, Key: key,
+		Why: postgres.Why("this instance is to stream from " + s.Standing.Upstream.String()), Text: text, Key: key,
 	}
 	if s.Standing.Role == tenure.RoleFollow {
 		action.History, action.From = s.Upstream.History, s.Server.Replication.Replayed
@@ -134,6 +135,6 @@ func killAfterAForeignPosition(s postgres.Snapshot, plan *draft) bool {
 		return false
 	}
 	plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Foreign})
-	plan.do(postgres.KillServer{Why: "B3: " + postgres.Why(s.Foreign)})
+	plan.do(postgres.KillServer{Why: "postgres.kill-after-a-foreign-position: " + postgres.Why(s.Foreign)})
 	return true
 }

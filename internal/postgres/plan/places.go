@@ -46,7 +46,7 @@ func keepPlaces(s postgres.Snapshot, plan *draft) bool {
 	release := abandoned(s, kept)
 	if missing || surplus || len(positions) > 0 || len(release) > 0 {
 		plan.do(postgres.KeepPlaces{
-			Why: "the log is kept for members and for those that join, and for nobody else", Slots: kept, Positions: positions,
+			Why: "WAL is kept for members and for those that join, and for nobody else", Slots: kept, Positions: positions,
 			Release: release,
 		})
 	}
@@ -171,7 +171,9 @@ func askForPositions(s postgres.Snapshot, plan *draft) bool {
 }
 
 // spare says that the other members can acknowledge writes and elect a primary without this copy: so many of them
-// stream and have nearly all that the primary has. Where a write needs one copy only, the primary's is enough.
+// stream and have nearly all that the primary has, or cannot go on either and have all that this copy has. The latter
+// acknowledge nothing before they are replaced too, and neither does this one: what counts is that each write is on as
+// many copies as a write quorum, and that enough can elect. Where a write needs one copy, the primary's is enough.
 func spare(s postgres.Snapshot) bool {
 	members := len(s.Standing.Members)
 	if s.Standing.W <= 1 || !slices.Contains(s.Standing.Members, self(s)) {
@@ -181,13 +183,18 @@ func spare(s postgres.Snapshot) bool {
 	if !told || s.Now.Sub(s.Positions.At) > positionsAge {
 		return false
 	}
-	near := 1
-	for _, slot := range others(s) {
-		if lsn := s.Positions.Slots[slot]; lsn > 0 && lsn+postgres.Near >= s.Positions.LSN {
-			near++
+	have := 1
+	for _, member := range s.Standing.Members {
+		if member.Name == s.Instance || member == s.Standing.Upstream {
+			continue
+		}
+		// One that streams has not come near yet, or has: it is waited for.
+		lsn, streams := s.Positions.Slots[render.Slot(member)]
+		if streams && lsn+postgres.Near >= s.Positions.LSN || !streams && s.AsFar(member) {
+			have++
 		}
 	}
-	return near >= max(s.Standing.W, members-s.Standing.W+1)
+	return have >= max(s.Standing.W, members-s.Standing.W+1)
 }
 
 // twinPatience leaves the first seconds of a new primary to those who have waited for it: the rest of a segment goes to
@@ -201,7 +208,7 @@ func leaveASharedSegment(s postgres.Snapshot, plan *draft) bool {
 	since := s.Server.Replication.Twin
 	settled := s.Standing.Role == tenure.RoleLead && s.Standing.Prepare == 0 && s.Server.Open
 	if settled && !s.Server.Replica && !s.Server.Full && !since.IsZero() && s.Now.Sub(since) >= twinPatience {
-		plan.do(postgres.LeaveSegment{Why: "the present segment of the log is there for an earlier timeline too"})
+		plan.do(postgres.LeaveSegment{Why: "the present WAL segment is there for an earlier timeline too"})
 	}
 	return false
 }

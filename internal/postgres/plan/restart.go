@@ -48,7 +48,7 @@ func restartAStuckReplica(s postgres.Snapshot, plan *draft) bool {
 		plan.do(postgres.StopServer{Why: postgres.Why(why)})
 	}
 	plan.wait(postgres.Hold{
-		Reason: wire.ReasonRestarting, Detail: "the server is started anew with more of " + name + ", as its primary has it",
+		Reason: wire.ReasonRestarting, Detail: "the server is restarted with more of " + name + ", as its primary has it",
 	})
 	return true
 }
@@ -72,7 +72,7 @@ func restartAStrayedReplica(s postgres.Snapshot, plan *draft) bool {
 			"it waits for timeline %d, of which it has no record and which its primary does not come from", strayed))})
 	}
 	plan.wait(postgres.Hold{
-		Reason: wire.ReasonRestarting, Detail: "the server is started anew, to leave a timeline that nobody leads any more",
+		Reason: wire.ReasonRestarting, Detail: "the server is restarted, to leave a timeline that nobody leads any more",
 	})
 	return true
 }
@@ -100,19 +100,19 @@ func restartWhenAsked(s postgres.Snapshot, plan *draft) bool {
 	}
 	purpose := "restart " + token(s) + " " + s.Process.Start
 	checkpoint := s.JobOf(postgres.JobCheckpoint)
-	hold := postgres.Hold{Reason: wire.ReasonRestarting, Detail: "the server is started anew, as was asked for"}
+	hold := postgres.Hold{Reason: wire.ReasonRestarting, Detail: "the server is restarted, as was asked for"}
 	switch {
 	case s.JobOf(postgres.JobStop).Running:
 	case s.Standing.Prepare > 0:
 		// The place is about to be given away, however long the checkpoint before that takes.
-		hold.Detail, hold.Recheck = "before the server is started anew, another member takes over", yieldPause
+		hold.Detail, hold.Recheck = "before the server is restarted, another member takes over", yieldPause
 		plan.wait(hold)
 		return false
 	case primary && !stays(s) && canTakeOver(s) && (s.Asked.IsZero() || s.Now.Sub(s.Asked) < yieldPatience):
 		if s.Now.Sub(s.AskedLast) >= yieldPause {
-			plan.do(postgres.AskToYield{Why: "another member can take over while this server is started anew", Token: token(s)})
+			plan.do(postgres.AskToYield{Why: "another member can take over while this server is restarted", Token: token(s)})
 		}
-		hold.Detail, hold.Recheck = "before the server is started anew, another member takes over", yieldPause
+		hold.Detail, hold.Recheck = "before the server is restarted, another member takes over", yieldPause
 		plan.wait(hold)
 		return false
 	case primary && (checkpoint.For != purpose || checkpoint.Running):

@@ -38,7 +38,7 @@ func waitForRoom(s postgres.Snapshot, plan *draft) bool {
 // figures has no number that changes with each look: a report that changes is written down each time.
 func figures(room postgres.Room) string {
 	if room.LogSize > 0 && room.LogFree < room.Free {
-		return fmt.Sprintf(" of the log, which has %d MiB", room.LogSize>>20)
+		return fmt.Sprintf(" of WAL, which has %d MiB", room.LogSize>>20)
 	}
 	return fmt.Sprintf(", which has %d MiB", room.Size>>20)
 }

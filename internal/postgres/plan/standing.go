@@ -127,7 +127,7 @@ func startAs(s postgres.Snapshot, plan *draft) (primary, wanted bool) {
 		return false, mayFollow(s, plan)
 	case tenure.RoleIdle:
 		if s.Standing.Down {
-			plan.hold(wire.ReasonWaitingForStanding, "the place of the primary is being given back")
+			plan.hold(wire.ReasonWaitingForStanding, "the lease is being released")
 			return false, false
 		}
 		// A fence of an earlier standing says nothing of this one: only what has just answered a ballot is needed there.
@@ -178,7 +178,7 @@ func passedTimeline(s postgres.Snapshot) postgres.Hold {
 // missingLog is for a copy that lets nobody in before it gets more WAL, and that would not tell then where it is.
 func missingLog() postgres.Hold {
 	return postgres.Hold{
-		Reason: wire.ReasonWaitingForStanding, Detail: "the copy needs more of the log of a primary before it can be used",
+		Reason: wire.ReasonWaitingForStanding, Detail: "the copy needs more WAL of a primary before it can be used",
 	}
 }
 
@@ -190,7 +190,7 @@ func mayFollow(s postgres.Snapshot, plan *draft) bool {
 	}
 	switch {
 	case s.Data.End == nil:
-		plan.wait(postgres.Hold{Reason: wire.ReasonServerRecovering, Detail: "the end of the log is not known yet"})
+		plan.wait(postgres.Hold{Reason: wire.ReasonServerRecovering, Detail: "the end of the WAL is not known yet"})
 		return false
 	case !s.Told():
 		plan.wait(missingUpstream(s))
@@ -215,7 +215,7 @@ func checkTheTimeline(s postgres.Snapshot, plan *draft) bool {
 	switch {
 	case s.Trouble != "":
 		plan.wait(postgres.Hold{Reason: wire.ReasonTimelineWrong, Detail: s.Trouble, Stalled: true})
-		plan.do(postgres.KillServer{Why: "T1: " + postgres.Why(s.Trouble)})
+		plan.do(postgres.KillServer{Why: "postgres.check-the-timeline: " + postgres.Why(s.Trouble)})
 		return true
 	case s.Server.Timeline < s.Standing.Timeline:
 		plan.do(postgres.KillServer{Why: "it leads on an earlier timeline than was given out: it is promoted to that one"})

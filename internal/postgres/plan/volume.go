@@ -73,10 +73,10 @@ func refuseAnotherLog(s postgres.Snapshot, plan *draft) bool {
 		return false
 	case log.Stray && !recordedCopy(s.Volume.Record):
 		hold.Reason = wire.ReasonVolumeUnknown
-		hold.Detail = "there is a log on the volume of the log, and no word of whose it is: remove it, or use another volume"
+		hold.Detail = "there is WAL on the WAL volume, and nothing says whose it is: remove it, or use another volume"
 	case mounted != nil && log.DatabaseUID != "" && log.DatabaseUID != mounted.DatabaseUID:
 		hold.Reason = wire.ReasonVolumeForeign
-		hold.Detail = fmt.Sprintf("the volume of the log belongs to the database with UID %s, and this instance to %s: "+
+		hold.Detail = fmt.Sprintf("the WAL volume belongs to the database with UID %s, and this instance to %s: "+
 			"give the instance a volume of its own, or restore the database that the volume belongs to",
 			log.DatabaseUID, mounted.DatabaseUID)
 	default:

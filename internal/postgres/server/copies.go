@@ -182,7 +182,7 @@ func (c *Copies) keepPlace(ctx context.Context, source postgres.Source) (kept bo
 	case refused != nil && refused.Code == stateLimit:
 		return false, nil
 	case err != nil && (refused == nil || refused.Code != stateDuplicate):
-		return false, fmt.Errorf("keep a place in the log of %s: %w", source.Host, session.Short(err))
+		return false, fmt.Errorf("keep a replication slot at %s: %w", source.Host, session.Short(err))
 	}
 	return true, nil
 }

@@ -16,7 +16,8 @@ import (
 	"meridian.dev/meridian/kit/supervise"
 )
 
-// Rewind implements postgres.Copies. It is done when its source has flushed all that was copied.
+// Rewind implements postgres.Copies. It is done when its source has flushed all that was copied, and fails if the copy
+// would need WAL that nobody has any more.
 func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
 	if early, err := c.tooEarly(ctx, source); err != nil {
 		return fmt.Errorf("rewind: %w", err)
@@ -38,6 +39,9 @@ func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
 		return fmt.Errorf("rewind: %w", postgres.ErrEarly)
 	}
 	if err := c.flushSource(ctx, source); err != nil {
+		return fmt.Errorf("rewind: %w", err)
+	}
+	if err := c.lacksWAL(ctx, source); err != nil {
 		return fmt.Errorf("rewind: %w", err)
 	}
 	return nil

@@ -24,7 +24,7 @@ const standbySignal = "standby.signal"
 func (d *Disk) Position(from uint64) (tenure.Position, error) {
 	timeline := int(d.line.Load())
 	if timeline == 0 {
-		return tenure.Position{}, errors.New("find the end of the log: the control file was not read yet")
+		return tenure.Position{}, errors.New("find the end of the WAL: the control file was not read yet")
 	}
 	return d.sound.Position(d.Data(), timeline, max(from, d.redo.Load()))
 }
@@ -220,17 +220,17 @@ func (w waldir) readMark() (mark, error) {
 	var found mark
 	// A folder that is not there is a mount that failed, not an empty volume.
 	if _, err := os.Stat(w.log); err != nil {
-		return found, fmt.Errorf("look at the volume of the log: %w", err)
+		return found, fmt.Errorf("look at the WAL volume: %w", err)
 	}
 	document, err := os.ReadFile(filepath.Join(w.log, logMarker))
 	if errors.Is(err, fs.ErrNotExist) {
 		return found, nil
 	}
 	if err != nil {
-		return found, fmt.Errorf("read the mark of the log: %w", err)
+		return found, fmt.Errorf("read the mark of the WAL: %w", err)
 	}
 	if err := json.Unmarshal(document, &found); err != nil || found.DatabaseUID == "" || found.Incarnation == "" {
-		return found, errors.Join(errors.New("the mark of the log cannot be understood"), err)
+		return found, errors.Join(errors.New("the mark of the WAL cannot be understood"), err)
 	}
 	return found, nil
 }
@@ -250,7 +250,7 @@ func (w waldir) look() (*postgres.LogVolume, error) {
 		_, err := os.Lstat(w.folder())
 		volume.Stray = err == nil
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("look at the volume of the log: %w", err)
+			return nil, fmt.Errorf("look at the WAL volume: %w", err)
 		}
 	}
 	return volume, nil
@@ -265,16 +265,16 @@ func (w waldir) problem(record *postgres.Record) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "it has no pg_wal", nil
 	case err != nil:
-		return "", fmt.Errorf("look at the log: %w", err)
+		return "", fmt.Errorf("look at the WAL: %w", err)
 	case w.log == "":
 		return "its log is on a volume that this pod does not have", nil
 	}
-	const elsewhere = "its pg_wal does not lead to the volume of the log"
+	const elsewhere = "its pg_wal does not lead to the WAL volume"
 	if info.Mode()&fs.ModeSymlink == 0 {
 		return elsewhere, nil
 	}
 	if target, err := os.Readlink(w.place()); err != nil {
-		return "", fmt.Errorf("look at the log: %w", err)
+		return "", fmt.Errorf("look at the WAL: %w", err)
 	} else if target != w.folder() {
 		return elsewhere, nil
 	}
@@ -284,9 +284,9 @@ func (w waldir) problem(record *postgres.Record) (string, error) {
 	}
 	switch {
 	case found.Incarnation == "":
-		return "the volume of its log is empty, so the log is lost", nil
+		return "its WAL volume is empty, so the WAL is lost", nil
 	case found.Incarnation != record.Incarnation || found.DatabaseUID != record.DatabaseUID:
-		return "the volume of its log has the log of another copy", nil
+		return "its WAL volume has the WAL of another copy", nil
 	}
 	if info, err = os.Stat(w.folder()); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return "the volume of its log has no log any more", nil
@@ -305,27 +305,27 @@ func (w waldir) prepare() error {
 		return err
 	}
 	if record == nil || record.InProgress != postgres.StepInitialise && record.InProgress != postgres.StepClone {
-		return errors.New("prepare the volume of the log: the record does not say that a copy is being made")
+		return errors.New("prepare the WAL volume: the record does not say that a copy is being made")
 	}
 	if _, err := os.Lstat(filepath.Join(w.data, dataFolder)); !errors.Is(err, fs.ErrNotExist) {
-		return errors.New("prepare the volume of the log: there is a copy in the place")
+		return errors.New("prepare the WAL volume: there is a copy in the place")
 	}
 	volume, err := w.look()
 	switch {
 	case err != nil:
 		return err
 	case volume.Stray || volume.DatabaseUID != "" && volume.DatabaseUID != record.DatabaseUID:
-		return errors.New("prepare the volume of the log: there is a log on it that is not of this database")
+		return errors.New("prepare the WAL volume: there is WAL on it that is not of this database")
 	}
 	if err := os.RemoveAll(w.folder()); err != nil {
-		return fmt.Errorf("remove the log of an earlier copy: %w", err)
+		return fmt.Errorf("remove the WAL of an earlier copy: %w", err)
 	}
 	document, err := json.Marshal(mark{DatabaseUID: record.DatabaseUID, Incarnation: record.Incarnation})
 	if err != nil {
 		return err
 	}
 	if err := writeDurably(filepath.Join(w.log, logMarker), append(document, '\n'), 0o600); err != nil {
-		return fmt.Errorf("mark the volume of the log: %w", err)
+		return fmt.Errorf("mark the WAL volume: %w", err)
 	}
 	return nil
 }
@@ -344,7 +344,7 @@ func (w waldir) discard() error {
 		return err
 	}
 	if err := os.RemoveAll(w.folder()); err != nil {
-		return fmt.Errorf("remove the log: %w", err)
+		return fmt.Errorf("remove the WAL: %w", err)
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ func Engine(s postgres.Snapshot, failing string) tenure.Engine {
 		}
 		engine.Flushed = replication.Place
 	}
+	engine.Stuck = s.Standing.Role == tenure.RoleFollow && s.LacksWAL()
 	if engine.Data == tenure.DataWhole && !engine.Processes {
 		engine.Flushed = s.Data.End
 		if s.Standing.Role == tenure.RoleYield {
@@ -108,7 +109,7 @@ func cannotLead(s postgres.Snapshot, failing string) string {
 	case s.Standing.Role == tenure.RoleLead && s.Data.Standby && !s.Promoting && s.Data.Timeline > s.Standing.Timeline:
 		return fmt.Sprintf("the copy is on timeline %d, and was to lead on %d", s.Data.Timeline, s.Standing.Timeline)
 	case s.MayRepeat():
-		return "the copy was put back, and others may have more of its timeline"
+		return "the copy was restored, and others may have more of its timeline"
 	case s.Data.Short:
 		return "the copy was made to fit that of a primary that did not send it all"
 	case !s.Volume.Room.Starts() || s.Standing.Role != tenure.RoleLead && s.Volume.Room.Full(false):

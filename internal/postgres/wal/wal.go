@@ -52,7 +52,7 @@ type folder struct {
 func openWAL(path string) (*folder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the folder of the log: %w", err)
+		return nil, fmt.Errorf("read the folder of the WAL: %w", err)
 	}
 	found := &folder{path: path, segments: map[int][]uint64{}}
 	var names []string
@@ -67,10 +67,10 @@ func openWAL(path string) (*folder, error) {
 			continue // It was recycled since.
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look at the log: %w", err)
+			return nil, fmt.Errorf("look at the WAL: %w", err)
 		}
 		if found.size = uint64(info.Size()); found.size < smallestLog || found.size > largestLog {
-			return nil, fmt.Errorf("look at the log: %s has %d bytes", name, info.Size())
+			return nil, fmt.Errorf("look at the WAL: %s has %d bytes", name, info.Size())
 		}
 		timeline, number, ok := parseSegment(name, found.size)
 		if ok {
@@ -78,7 +78,7 @@ func openWAL(path string) (*folder, error) {
 		}
 	}
 	if len(found.segments) == 0 {
-		return nil, errors.New("look at the log: there is none")
+		return nil, errors.New("look at the WAL: there is none")
 	}
 	for timeline := range found.segments {
 		slices.Sort(found.segments[timeline])
@@ -143,7 +143,7 @@ func Position(data string, timeline int, from uint64, sound tenure.Position) (te
 			return tenure.Position{Timeline: branch.Timeline, LSN: end}, nil
 		}
 	}
-	return tenure.Position{}, errors.New("find the end of the log: no record was found")
+	return tenure.Position{}, errors.New("find the end of the WAL: no record was found")
 }
 
 // Repeated returns the segments of the newest timeline if all that they hold is a repetition of the timeline before, of
@@ -297,7 +297,7 @@ func (r *logReader) sync() error {
 		return nil
 	}
 	if err := r.file.Sync(); err != nil {
-		return fmt.Errorf("store the log: %w", err)
+		return fmt.Errorf("store the WAL: %w", err)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ func (w *world) Now() time.Time                           { return noon }
 func (w *world) MayLead(uint64) error                     { return nil }
 func (w *world) Confirm(context.Context, uint64) error    { return w.unheld }
 func (w *world) Exclude(_ uint64, act func() error) error { return act() }
+func (*world) Places() []tenure.Place                     { return nil }
 
 func (w *world) Change(change func(redis.Copy) redis.Copy) { w.copied = change(w.copied) }
 func (w *world) Flushed(string, int64)                     {}

@@ -96,6 +96,7 @@ func (w *world) agree(loop *controller.Loop) bool {
 func (w *world) MayLead(uint64) error                     { return nil }
 func (w *world) Confirm(context.Context, uint64) error    { return nil }
 func (w *world) Exclude(_ uint64, act func() error) error { return act() }
+func (*world) Places() []tenure.Place                     { return nil }
 
 func (w *world) Find(context.Context, string) (string, error) { return "10.0.0.1", nil }
 

@@ -131,10 +131,7 @@ func readPair(folder string) (pair, error) {
 func (p pair) material() (pki.Material, error) { return pki.DecodeMaterial(p[0], p[1], p[2]) }
 
 // identity is a short name for all three.
-func (p pair) identity() string {
-	sum := sha256.Sum256(bytes.Join(p[:], []byte{0}))
-	return hex.EncodeToString(sum[:8])
-}
+func (p pair) identity() string { return wire.CertificateIdentity(p[0], p[1], p[2]) }
 
 // leaf is the identity of what clients get to see.
 func (p pair) leaf() string {

@@ -27,6 +27,9 @@ func Report(snapshot redis.Snapshot, plan redis.Plan, outcome redis.Outcome) wir
 		if server.Matches {
 			report.Rotation = snapshot.Rotation
 		}
+		if server.Loaded == snapshot.Certificate.Installed && server.Presented == snapshot.Certificate.Leaf {
+			report.Certificate = server.Loaded
+		}
 		if wanted != nil {
 			report.PendingRestart = snapshot.Pending()
 		}

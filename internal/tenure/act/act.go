@@ -143,7 +143,7 @@ func (a *Actor) obey(standing tenure.Standing, state *tenure.State) {
 // answer fences the server, and answers only if that is proven (F1).
 func (a *Actor) answer(ctx context.Context, action tenure.AnswerBallot, state *tenure.State) error {
 	if !state.Loaded || state.Stored.Fence == nil || *state.Stored.Fence != action.Fence {
-		return errors.New("F1: the fence is not on the volume")
+		return errors.New("tenure.fence-before-answering: the fence is not on the volume")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fencePatience)
 	defer cancel()
@@ -152,7 +152,7 @@ func (a *Actor) answer(ctx context.Context, action tenure.AnswerBallot, state *t
 	a.Exclusive(func() { position, err = a.Ports.Server.Fence(ctx) })
 	reply := action.Reply
 	if err != nil {
-		reply.Yes, reply.Why = false, "F1: the server cannot be fenced: "+err.Error()
+		reply.Yes, reply.Why = false, "tenure.fence-before-answering: the server cannot be fenced: "+err.Error()
 		a.reply(action.ID, reply, state)
 		return err
 	}

@@ -24,15 +24,15 @@ func unwilling(d *draft.Draft, version string) string {
 	case d.Bound():
 		return "a promise to the holder is valid"
 	case d.Engine.Data != tenure.DataWhole:
-		return "I2: there is no whole copy here"
+		return "tenure.tell-only-a-known-position: there is no whole copy here"
 	case d.Predates():
-		return "V6: the copy here is from before the cache was emptied"
+		return "tenure.bring-nothing-back: the copy here is from before the cache was emptied"
 	case d.Engine.Leading != nil:
 		return "the server here still leads"
 	case d.Stored.Fence != nil && d.Stored.Fence.Version != version:
 		// A fence is replaced only after it was lifted: an older ballot in its place would let the holder of the newer
 		// one go on.
-		return "F2: another ballot was answered, and its outcome is not known yet"
+		return "tenure.lift-a-fence-only-by-a-read: another ballot was answered, and its outcome is not known yet"
 	case d.Lease.Exists && tenure.Newer(d.Lease.Version, version):
 		return "the lease was renewed since"
 	case d.Lease.Exists && !d.Expired():
@@ -48,7 +48,7 @@ func unwilling(d *draft.Draft, version string) string {
 // AnswerAsk says whether this instance would answer a ballot, or why not. To ask has no effect (E3).
 func AnswerAsk(d *draft.Draft, request tenure.Request, unwilling string) {
 	d.Do(tenure.Reply{
-		Why: "E3: asking has no effect", ID: request.ID,
+		Why: "tenure.fence-only-a-winnable-ballot: asking has no effect", ID: request.ID,
 		Reply: wire.PeerReply{PeerHeader: d.Header(), Yes: unwilling == "", Why: unwilling},
 	})
 }
@@ -71,16 +71,17 @@ func AnswerFence(
 		d.Refuse(request, unwilling)
 		return
 	case catchingUp(d):
-		d.Refuse(request, "this instance conducts a ballot of its own, and takes the log of "+d.Standing.Upstream.Name+
+		d.Refuse(request, "this instance conducts a ballot of its own, and streams from "+d.Standing.Upstream.Name+
 			" for it")
 		return
 	}
 	fence := tenure.Fence{LeaseUID: request.LeaseUID, Version: request.LeaseVersion}
-	d.Fence("F1: the fence is on the volume before the answer", fence)
+	d.Fence("tenure.fence-before-answering: the fence is on the volume before the answer", fence)
 	reply := answer(d)
 	reply.CannotLead = d.CannotLead() != ""
 	d.Do(tenure.AnswerBallot{
-		Why: "F1: an answer holds only if nothing is taken from a primary any more", ID: request.ID, Fence: fence,
+		Why: "tenure.fence-before-answering: " +
+			"an answer holds only if nothing is taken from a primary any more", ID: request.ID, Fence: fence,
 		Reply: reply,
 	})
 }

@@ -64,14 +64,14 @@ func (e Electorate) Ask(d *draft.Draft) (enough bool) {
 	willing := len(e.Members) - len(silent)
 	hears := e.Needed == 1 && willing < len(e.Members)-1 && d.Now.Since(d.Ballot.Begun) < draft.HearPatience
 	if willing < e.Needed || hears {
-		e.request(d, "E3: would it answer?", draft.AskEvery, wire.PeerAsk, silent)
+		e.request(d, "tenure.fence-only-a-winnable-ballot: would it answer?", draft.AskEvery, wire.PeerAsk, silent)
 		e.TooFewWilling(silent, willing)
 		return false
 	}
 	ballot, now := *d.Ballot, d.Now
 	ballot.Fencing = &now
 	d.Again(draft.AskEvery)
-	d.Fence("F1: the own fence is on the volume before any answer", fenceOf(ballot))
+	d.Fence("tenure.fence-before-answering: the own fence is on the volume before any answer", fenceOf(ballot))
 	d.Do(tenure.Conduct{Why: e.Enough, Ballot: &ballot})
 	answerOwn(d, e.Answer)
 	return true
@@ -145,7 +145,8 @@ func (e Electorate) count(d *draft.Draft) (own *tenure.Answer, highest tenure.An
 // answerOwn answers the own ballot, as others are asked to.
 func answerOwn(d *draft.Draft, answer func(*draft.Draft) wire.PeerReply) {
 	d.Do(tenure.AnswerBallot{
-		Why: "F1: the own position counts only behind the own fence", Fence: fenceOf(*d.Ballot), Reply: answer(d),
+		Why: "tenure.fence-before-answering: " +
+			"the own position counts only behind the own fence", Fence: fenceOf(*d.Ballot), Reply: answer(d),
 	})
 }
 
@@ -162,18 +163,18 @@ func fenceOf(ballot tenure.Ballot) tenure.Fence {
 // that member may be gone, and its answer with it: those that are left are asked anew.
 func catchUp(d *draft.Draft, own, highest tenure.Answer) {
 	if !highest.CannotLead && d.Now.Since(*d.Ballot.Fencing) < draft.HighestPatience {
-		d.Wait(wire.ReasonElection, highest.Member.Name+" has more of the log, and is given the time to take the lease")
+		d.Wait(wire.ReasonElection, highest.Member.Name+" has more WAL, and is given the time to take the lease")
 		return
 	}
 	if d.Now.Since(*d.Ballot.Fencing) >= catchUpPatience {
-		why := "the log of " + highest.Member.Name + " does not come: answers are asked for anew"
+		why := "the log of " + highest.Member.Name + " does not come: answers are asked for again"
 		d.Do(tenure.Conduct{Why: tenure.Why(why)})
 		d.Obey("an election begins anew", d.Idle())
 		return
 	}
 	if d.Standing.Role == tenure.RoleCatchUp && d.Engine.Flushed != nil &&
 		d.Engine.Flushed.Compare(highest.Position) >= 0 {
-		d.Obey("F1: the own position counts only behind the own fence", d.Idle())
+		d.Obey("tenure.fence-before-answering: the own position counts only behind the own fence", d.Idle())
 		answerOwn(d, plainly)
 		return
 	}
@@ -182,5 +183,5 @@ func catchUp(d *draft.Draft, own, highest tenure.Answer) {
 	standing.Until = &highest.Position
 	why := fmt.Sprintf("%s has more than %s and does not take the lease", highest.Member, own.Position)
 	d.Obey(tenure.Why(why), standing)
-	d.Wait(wire.ReasonElection, "the log of "+highest.Member.Name+" is taken first")
+	d.Wait(wire.ReasonElection, "the log of "+highest.Member.Name+" is received first")
 }

@@ -12,7 +12,8 @@ import (
 // StandForTheLease conducts an election when the lease has ended: ask, fence, and take it with enough answers.
 func StandForTheLease(d *draft.Draft) bool {
 	if d.Ballot != nil && (d.Ballot.Version != d.Lease.Version || d.Ballot.LeaseUID != d.Lease.UID) {
-		d.Do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
+		d.Do(tenure.Conduct{Why: "tenure.take-only-the-voted-version: " +
+			"answers are about one version of the lease, and it has another"})
 	}
 	if !mayStand(d) {
 		return false
@@ -38,8 +39,9 @@ func electorate(d *draft.Draft) Electorate {
 	return Electorate{
 		Members: d.Lease.Record.Members, Needed: needed,
 		Others:  func(member wire.Member) bool { return member.Name != d.Name },
-		Opening: "nobody has renewed the lease for its whole duration", Enough: "E3: enough members would answer",
-		Asking: "E4: how far has it come?",
+		Opening: "nobody has renewed the lease for its whole duration", Enough: "tenure.fence-only-a-winnable-ballot: " +
+			"enough members would answer",
+		Asking: "tenure.take-only-with-answers: how far has it come?",
 		Answer: plainly,
 		// Where data may be lost, a member that has more and has not taken the lease, because it has gone since or cannot
 		// lead, is no reason to wait.
@@ -104,7 +106,7 @@ func tooEarly(d *draft.Draft) bool {
 		return false
 	}
 	if d.Reading == nil && !d.Recently(d.Tried, d.Policy.Renew/4) {
-		d.ReadLease("E2: a consistent read must return the same version")
+		d.ReadLease("tenure.elect-only-after-the-end: a consistent read must return the same version")
 	}
 	return true
 }
@@ -114,7 +116,8 @@ func tooEarly(d *draft.Draft) bool {
 func takeOver(d *draft.Draft) {
 	record := *d.Lease.Record
 	record.Term, record.Timeline, record.Switchover = d.Lease.Term+1, record.Timeline+1, nil
-	d.WriteLease(tenure.WriteTake, "E4: enough members have answered, and none has more than this copy", d.Self(), record)
+	d.WriteLease(tenure.WriteTake, "tenure.take-only-with-answers: "+
+		"enough members have answered, and none has more than this copy", d.Self(), record)
 }
 
 // learnThatItWasPutBack is for a copy that was away when the lease was put back to what it had been then: for it the
@@ -132,7 +135,8 @@ func learnThatItWasPutBack(d *draft.Draft) bool {
 	if !later(last, *d.Lease.Record) {
 		return false
 	}
-	why := tenure.Why("O3: an answer tells of a later record, so the lease was put back to what it had been")
+	why := tenure.Why("tenure.believe-a-later-term: " +
+		"an answer tells of a later record, so the lease was restored to an older state")
 	d.Store(why, func(stored *tenure.Stored) {
 		stored.LastRecord, stored.MaxTerm = &last, max(stored.MaxTerm, last.Term)
 	})

@@ -20,7 +20,8 @@ func SurrenderALostCopy(d *draft.Draft) bool {
 		return false
 	}
 	if d.Stored.Incarnation == lost.Incarnation {
-		d.Store("I1: the id of a copy that is gone is never used again", func(stored *tenure.Stored) {
+		d.Store("tenure.count-only-the-own-copy: "+
+			"the id of a copy that is gone is never used again", func(stored *tenure.Stored) {
 			stored.Incarnation = ""
 		})
 	}
@@ -29,7 +30,8 @@ func SurrenderALostCopy(d *draft.Draft) bool {
 		d.Lease.Stale > 0 || d.Lease.Failing != nil && d.Recently(d.Tried, d.Policy.Renew/4) {
 		return false
 	}
-	d.WriteLease(tenure.WriteRelease, "V1: the copy that led is gone", wire.Member{}, *d.Lease.Record)
+	d.WriteLease(tenure.WriteRelease, "tenure.release-without-a-copy: "+
+		"the copy that led is gone", wire.Member{}, *d.Lease.Record)
 	d.Wait(wire.ReasonElection, "the copy that led is gone, and the lease is given back for another one")
 	return false
 }
@@ -78,11 +80,12 @@ func BeginAnew(d *draft.Draft) bool {
 		return false
 	}
 	d.Wait(wire.ReasonBeginning, "no instance has a copy, and this one begins an empty one")
-	d.Store("I1: the new copy has its id before it is made", func(stored *tenure.Stored) {
+	d.Store("tenure.count-only-the-own-copy: the new copy has its id before it is made", func(stored *tenure.Stored) {
 		stored.Incarnation, stored.LeaseUID = d.Fresh, d.Lease.UID
 	})
 	self := wire.Member{Name: d.Name, Incarnation: d.Stored.Incarnation}
-	d.WriteLease(tenure.WriteBegin, "V2: no member has a copy, and an empty one is better than none", self,
+	d.WriteLease(tenure.WriteBegin, "tenure.begin-only-without-a-copy: "+
+		"no member has a copy, and an empty one is better than none", self,
 		d.FirstRecord(self))
 	return false
 }
@@ -104,14 +107,15 @@ func JoinInTime(d *draft.Draft) bool {
 	if d.HearsOfALaterTerm() {
 		return d.Lost() != "" // The next pass mends it.
 	}
-	d.Wait(wire.ReasonElection, "the primary is gone, and no member may have a copy: this one has, and is none yet")
+	d.Wait(wire.ReasonElection, "the primary is gone, and maybe no member has a copy; this one has, and is no member yet")
 	if hasCopy(d, *record) || anotherHasMore(d) || d.Recently(ended, patience) || !heard || d.Unread(ended) {
 		return false
 	}
 	next := *record
 	next.Term, next.Timeline, next.Switchover = d.Lease.Term+1, record.Timeline+1, nil
 	next.Members, next.W = []wire.Member{d.Self()}, 1
-	d.WriteLease(tenure.WriteJoin, "V7: no member has a copy, and this one has everything", d.Self(), next)
+	d.WriteLease(tenure.WriteJoin, "tenure.nonmember-leads-only-as-last-copy: "+
+		"no member has a copy, and this one has everything", d.Self(), next)
 	return false
 }
 

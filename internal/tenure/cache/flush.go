@@ -29,7 +29,8 @@ func RememberAFlush(d *draft.Draft) bool {
 	}
 	record := *d.Lease.Record
 	record.Emptied = emptied
-	d.WriteLease(tenure.WriteRecord, "V6: copies from before a flush do not lead", d.Self(), record)
+	d.WriteLease(tenure.WriteRecord, "tenure.bring-nothing-back: "+
+		"copies from before a flush do not lead", d.Self(), record)
 	return false
 }
 
@@ -40,7 +41,7 @@ func DropAnOldCopy(d *draft.Draft) bool {
 		d.Write != nil {
 		return false
 	}
-	d.Wait(wire.ReasonElection, "V6: the copy here is from before the cache was emptied, and does not lead")
+	d.Wait(wire.ReasonElection, "the copy here is from before the cache was emptied, and does not lead")
 	d.AskForCopies(*d.Lease.Record)
 	heard := d.HeardOut(*d.Lease.Record)
 	if d.Recently(d.Ended(), oldPatience) || someoneHasCopy(d) || !heard || d.Unread(d.Ended()) {
@@ -48,7 +49,8 @@ func DropAnOldCopy(d *draft.Draft) bool {
 	}
 	standing := d.Idle()
 	standing.OpenReads, standing.Down = false, true
-	d.Obey("V6: the copy here is from before the cache was emptied", standing)
-	d.Do(tenure.Kill{Why: "V6: the copy here is from before the cache was emptied, and nobody has a later one"})
+	d.Obey("tenure.bring-nothing-back: the copy here is from before the cache was emptied", standing)
+	d.Do(tenure.Kill{Why: "tenure.bring-nothing-back: " +
+		"the copy here is from before the cache was emptied, and nobody has a later one"})
 	return true
 }

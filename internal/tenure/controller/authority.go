@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -19,6 +21,8 @@ type grant struct {
 	until tenure.Instant
 	// at is a moment after which no jump of the wall clock was taken off until yet.
 	at tenure.Instant
+	// places are what members have told of how far they have come.
+	places []tenure.Place
 }
 
 // errReplaced is what whoever acts by an older standing gets.
@@ -34,6 +38,7 @@ func (l *Loop) publish(state *tenure.State) {
 	l.grant.Store(&grant{
 		standing: state.Memory.Standing, self: snapshot.Self(), leaseUID: state.Stored.LeaseUID,
 		term: term, until: min(until, l.ports.Watchdog.Look().Until), at: snapshot.Now,
+		places: state.Memory.Places,
 	})
 }
 
@@ -56,13 +61,14 @@ func (l *Loop) MayLead(serial uint64) error {
 	now := l.ports.Clock.Now()
 	switch {
 	case given.standing.Role != tenure.RoleLead:
-		return fmt.Errorf("C3: the standing is %s", given.standing.Role)
+		return fmt.Errorf("tenure.lead-only-by-right: the standing is %s", given.standing.Role)
 	case given.term != given.standing.Term:
-		return fmt.Errorf("C3: the right to lead is for term %d, and the standing for %d", given.term, given.standing.Term)
+		return fmt.Errorf("tenure.lead-only-by-right: "+
+			"the right to lead is for term %d, and the standing for %d", given.term, given.standing.Term)
 	case now >= until:
-		return fmt.Errorf("C1: the deadline was %s ago", now.Since(until))
+		return fmt.Errorf("tenure.stop-at-the-deadline: the deadline was %s ago", now.Since(until))
 	case !l.ports.Watchdog.Look().Alive:
-		return errors.New("C2: the watchdog is gone")
+		return errors.New("tenure.stop-at-the-deadline: the watchdog is gone")
 	}
 	return nil
 }
@@ -75,7 +81,7 @@ func (l *Loop) Confirm(ctx context.Context, serial uint64) error {
 	}
 	view, err := l.ports.Leases.Get(ctx)
 	if err != nil {
-		return fmt.Errorf("I2: read the lease: %w", err)
+		return fmt.Errorf("read the lease: %w", err)
 	}
 	holder := given.standing.Upstream
 	if given.standing.Role == tenure.RoleLead {
@@ -83,11 +89,11 @@ func (l *Loop) Confirm(ctx context.Context, serial uint64) error {
 	}
 	switch {
 	case view.UID == "" || view.UID != given.leaseUID:
-		return fmt.Errorf("I2: the lease with UID %q is not there", given.leaseUID)
+		return fmt.Errorf("the lease with UID %q is not there", given.leaseUID)
 	case view.Holder != holder || holder == wire.Member{}:
-		return fmt.Errorf("I2: the lease is held by %q, not by %q", view.Holder, holder)
+		return fmt.Errorf("the lease is held by %q, not by %q", view.Holder, holder)
 	case view.Term != given.standing.Term:
-		return fmt.Errorf("I2: the lease is at term %d, not at %d", view.Term, given.standing.Term)
+		return fmt.Errorf("the lease is at term %d, not at %d", view.Term, given.standing.Term)
 	}
 	_, err = l.current(serial)
 	return err
@@ -101,6 +107,21 @@ func (l *Loop) Exclude(serial uint64, act func() error) error {
 		return err
 	}
 	return act()
+}
+
+// placeLasts is how long the word of a member counts that it has a copy which has come so far.
+const placeLasts = 5 * time.Second
+
+// Places implements tenure.Authority.
+func (l *Loop) Places() []tenure.Place {
+	given := l.grant.Load()
+	if given == nil {
+		return nil
+	}
+	now := l.ports.Clock.Now()
+	return slices.DeleteFunc(slices.Clone(given.places), func(place tenure.Place) bool {
+		return now.Since(place.At) > placeLasts
+	})
 }
 
 func (l *Loop) exclusive(act func()) {

@@ -123,7 +123,7 @@ func (d *Draft) Unread(ended tenure.Instant) bool {
 	}
 	d.Wait(wire.ReasonElection, "the primary is gone, and the lease is read once more before its place is taken")
 	if d.Reading == nil && !d.Recently(d.Tried, d.Policy.Renew/4) {
-		d.ReadLease("E2: a consistent read must return the same version")
+		d.ReadLease("tenure.elect-only-after-the-end: a consistent read must return the same version")
 	}
 	return true
 }

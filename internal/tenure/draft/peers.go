@@ -3,6 +3,7 @@ package draft
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
@@ -53,10 +54,10 @@ func (d *Draft) AnswersNeeded() int {
 }
 
 // AskForPlaces asks the other members how far they have come.
-func (d *Draft) AskForPlaces() {
+func (d *Draft) AskForPlaces(every time.Duration) {
 	for _, member := range d.Lease.Record.Members {
 		if member != d.Self() {
-			d.Send("where is it now, and is it there at all?", PlaceEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
+			d.Send("where is it now, and is it there at all?", every, wire.PeerRequest{Kind: wire.PeerPlace, To: member})
 		}
 	}
 }
@@ -92,7 +93,7 @@ func (d *Draft) Misled(request tenure.Request) string {
 	case request.To.Name != d.Name:
 		return "this is the instance " + d.Name
 	case request.To.Incarnation != "" && request.To != d.Self():
-		return "I1: this instance has another copy than is meant"
+		return "tenure.count-only-the-own-copy: this instance has another copy than is meant"
 	case request.Kind == wire.PeerPromise && d.LostToo(request.LeaseUID):
 	case request.LeaseUID != "" && known != "" && request.LeaseUID != known &&
 		!(d.Vacant() && request.LeaseUID == d.Lease.UID):
@@ -121,7 +122,8 @@ func (d *Draft) HearsOfALaterTerm() bool {
 // had the time to become a member. It reports whether a member is among them, and whether anybody is.
 func (d *Draft) AskForCopies(record wire.LeaseRecord) (members, others bool) {
 	for _, name := range d.Others(record) {
-		d.Send("V2: does it have a copy?", AskEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: wire.Member{Name: name}})
+		d.Send("tenure.begin-only-without-a-copy: "+
+			"does it have a copy?", AskEvery, wire.PeerRequest{Kind: wire.PeerPlace, To: wire.Member{Name: name}})
 	}
 	members = slices.ContainsFunc(record.Members, func(member wire.Member) bool { return member.Name != d.Name })
 	return members, len(d.Others(record)) > 0

@@ -34,7 +34,8 @@ func TellPeers(d *draft.Draft) bool {
 		case told(d, name) < d.Lease.Term:
 			d.Send("others follow at once", time.Second, tell)
 		case vouches && !follows(d, name):
-			d.Send("F2: one that is fenced and cannot read the lease hears of its version here", d.Policy.Renew, tell)
+			d.Send("tenure.lift-a-fence-only-by-a-read: "+
+				"one that is fenced and cannot read the lease hears of its version here", d.Policy.Renew, tell)
 		}
 	}
 	return false
@@ -64,7 +65,7 @@ func TheHolder(d *draft.Draft) bool {
 	case d.Holder(), d.Leads():
 		return false
 	case d.Stored.Fence != nil:
-		d.Obey("F1: an election was answered", d.Idle())
+		d.Obey("tenure.fence-before-answering: an election was answered", d.Idle())
 		d.Wait(wire.ReasonFenced, "this instance has answered an election and waits for its outcome")
 		return false
 	case d.Stopping:
@@ -88,7 +89,18 @@ func TheHolder(d *draft.Draft) bool {
 			standing.UpstreamAddress = peer.Address
 		}
 	}
-	d.Obey("F2: it holds the lease at the highest term that was seen", standing)
+	d.Obey("tenure.lift-a-fence-only-by-a-read: it holds the lease at the highest term that was seen", standing)
+	return false
+}
+
+// stuckEvery is how often the others are asked how far they have come by one that cannot go on.
+const stuckEvery = time.Second
+
+// AskWhatOthersHave is for a copy that lacks WAL which the holder does not have any more.
+func AskWhatOthersHave(d *draft.Draft) bool {
+	if d.Engine.Stuck && d.Standing.Role == tenure.RoleFollow && d.Lease.Record != nil {
+		d.AskForPlaces(stuckEvery)
+	}
 	return false
 }
 

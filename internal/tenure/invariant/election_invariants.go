@@ -408,7 +408,7 @@ func (m moment) joinsTooEarly(before wire.LeaseRecord) string {
 	}
 	switch {
 	case m.ToldTerm() > m.Lease.Term:
-		return "O3: a peer knows of a later term"
+		return "tenure.believe-a-later-term: a peer knows of a later term"
 	case m.Now < ended.Add(longest) && (!given || len(before.Members) > 1):
 		return "the members were not given the time to take over"
 	case m.Lease.Read < ended || m.Lease.Read == 0:

@@ -427,7 +427,7 @@ func beginOnlyWithoutACopy(m moment, action tenure.Action) string {
 		return "a copy that is to be made would count already, or looks older than one before"
 	}
 	if m.ToldTerm() > m.Lease.Term {
-		return "O3: a peer knows of a later term"
+		return "tenure.believe-a-later-term: a peer knows of a later term"
 	}
 	for _, place := range m.Places {
 		if !place.CannotLead && m.Now.Since(place.At) < draft.PlaceLasts {

@@ -31,7 +31,7 @@ func ReportALostStream(d *draft.Draft) bool {
 		now := d.Now
 		d.Do(tenure.NoteStreamLost{Why: "no log comes from the holder", Since: &now})
 	case !missed && d.Missed != nil:
-		d.Do(tenure.NoteStreamLost{Why: "the log comes from the holder, or there is none to take it from"})
+		d.Do(tenure.NoteStreamLost{Why: "this instance streams from the holder, or there is none to stream from"})
 	}
 	if missed && !d.Recently(*d.Missed, d.Policy.Renew) {
 		d.Send("does the holder hear, if its log does not come?", d.Policy.Renew/2, wire.PeerRequest{

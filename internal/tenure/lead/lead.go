@@ -40,10 +40,10 @@ func AsTheHolder(d *draft.Draft) bool {
 	}
 	standing := leading(d, term, *record)
 	if len(standing.Setting.Names) < standing.Setting.K {
-		d.Wait(wire.ReasonMembership, "Q1: it is not known which members count, and no quorum is enough for all that may be")
+		d.Wait(wire.ReasonMembership, "it is not known which members count, and no quorum is enough for all that may be")
 		return false
 	}
-	d.Obey("C3: this instance holds the lease", standing)
+	d.Obey("tenure.lead-only-by-right: this instance holds the lease", standing)
 	return false
 }
 
@@ -51,8 +51,9 @@ func AsTheHolder(d *draft.Draft) bool {
 func endTheTenure(d *draft.Draft, term int64, record wire.LeaseRecord, free bool) bool {
 	leading := d.Engine.Leading
 	if d.Lost() == "" && leading != nil && leading.Term == term && leading.Timeline != record.Timeline {
-		d.Stall(wire.ReasonTimelineWrong, "T1: the server leads on another timeline than was reserved")
-		succession.GiveBack(d, "T1: a promotion led to another timeline than the reserved one")
+		d.Stall(wire.ReasonTimelineWrong, "the server leads on another timeline than was reserved")
+		succession.GiveBack(d, "tenure.reserve-the-next-timeline: "+
+			"a promotion led to another timeline than the reserved one")
 		return true
 	}
 	if d.Now >= d.Rest && isolation.CutOff(d) {
@@ -96,7 +97,7 @@ func bearWithAHungServer(d *draft.Draft, why tenure.Why, free bool) bool {
 		return true
 	}
 	if free && d.Lease.Failing == nil {
-		d.AskForPlaces()
+		d.AskForPlaces(draft.PlaceEvery)
 		d.Again(draft.PlaceEvery)
 	}
 	d.Wait(wire.ReasonServerNotWriting, "PostgreSQL runs and flushes no WAL, and too few other members answer that could "+
@@ -164,7 +165,7 @@ func leading(d *draft.Draft, term int64, record wire.LeaseRecord) tenure.Standin
 		standing.OpenStart = ""
 	}
 	if standing.OpenStart == "" {
-		d.Wait(wire.ReasonGateClosed, "G1: enough members must have all of the log before applications are let in")
+		d.Wait(wire.ReasonGateClosed, "enough members must have all WAL before applications are let in")
 	}
 	return standing
 }

@@ -25,13 +25,13 @@ func ChangeMembers(d *draft.Draft) bool {
 	switch {
 	case step.Record != nil:
 		record.Members, record.W = draft.MembersOf(step.Record.Members), step.Record.W
-		why := tenure.Why("Q1: the record changes before, or after, what the server waits for")
+		why := tenure.Why("tenure.keep-the-quorum: the record changes before, or after, what the server waits for")
 		d.WriteLease(tenure.WriteRecord, why, d.Self(), record)
 		d.Wait(wire.ReasonMembership, "the record of the members is being changed")
 	case step.Setting != nil:
 		standing := d.Standing
 		standing.Setting = draft.SettingOf(*step.Setting)
-		d.Obey("Q1: the server waits for the members that the step needs", standing)
+		d.Obey("tenure.keep-the-quorum: the server waits for the members that the step needs", standing)
 	case step.Wait != "":
 		d.Wait(wire.ReasonMembership, step.Wait)
 	}
@@ -54,10 +54,10 @@ func noteQuorum(d *draft.Draft) {
 	}
 	switch enough := near >= needed; {
 	case enough && d.Lacking != nil:
-		d.Do(tenure.NoteQuorumLost{Why: "enough replicas take the log again"})
+		d.Do(tenure.NoteQuorumLost{Why: "enough replicas stream again"})
 	case !enough && d.Lacking == nil:
 		now := d.Now
-		d.Do(tenure.NoteQuorumLost{Why: "too few replicas take the log for the quorum", Since: &now})
+		d.Do(tenure.NoteQuorumLost{Why: "too few replicas stream for the quorum", Since: &now})
 	}
 }
 

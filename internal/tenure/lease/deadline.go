@@ -16,7 +16,7 @@ func StopLeadingInTime(d *draft.Draft) bool {
 	if !d.Leads() {
 		if d.Guard.Until > 0 {
 			// A deadline that is left would end whatever runs here as a replica later.
-			d.Do(tenure.Arm{Why: "C2: there is nothing to end any more"})
+			d.Do(tenure.Arm{Why: "tenure.stop-at-the-deadline: there is nothing to end any more"})
 		}
 		return false
 	}
@@ -48,17 +48,18 @@ func mustNotLead(d *draft.Draft) tenure.Why {
 	term, may := d.MayLead()
 	switch {
 	case !d.Guard.Alive && d.Engine.Processes:
-		return "C2: the watchdog is gone, and nothing would end the server in time"
+		return "tenure.stop-at-the-deadline: the watchdog is gone, and nothing would end the server in time"
 	case !may && d.LeasesMissed() > 0:
-		return "C3: another lease was taken over since this instance has obeyed one, and is lost too"
+		return "tenure.lead-only-by-right: " +
+			"another lease was taken over since this instance has obeyed one, and is lost too"
 	case !may && d.Yielding != nil && d.Concerned() && d.Lease.Holder != d.Self():
-		return "C3: the place was given away"
+		return "tenure.lead-only-by-right: the lease was handed over"
 	case !may:
-		return "C1: the deadline of the lease has passed without a renewal"
+		return "tenure.stop-at-the-deadline: the deadline of the lease has passed without a renewal"
 	case d.Concerned() && !d.ShowsAnew() && (d.Lease.Term > term || d.Lease.Term == term && d.Lease.Holder != d.Self()):
-		return "C3: the lease names another holder"
+		return "tenure.lead-only-by-right: the lease names another holder"
 	case d.Overtaken(term):
-		return "C3: a later term was seen, so another instance leads or has led since"
+		return "tenure.lead-only-by-right: a later term was seen, so another instance leads or has led since"
 	}
 	return ""
 }
@@ -117,12 +118,13 @@ func StopAnyway(d *draft.Draft) {
 func Arm(d *draft.Draft) bool {
 	_, until := d.Deadline()
 	if !d.Guard.Alive {
-		d.Wait(wire.ReasonGateClosed, "C2: the watchdog is not there yet")
+		d.Wait(wire.ReasonGateClosed, "the watchdog is not there yet")
 		return false
 	}
 	// A later deadline may come with the next pass, an earlier one may not.
 	if ahead := until.Since(d.Guard.Until); ahead < 0 || ahead >= d.Policy.Renew/4 {
-		why := tenure.Why("C2: the watchdog ends the server at the deadline, whatever becomes of this agent")
+		why := tenure.Why("tenure.stop-at-the-deadline: " +
+			"the watchdog ends the server at the deadline, whatever becomes of this agent")
 		d.Do(tenure.Arm{Why: why, Until: until, Jumped: d.Jumps.Since(0)})
 	}
 	return true

@@ -30,7 +30,8 @@ func LearnFromTheLease(d *draft.Draft) bool {
 		want.HeldTerm = 0
 	}
 	if want != d.Stored {
-		d.Store("F2: what the lease has said is not forgotten", func(stored *tenure.Stored) {
+		d.Store("tenure.lift-a-fence-only-by-a-read: "+
+			"what the lease has said is not forgotten", func(stored *tenure.Stored) {
 			database := stored.DatabaseUID
 			*stored = want
 			stored.DatabaseUID = database
@@ -80,14 +81,15 @@ func ReadTheLease(d *draft.Draft) bool {
 	case !d.Lease.Known:
 		why = "the lease was not read yet"
 	case d.Lease.Stale > 0:
-		why = "E5: there is a sign that the lease has changed"
+		why = "tenure.forget-no-write-in-doubt: there is a sign that the lease has changed"
 	case d.Stored.Fence != nil && tenure.Newer(d.Lease.Version, d.Stored.Fence.Version) && !passed(d, *d.Stored.Fence):
-		why = "F2: a fence is lifted by a consistent read alone"
+		why = "tenure.lift-a-fence-only-by-a-read: a fence is lifted by a consistent read alone"
 	case d.Lease.Failing != nil && !d.Holder():
 		why = "the API server did not answer"
 	case d.Stored.Fence != nil && !d.Recently(max(d.Lease.Read, d.Tried), d.Lasts()):
 		// A watch does not show that the lease was put back, and whoever conducts the election may be gone.
-		why = "F2: an election takes long that was answered, and the lease may be another one by now"
+		why = "tenure.lift-a-fence-only-by-a-read: " +
+			"an election takes long that was answered, and the lease may be another one by now"
 	default:
 		return false
 	}
@@ -122,7 +124,8 @@ func RenewTheLease(d *draft.Draft) bool {
 		return false
 	}
 	if d.Outlived() {
-		why := tenure.Why("O3: others may have seen the record that did not stay, and obey none before it")
+		why := tenure.Why("tenure.obey-only-a-successor: " +
+			"others may have seen the record that did not stay, and obey none before it")
 		d.WriteLease(tenure.WriteRecord, why, d.Self(), *d.Lease.Record)
 		return false
 	}

@@ -73,7 +73,8 @@ func LearnWhatWasWritten(d *draft.Draft) bool {
 	record.Revision = d.Revision() + 1
 	record.Succeeds = slices.DeleteFunc(slices.Clone(record.Succeeds), func(uid string) bool { return uid == lease })
 	record = record.Canonical()
-	d.Store("O1: what was written anew was held, although it is lost again", func(stored *tenure.Stored) {
+	d.Store("tenure.succeed-only-with-promises: "+
+		"what was written anew was held, although it is lost again", func(stored *tenure.Stored) {
 		stored.LeaseUID, stored.LastRecord = lease, &record
 		stored.HeldTerm, stored.MaxTerm = anew.Term, max(stored.MaxTerm, anew.Term)
 	})
@@ -110,7 +111,8 @@ func AnswerWithoutALease(d *draft.Draft) bool {
 	}
 	d.RefuseCallers("the lease is lost")
 	if d.Ballot != nil && (!d.Vacant() || d.Ballot.LeaseUID != d.Lease.UID || d.Ballot.Version != d.Lease.Version) {
-		d.Do(tenure.Conduct{Why: "E1: answers are about one version of the lease, and it has another"})
+		d.Do(tenure.Conduct{Why: "tenure.take-only-the-voted-version: " +
+			"answers are about one version of the lease, and it has another"})
 	}
 	return false
 }
@@ -122,7 +124,7 @@ func unwillingWithoutALease(d *draft.Draft, request tenure.Request) string {
 	term, may := d.MayLead()
 	switch {
 	case !d.Vacant() || request.LeaseUID != d.Lease.UID || request.LeaseVersion != d.Lease.Version:
-		return "O2: this instance does not see a lease to be written anew"
+		return "tenure.restore-only-with-all-answers: this instance does not see a lease to be written anew"
 	case may || d.Leads():
 		return fmt.Sprintf("this instance itself leads at term %d", term)
 	case d.Write != nil:
@@ -130,7 +132,7 @@ func unwillingWithoutALease(d *draft.Draft, request tenure.Request) string {
 	case d.Bound():
 		return "a promise to the holder is valid"
 	case d.Engine.Data != tenure.DataWhole:
-		return "I2: there is no whole copy here"
+		return "tenure.tell-only-a-known-position: there is no whole copy here"
 	}
 	return ""
 }
@@ -157,7 +159,7 @@ func HeedALaterTerm(d *draft.Draft) bool {
 	if !d.Lease.Exists || term <= max(d.Lease.Term, d.Stored.MaxTerm) || d.Lease.Stale > 0 || !d.SeenForSure() {
 		return false
 	}
-	d.Store("O3: a member tells of a later term, so the lease was put back to what it had been",
+	d.Store("tenure.believe-a-later-term: a member tells of a later term, so the lease was restored to an older state",
 		func(stored *tenure.Stored) { stored.MaxTerm = term })
 	d.Again(time.Millisecond)
 	return true

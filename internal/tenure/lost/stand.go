@@ -48,13 +48,14 @@ func electorate(d *draft.Draft, all []wire.Member) ballot.Electorate {
 	return ballot.Electorate{
 		Members: all, Needed: len(all), ByName: true,
 		Others:  func(member wire.Member) bool { return member != d.Self() },
-		Opening: "O2: the lease is lost, and nobody has written it anew", Enough: "O2: all members would answer",
-		Asking: "O2: how far has it come?",
-		Answer: testimony,
-		Win:    restore,
+		Opening: "tenure.restore-only-with-all-answers: the lease is lost, and nobody has recovered it",
+		Enough:  "tenure.restore-only-with-all-answers: all members would answer",
+		Asking:  "tenure.restore-only-with-all-answers: how far has it come?",
+		Answer:  testimony,
+		Win:     restore,
 		TooFewWilling: func(silent []wire.Member, _ int) {
 			d.Stall(wire.ReasonLeaseLost, fmt.Sprintf(
-				"O2: without the lease nobody becomes primary before all members have answered, and %v have not; a user can "+
+				"without the lease nobody becomes primary before all members have answered, and %v have not; a user can "+
 					"give them up by the annotation %s of the lease", silent, wire.AnnotationGivenUp))
 		},
 		TooFewAnswers: func(int) {},
@@ -126,6 +127,7 @@ func restore(d *draft.Draft) {
 		return
 	}
 	record.W = min(record.W, len(record.Members))
-	d.WriteLease(tenure.WriteRestore, "O2: all members have answered, and none has more than this copy", d.Self(),
+	d.WriteLease(tenure.WriteRestore, "tenure.restore-only-with-all-answers: "+
+		"all members have answered, and none has more than this copy", d.Self(),
 		heir(d, record, term+1, timeline+1))
 }

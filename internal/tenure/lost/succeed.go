@@ -19,7 +19,8 @@ func Succeed(d *draft.Draft) bool {
 	}
 	next := heir(d, *record, termAnew(d), record.Timeline)
 	rememberAnew(d, next.Term)
-	d.WriteLease(tenure.WriteSucceed, "O1: the holder writes its lost lease anew, and W members have promised to let it",
+	d.WriteLease(tenure.WriteSucceed, "tenure.succeed-only-with-promises: "+
+		"the holder writes its lost lease anew, and W members have promised to let it",
 		d.Self(), next)
 	return false
 }
@@ -46,7 +47,8 @@ func rememberAnew(d *draft.Draft, term int64) {
 	}
 	next := tenure.Anew{Leases: append(leases, d.Lease.UID), Version: d.Lease.Version, Term: term}
 	if before == nil || !reflect.DeepEqual(*before, next) {
-		d.Store("O1: this instance may not hear of what it writes, and others may see it", func(stored *tenure.Stored) {
+		d.Store("tenure.succeed-only-with-promises: "+
+			"this instance may not hear of what it writes, and others may see it", func(stored *tenure.Stored) {
 			stored.Anew = &next
 		})
 	}

@@ -37,7 +37,7 @@ func answerPlace(d *draft.Draft, request tenure.Request) {
 	stranger := d.Policy.Volatile && d.Lease.Record != nil && !d.Lease.Record.Has(d.Self()) && !cache.Newcomer(d)
 	reply := wire.PeerReply{PeerHeader: d.Header(), CannotLead: d.CannotLead() != "" || stranger}
 	if place := d.Engine.Flushed; d.Predates() {
-		reply.Why = "V6: the copy here is from before the cache was emptied"
+		reply.Why = "tenure.bring-nothing-back: the copy here is from before the cache was emptied"
 	} else if place != nil && d.Engine.Data == tenure.DataWhole && d.Engine.Leading == nil {
 		reply.Yes, reply.Timeline, reply.LSN = true, place.Timeline, place.LSN
 	} else {

@@ -7,9 +7,9 @@ import (
 
 // ignoreRestoredCopy answers nobody with a copy that may be an older state of the one that was here.
 func ignoreRestoredCopy(d *draft.Draft) bool {
-	draft.RefuseAll(d, "I1: the copy here was put back, and counts for nothing")
+	draft.RefuseAll(d, "tenure.count-only-the-own-copy: the copy here was restored, and counts for nothing")
 	if d.Ballot != nil {
-		d.Do(tenure.Conduct{Why: "I1: the copy here was put back"})
+		d.Do(tenure.Conduct{Why: "tenure.count-only-the-own-copy: the copy here was restored"})
 	}
 	return false
 }
@@ -25,6 +25,6 @@ func idleWithARestoredCopy(d *draft.Draft) bool {
 	if record := d.Record(); record != nil {
 		standing.Timeline = record.Timeline
 	}
-	d.Obey("I1: the copy was put back, and there is nobody to follow", standing)
+	d.Obey("tenure.count-only-the-own-copy: the copy was restored, and there is nobody to follow", standing)
 	return false
 }

@@ -150,6 +150,8 @@ var (
 			"only a holder of the highest term ever seen is followed", "F2"),
 	}
 	reporting = []step{
+		rule.Do("tenure.ask-what-others-have", follow.AskWhatOthersHave,
+			"a copy for which nobody has WAL is replaced only when others have what it has", "I4"),
 		rule.Do("tenure.report-a-lost-stream", isolation.ReportALostStream,
 			"a holder that reaches the API server and none of its peers must learn that no replica streams"),
 	}

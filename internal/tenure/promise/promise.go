@@ -78,17 +78,18 @@ func promiseEvery(d *draft.Draft, name string) time.Duration {
 func promisesNot(d *draft.Draft, request tenure.Request) string {
 	switch {
 	case d.Stored.Fence != nil:
-		return "F1: an election was answered here"
+		return "tenure.fence-before-answering: an election was answered here"
 	case request.LeaseUID != "" && d.Stored.LeaseUID != "" && request.LeaseUID != d.Stored.LeaseUID &&
 		!d.LostToo(request.LeaseUID):
 		// The term would be known here before the lease that it is of, and that lease be taken for an old one for ever.
-		return "O3: a lease in the place of the lost one is read before anything is promised by it"
+		return "tenure.obey-only-a-successor: " +
+			"a lease in the place of the lost one is read before anything is promised by it"
 	case d.Stored.MaxTerm > request.Term || d.Concerned() && d.Lease.Term > request.Term:
 		return "a higher term was seen here"
 	case d.Concerned() && d.Lost() == "" && d.Lease.Term == request.Term && d.Lease.Holder != request.From:
 		return "another instance holds this term"
 	case d.Engine.Data != tenure.DataWhole:
-		return "I2: there is no whole copy here"
+		return "tenure.tell-only-a-known-position: there is no whole copy here"
 	case d.Ballot != nil && d.Ballot.Fencing != nil:
 		return "an election is under way here"
 	}

@@ -38,7 +38,7 @@ func BeginADatabase(d *draft.Draft) bool {
 	}
 	if d.Lease.Read == 0 || d.Lease.Holder != (wire.Member{}) && d.Lease.Read.Since(d.Lease.Changed) < d.Lasts() {
 		if d.Reading == nil {
-			d.ReadLease("E2: a consistent read must return the same version")
+			d.ReadLease("tenure.elect-only-after-the-end: a consistent read must return the same version")
 		}
 		d.Wait(wire.ReasonBeginning, "the lease is read once more before this instance makes the first copy")
 		return true
@@ -47,7 +47,8 @@ func BeginADatabase(d *draft.Draft) bool {
 		return true
 	}
 	if d.Stored.Incarnation == "" {
-		d.Store("I1: the first copy has its id before it is made", func(stored *tenure.Stored) {
+		d.Store("tenure.count-only-the-own-copy: "+
+			"the first copy has its id before it is made", func(stored *tenure.Stored) {
 			stored.Incarnation = d.Fresh
 			stored.LeaseUID = d.Lease.UID
 		})

@@ -31,7 +31,7 @@ func GiveBack(d *draft.Draft, why tenure.Why) {
 		d.Do(tenure.Kill{Why: why})
 		d.Again(killPatience / 4)
 	}
-	d.AskForPlaces()
+	d.AskForPlaces(draft.PlaceEvery)
 	switch {
 	case !(gone || stuck) || d.Write != nil || !d.Holder():
 	case OthersElectSince(d, begun):

@@ -188,7 +188,7 @@ func passOn(d *draft.Draft) bool {
 		return finishYield(d)
 	}
 	d.Wait(wire.ReasonSwitchover, "a member that has everything takes the lease")
-	d.AskForPlaces()
+	d.AskForPlaces(draft.PlaceEvery)
 	if d.Write != nil {
 		return true
 	}
@@ -251,6 +251,7 @@ func takeBack(d *draft.Draft, why tenure.Why) {
 func leaveTheLease(d *draft.Draft) {
 	d.Wait(wire.ReasonSwitchover, "the lease is given back: the copy ends with the pod")
 	if d.Write == nil {
-		d.WriteLease(tenure.WriteRelease, "V1: the copy ends with the pod", wire.Member{}, *d.Lease.Record)
+		d.WriteLease(tenure.WriteRelease, "tenure.release-without-a-copy: "+
+			"the copy ends with the pod", wire.Member{}, *d.Lease.Record)
 	}
 }

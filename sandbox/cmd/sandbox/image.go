@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"meridian.dev/meridian/sandbox/image"
+	"meridian.dev/meridian/sandbox/preflight"
 )
 
 func imageCommand() *cobra.Command {
@@ -41,6 +42,9 @@ func imageBuildCommand() *cobra.Command {
 				return err
 			}
 			options.CacheDir, options.Progress = filepath.Join(dir, "images"), teller()
+			if err := preflight.ForImages(cmd.Context(), options.Progress); err != nil {
+				return err
+			}
 			built, err := image.Build(cmd.Context(), options, names...)
 			if err != nil {
 				return err

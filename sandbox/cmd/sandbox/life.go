@@ -193,7 +193,7 @@ func with(environment []string, name, value string) []string {
 }
 
 func partsCommand() *cobra.Command {
-	version := parts.DefaultKubernetes
+	version, all := parts.DefaultKubernetes, false
 	cmd := &cobra.Command{
 		Use:   "parts",
 		Short: "Build the programs of Kubernetes, if they are not, and print the folder they are in",
@@ -210,6 +210,11 @@ func partsCommand() *cobra.Command {
 				return err
 			}
 			dir, err := parts.Build(cmd.Context(), cache, part)
+			for _, other := range []parts.Part{parts.Containerd(), parts.CoreDNS()} {
+				if all && err == nil {
+					_, err = parts.Build(cmd.Context(), cache, other)
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -218,5 +223,6 @@ func partsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&version, "kubernetes", version, "Kubernetes version")
+	cmd.Flags().BoolVar(&all, "all", false, "build what the nodes run too, containerd and CoreDNS")
 	return cmd
 }

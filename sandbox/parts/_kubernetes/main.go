@@ -31,7 +31,15 @@ var parts = map[string]func() *cobra.Command{
 	"kube-controller-manager": func() *cobra.Command { return controllermanager.NewControllerManagerCommand() },
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kube-proxy":              func() *cobra.Command { return proxy.NewProxyCommand() },
-	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubelet":                 func() *cobra.Command { return commandOf(kubelet.NewKubeletCommand) },
+}
+
+// commandOf calls a constructor that had no context in 1.33.
+func commandOf(constructor any) *cobra.Command {
+	if construct, old := constructor.(func() *cobra.Command); old {
+		return construct()
+	}
+	return constructor.(func(context.Context) *cobra.Command)(context.Background())
 }
 
 func main() {

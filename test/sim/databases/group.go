@@ -4,6 +4,8 @@
 package databases
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -43,6 +45,8 @@ type Truth interface {
 	Destroys(who int, lost []int)
 	// Rewinds is a copy that is about to be rewound, and has these writes until then.
 	Rewinds(who int, has []int)
+	// GivesUp is a whole copy that is about to be made anew, and has these writes until then.
+	GivesUp(who int, has []int)
 	// Took is a copy that gets WAL of another server, and whether that leads; Alike says that it goes on from the same.
 	Took(who, from int, leads, alike bool)
 	// Fresh is an id for a copy that is made new.
@@ -146,10 +150,14 @@ func (g *Group) NetworkChanged() {
 	}
 }
 
-// took looks at what comes of the log of another server.
-func (p *Pod) took(up *pgmodel.Server) {
+// took looks at what comes of the log of another server. By a name that tells another timeline than the primary's own
+// it counts for nothing, and may have left that history: nobody has judged it since, because its agent stands still.
+// Such a primary sends what both have, and no more.
+func (p *Pod) took(up *pgmodel.Server, name string, counts bool) {
 	leads := up.Mode == pgmodel.Primary
-	p.w.Took(p.index, p.g.named(up.Name).index, leads, !leads || up.Last().Holds(p.server.Last()))
+	_, judged, told := strings.Cut(name, "@")
+	ignored := told && !counts && judged != strconv.Itoa(up.Timeline())
+	p.w.Took(p.index, p.g.named(up.Name).index, leads, !leads || ignored || up.Last().Holds(p.server.Last()))
 }
 
 func (g *Group) named(name string) *Pod {

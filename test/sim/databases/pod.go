@@ -92,6 +92,9 @@ func (p *Pod) Start(authority tenure.Authority) {
 		Fresh: func() string { return p.w.Fresh(p.index) },
 	}, logr.New(&teller{p: p}))
 	p.loop.Authority = authority
+	if p.g.flaw.Mutual {
+		p.loop.Authority = generous{authority, p}
+	}
 	p.loop.Instant, p.loop.Yield = p.host.Instant, p.host.Yield
 	p.soon(p.w.Between(10*time.Millisecond, 200*time.Millisecond))
 }
@@ -188,6 +191,9 @@ func (p *Pod) Facts() tenure.Engine {
 	if p.loop != nil && facts.Known {
 		live := p.loop.Facts() // Whether the server writes is known also while a pass is held up.
 		facts.Hung, facts.Probed = live.Hung, live.Probed
+	}
+	if p.g.flaw.Midway && facts.Data == tenure.DataChanging {
+		facts.Data = tenure.DataWhole
 	}
 	return facts
 }

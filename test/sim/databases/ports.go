@@ -116,10 +116,15 @@ func (d disk) WriteRecord(record postgres.Record) error {
 	if _, err := record.Encode(); err != nil {
 		return err
 	}
-	begins := record.InProgress == postgres.StepRewind && d.p.record != nil && d.p.record.InProgress != postgres.StepRewind
-	if d.p.record = &record; begins {
-		d.p.w.Rewinds(d.p.index, d.p.Writes())
+	before := d.p.record
+	switch {
+	case before == nil || before.InProgress == record.InProgress:
+	case record.InProgress == postgres.StepRewind:
+		defer func() { d.p.w.Rewinds(d.p.index, d.p.Writes()) }()
+	case record.InProgress == postgres.StepDiscard && before.InProgress == "":
+		d.p.w.GivesUp(d.p.index, d.p.Writes())
 	}
+	d.p.record = &record
 	return nil
 }
 
@@ -157,6 +162,10 @@ func (d disk) Position(uint64) (tenure.Position, error) {
 		return tenure.Position{}, errors.New("what was found cannot be stored: the disk does not answer")
 	}
 	end, timeline := on.Position()
+	if record := d.p.record; record != nil && record.InProgress == postgres.StepRewind {
+		// pg_rewind empties the last file that both have, and copies it anew.
+		return tenure.Position{Timeline: timeline, LSN: end.End / segment * segment}, nil
+	}
 	return tenure.Position{Timeline: timeline, LSN: end.End}, nil
 }
 
@@ -224,7 +233,12 @@ func (d disk) SpendReserve() error { return nil }
 func (d disk) KeepReserve() error  { return nil }
 
 func (d disk) Marked() (*postgres.Record, bool, error) {
-	return d.p.record, d.p.server.Disk != nil && d.p.server.Disk.Standby, nil
+	record := d.p.record
+	if d.p.g.flaw.Midway && record != nil && record.InProgress == postgres.StepRewind {
+		passes := *record
+		passes.InProgress, record = "", &passes
+	}
+	return record, d.p.server.Disk != nil && d.p.server.Disk.Standby, nil
 }
 
 // configure makes the configuration of the model out of the files.

@@ -1,8 +1,10 @@
 package databases
 
 import (
+	"slices"
 	"time"
 
+	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
@@ -22,8 +24,26 @@ type Flaw struct {
 	Unflushed bool
 	// Hasty takes the gate of every primary for open (I4).
 	Hasty bool
+	// Mutual has each copy that cannot go on take the others for further than itself (I4).
+	Mutual bool
+	// Midway has a copy that is being rewound pass for a whole one (I2).
+	Midway bool
 	// Doubled has members follow without a slot, so that one may have two senders (B2).
 	Doubled bool
+}
+
+// generous takes every other whole copy for one that has come further on the timeline of the term.
+type generous struct {
+	tenure.Authority
+	p *Pod
+}
+
+func (g generous) Places() []tenure.Place {
+	places := slices.Clone(g.Authority.Places())
+	for index := range places {
+		places[index].Position = tenure.Position{Timeline: g.p.standing.Timeline, LSN: 1 << 60}
+	}
+	return places
 }
 
 // HangDisk keeps the disk of the server from flushing anything.

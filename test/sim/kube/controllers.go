@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"meridian.dev/meridian/test/sim/lives/trial"
 )
 
 // Away marks a node that has lost its power. The kubelet on it does and says nothing.
@@ -26,7 +28,7 @@ type View struct {
 	Claims corev1.PersistentVolumeClaimList
 }
 
-// Look reads it all.
+// Look reads it all, but for the pods of restores on trial: no StatefulSet makes those.
 func Look(ctx context.Context, cluster client.Client) (*View, error) {
 	seen := &View{Context: ctx, Client: cluster}
 	for _, list := range []client.ObjectList{&seen.Sets, &seen.Pods, &seen.Claims} {
@@ -34,6 +36,7 @@ func Look(ctx context.Context, cluster client.Client) (*View, error) {
 			return nil, err
 		}
 	}
+	trial.Apart(&seen.Pods)
 	return seen, nil
 }
 
@@ -236,9 +239,12 @@ func BindClaim(v *View) (bool, error) {
 }
 
 // Lost says that the node of a pod is away.
-func (v *View) Lost(pod *corev1.Pod) (bool, error) {
+func (v *View) Lost(pod *corev1.Pod) (bool, error) { return IsLost(v, v, pod.Spec.NodeName) }
+
+// IsLost says that the node of that name is away.
+func IsLost(ctx context.Context, cluster client.Reader, name string) (bool, error) {
 	var node corev1.Node
-	err := v.Get(v, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
+	err := cluster.Get(ctx, client.ObjectKey{Name: name}, &node)
 	return err != nil || node.Annotations[Away] != "", client.IgnoreNotFound(err)
 }
 

@@ -33,6 +33,8 @@ var (
 	LastCopy  = law("sim.keep-the-last-copy", "the last copy of an acknowledged write is never destroyed", "I2")
 	TwoCopies = law("sim.keep-two-copies",
 		"a copy is not rewound while it is one of two with an acknowledged write, and another replica takes that write")
+	EnoughCopies = law("sim.keep-enough-copies",
+		"a member gives its copy up only while as many others as a write quorum have each acknowledged write that it has")
 	ForgetNoTerm  = law("sim.forget-no-term", "a volume never forgets a term", "M1")
 	RouteForward  = law("sim.route-never-back", "the write address never goes back to an earlier term", "R1")
 	KeepPromises  = law("sim.keep-promises", "nobody answers a ballot against its promise", "P1")
@@ -67,9 +69,9 @@ var (
 func World() []rule.Rule {
 	return []rule.Rule{
 		OneWriter, OpenFirst, LoseNothing, TermsGrow, LaterTerm, OneTimeline, SameWAL, LeadOnce, HandOverAll, RecoverAlone,
-		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, ForgetNoTerm, RouteForward, KeepPromises,
-		Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge, StartAlone,
-		AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
+		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, EnoughCopies, ForgetNoTerm, RouteForward,
+		KeepPromises, Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge,
+		StartAlone, AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
 	}
 }
 
@@ -95,13 +97,17 @@ var (
 	Reach      = law("lives.reach-the-spec", "what the spec asks for is reached", "L15")
 	KnownLogin = law("lives.publish-only-a-known-login", "a login is published when every instance knows it", "L16")
 	Trusted    = law("lives.present-only-what-is-trusted", "applications trust what servers present", "L17")
+	TryBeside  = law("lives.try-beside-the-instances",
+		"there is one restore on trial at a time, and nobody takes its pod for an instance", "L18")
+	TellTrial = law("lives.tell-how-a-trial-ended",
+		"how a restore on trial has ended is written down before its pod goes", "L19")
 )
 
 // Lives is all that the simulator of operators checks.
 func Lives() []rule.Rule {
 	return []rule.Rule{
 		Conditional, Allowed, LeaveStrangers, TakeNoCopy, StopOne, KeepClaims, ReplaceNone, LeaseOnce, MakeWished, KeepRecord,
-		KeepSecrets, GoLast, Fits, FewMoves, Reach, KnownLogin, Trusted,
+		KeepSecrets, GoLast, Fits, FewMoves, Reach, KnownLogin, Trusted, TryBeside, TellTrial,
 	}
 }
 

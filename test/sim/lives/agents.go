@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -365,6 +366,7 @@ func (c *council) route() (bool, error) {
 // agents are the agents as the operator calls them.
 type agents struct {
 	cluster client.Client
+	now     func() time.Time
 	// obeys is a flaw: the agent of a cache says that what is wanted is done already.
 	obeys bool
 	// eager is a flaw: every login is said to work already.
@@ -452,8 +454,9 @@ func (a agents) ask(ctx context.Context, agent service.Agent) (wire.Report, erro
 	}
 	if holder == self {
 		report.Role, report.Streams = wire.RolePrimary, false
+		report.Backup, err = stage.Report(ctx, a.cluster, a.now())
 	}
-	return report, nil
+	return report, err
 }
 
 // tell asks the agent of the holder to hand over. Asking twice for the same is asking once.

@@ -21,7 +21,7 @@ func clusterActors(slow bool) []search.Actor {
 		{Name: "statefulset controller", Step: pace(kube.ObserveSet, kube.MakePod, kube.StopPod)},
 		{Name: "volumes", Step: pace(kube.BindClaim)},
 		{Name: "kubelet", Step: pace(
-			loseNode, comeBack, endPod, kube.FailPod, runPod, kube.ResizePod, readSettings, lookAtVolume)},
+			loseNode, comeBack, endPod, kube.FailPod, runPod, kube.ResizePod, readSettings, lookAtVolume, liveTrial)},
 	}
 }
 

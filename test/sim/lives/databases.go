@@ -62,7 +62,8 @@ var (
 
 // Databases are the lives of a database.
 func Databases() []Life {
-	return slices.Concat(births(), wishes(), growing(), logVolumes(), rotations(), rolls(), losses(), ends(), oddities())
+	return slices.Concat(births(), wishes(), growing(), logVolumes(), rotations(), rolls(), trials(), losses(), ends(),
+		oddities())
 }
 
 func births() []Life {

@@ -25,6 +25,7 @@ import (
 	"meridian.dev/meridian/kit/sim/search"
 	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/law"
+	"meridian.dev/meridian/test/sim/lives/sloppy"
 )
 
 // Flaw is a mistake put into the operator on purpose: one that people really make.
@@ -42,7 +43,9 @@ type Flaw struct {
 }
 
 // Flaws are all of them.
-func Flaws() []Flaw { return slices.Concat(beliefs(), oversights(), deeds(), habits(), cacheFlaws()) }
+func Flaws() []Flaw {
+	return slices.Concat(beliefs(), oversights(), deeds(), habits(), trialFlaws(), cacheFlaws())
+}
 
 // oversights are wishes that nobody reads, and duties that nobody does: all stays as it was, and is said to be well.
 func oversights() []Flaw {
@@ -71,8 +74,8 @@ func oversights() []Flaw {
 
 // neverPatches takes every patch of a kind for done.
 func neverPatches(kind string) func(*parts) {
-	return writes(func(s *sloppy) {
-		s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
+	return writes(func(s *sloppy.Client) {
+		s.OnPatch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
 			if kube.KindOf(object).Kind == kind {
 				return nil
 			}
@@ -106,7 +109,7 @@ func beliefs() []Flaw {
 		{Name: "every node that is away is lost at once", Lives: []string{"a node is away for a minute"},
 			Parts: func(p *parts) { p.lostAfter = -time.Second }},
 		{Name: "an error is taken for absence", Lives: []string{"create one", "another parameter", "the lease is lost"},
-			Parts: func(p *parts) { p.live = &sloppy{Client: p.live, failed: takenForAbsence} }},
+			Parts: func(p *parts) { p.live = &sloppy.Client{Client: p.live, OnFailed: takenForAbsence} }},
 		{Name: "a roll does not wait for the last one", Lives: []string{"another image"}, Parts: seesAllWell},
 		{Name: "a roll takes the primary as it comes", Lives: []string{"another image"}, Parts: seesNoPrimary},
 		{Name: "a maintenance window that is always open", Lives: []string{"another version of the operator"},
@@ -204,13 +207,13 @@ func takenForAbsence(err error) error {
 // deeds are mistakes in what is written.
 func deeds() []Flaw {
 	return []Flaw{
-		{Name: "deletes without preconditions", Lives: []string{"scale down"}, Parts: writes(func(s *sloppy) {
-			s.remove = func(ctx context.Context, object client.Object, _ ...client.DeleteOption) error {
+		{Name: "deletes without preconditions", Lives: []string{"scale down"}, Parts: writes(func(s *sloppy.Client) {
+			s.OnRemove = func(ctx context.Context, object client.Object, _ ...client.DeleteOption) error {
 				return s.Client.Delete(ctx, object)
 			}
 		})},
-		{Name: "patches whatever is there", Lives: []string{"another parameter"}, Parts: writes(func(s *sloppy) {
-			s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
+		{Name: "patches whatever is there", Lives: []string{"another parameter"}, Parts: writes(func(s *sloppy.Client) {
+			s.OnPatch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
 				return s.Client.Patch(ctx, object, unconditional(object, p), o...)
 			}
 		})},
@@ -221,8 +224,8 @@ func deeds() []Flaw {
 				law.Allowed},
 			Parts: writesAll},
 		{Name: "the finalizer goes first", Lives: []string{"deleted with all"}, Parts: releasesFirst},
-		{Name: "a timeout is taken for done", Lives: []string{"create one"}, Parts: writes(func(s *sloppy) {
-			s.create = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
+		{Name: "a timeout is taken for done", Lives: []string{"create one"}, Parts: writes(func(s *sloppy.Client) {
+			s.OnCreate = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
 				if err := s.Client.Create(ctx, object, o...); !apierrors.IsTimeout(err) {
 					return err
 				}
@@ -260,8 +263,8 @@ func unconditional(object client.Object, patch client.Patch) client.Patch {
 
 // takesOver creates or updates: what is there already is made ours, whoever it was.
 func takesOver(p *parts) {
-	writes(func(s *sloppy) {
-		s.create = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
+	writes(func(s *sloppy.Client) {
+		s.OnCreate = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
 			err := s.Client.Create(ctx, object, o...)
 			if !apierrors.IsAlreadyExists(err) {
 				return err
@@ -309,7 +312,7 @@ func ownsClaims(p *parts) {
 
 // writesAll writes the whole object as it was read, where only the status is meant.
 func writesAll(p *parts) {
-	p.client = &sloppy{Client: p.client, status: func(client.SubResourceWriter) client.SubResourceWriter {
+	p.client = &sloppy.Client{Client: p.client, OnStatus: func(client.SubResourceWriter) client.SubResourceWriter {
 		return wholeWriter{SubResourceWriter: p.agents.cluster.Status(), cluster: p.agents.cluster}
 	}}
 }
@@ -397,8 +400,8 @@ func cacheFlaws() []Flaw {
 		{Name: "every cache follows its database", Lives: []string{"a cache goes on without its database"},
 			Parts: sees(func(object *v1alpha1.GeoCache) { object.Spec.FollowDatabase = true })},
 		{Name: "only the garbage collector ends a cache", Lives: []string{"a cache ends with its database"},
-			Parts: writes(func(s *sloppy) {
-				s.remove = func(ctx context.Context, object client.Object, o ...client.DeleteOption) error {
+			Parts: writes(func(s *sloppy.Client) {
+				s.OnRemove = func(ctx context.Context, object client.Object, o ...client.DeleteOption) error {
 					if _, self := object.(*v1alpha1.GeoCache); self {
 						return nil
 					}
@@ -416,8 +419,8 @@ func cacheFlaws() []Flaw {
 		{Name: "a lost lease is made again at once", Lives: []string{"the lease of a cache is lost"},
 			Parts: sees(forgetsTheLease)},
 		{Name: "a lost lease is never made again", Lives: []string{"the lease of a cache is lost, and then its pod"},
-			Parts: writes(func(s *sloppy) {
-				s.create = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
+			Parts: writes(func(s *sloppy.Client) {
+				s.OnCreate = func(ctx context.Context, object client.Object, o ...client.CreateOption) error {
 					if object.GetName() == cache.LeaseName(Tiles.Name) {
 						return nil
 					}
@@ -440,8 +443,8 @@ func cacheFlaws() []Flaw {
 				}
 			})},
 		{Name: "the Secret for applications is written as a whole", Lives: []string{"a cache comes"},
-			Blind: []rule.Rule{law.Conditional, law.Allowed}, Parts: writes(func(s *sloppy) {
-				s.patch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
+			Blind: []rule.Rule{law.Conditional, law.Allowed}, Parts: writes(func(s *sloppy.Client) {
+				s.OnPatch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
 					secret, ok := object.(*corev1.Secret)
 					if !ok || secret.Name != database.AppSecretName(Cities.Name) {
 						return s.Client.Patch(ctx, object, p, o...)

@@ -13,13 +13,13 @@ import (
 )
 
 var (
-	everyFlag  = flag.Int("every", 12, "single faults: run only every nth schedule; 1 for all")
+	everyFlag  = flag.Int("every", 37, "single faults: run only every nth schedule; 1 for all")
 	shardFlag  = flag.Int("shard", 1, "single faults: with which schedule to begin, below -every")
-	seedsFlag  = flag.Int("seeds", 2, "how many swarms in each life")
+	seedsFlag  = flag.Int("seeds", 1, "how many swarms in each life")
 	fromFlag   = flag.Uint64("from", 1, "the first seed")
 	timeFlag   = flag.Duration("time", 0, "swarms for so long in all, instead of a number of them")
 	widerFlag  = flag.Bool("wider", false, "stale reads, late and overtaken calls, other orders and pairs of crashes too")
-	sharedFlag = flag.Int("shared", 13, "shared beginnings: try only every nth life; 1 for all")
+	sharedFlag = flag.Int("shared", 27, "shared beginnings: try only every nth life; 1 for all")
 	pairsFlag  = flag.Int("pairs", 100, "with -wider: how many pairs of crashes in each life")
 )
 

@@ -67,7 +67,7 @@ func newParts(birth search.Birth) (parts, error) {
 		author: apply.Author{
 			Scheme: known, Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: memo,
 		},
-		agents: agents{cluster: birth.Cluster}, lostAfter: 5 * time.Minute,
+		agents: agents{cluster: birth.Cluster, now: birth.Now}, lostAfter: 5 * time.Minute,
 	}, nil
 }
 
@@ -78,7 +78,7 @@ var memo = apply.NewMemo(4096)
 func (p parts) inWorld(birth search.Birth) parts {
 	p.client, p.live, p.now, p.leads = birth.Process.Client(), birth.Process.Live(), birth.Now, birth.Leads
 	p.tracker = p.tracker.Fork(birth.Process.Cache(), birth.Now)
-	p.agents.cluster = birth.Cluster
+	p.agents.cluster, p.agents.now = birth.Cluster, birth.Now
 	return p
 }
 
@@ -179,7 +179,7 @@ func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
 	return databaseloop.New(loop.Config{
 		Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker, Leads: made.leads,
 	}, observe.Observer{
-		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask,
+		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask, Try: takesEveryPod,
 		Images:       database.Images{Agent: "meridian:" + made.version, Server: "postgis"},
 		Installation: home + "/operator", LostAfter: made.lostAfter,
 	}, act.Actor{
@@ -187,6 +187,9 @@ func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
 		Tell: made.agents.tell,
 	}, nil)
 }
+
+// takesEveryPod is an API server that has nothing against a pod.
+func takesEveryPod(context.Context, *corev1.Pod) error { return nil }
 
 // loopOfCaches puts the loop of caches together.
 func loopOfCaches(made parts) (reconcile.Reconciler, error) {

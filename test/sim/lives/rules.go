@@ -25,6 +25,7 @@ import (
 	"meridian.dev/meridian/kit/sim/search"
 	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/law"
+	"meridian.dev/meridian/test/sim/lives/trial"
 )
 
 // beforeWrites are asked about every write of the operator, with the world as it is when the write arrives. A delete
@@ -41,6 +42,7 @@ var beforeWrites = []struct {
 	{law.KeepClaims, keepsClaims},
 	{law.ReplaceNone, replacesNoVolume},
 	{law.MakeWished, makesWhatIsWished},
+	{law.TellTrial, stage.Tells},
 }
 
 // judge asks all of them but some.
@@ -157,6 +159,7 @@ func (f folk) scene(reader client.Reader) (*scene, error) {
 			return nil, err
 		}
 	}
+	trial.Apart(&made.view.Pods)
 	return made, nil
 }
 
@@ -356,6 +359,7 @@ var afterWrites = []struct {
 	{law.Trusted, &corev1.Secret{}, presentsWhatIsTrusted},
 	{law.GoLast, &v1alpha1.GeoDatabase{}, goesLast},
 	{law.Fits, &corev1.Pod{}, serverFits},
+	{law.TryBeside, &corev1.Pod{}, stage.Beside},
 }
 
 func judgeWrite(state search.State) error {

@@ -57,6 +57,14 @@ func StayAfterDoubt(s *tenure.Snapshot) {
 	}
 }
 
+// EndedAlready takes a server that was told to yield for one that has ended where it was seen last.
+func EndedAlready(s *tenure.Snapshot) {
+	if leading := s.Engine.Leading; s.Yielding != nil && leading != nil {
+		s.Engine.Final = &tenure.Position{Timeline: leading.Timeline, LSN: leading.Flushed}
+		s.Engine.Leading, s.Engine.Processes = nil, false
+	}
+}
+
 // AnyTarget takes every member for one that has everything.
 func AnyTarget(s *tenure.Snapshot) {
 	if s.Engine.Final == nil {
@@ -124,5 +132,41 @@ func CountFromTheReply(memory *tenure.Memory, event tenure.Event, now tenure.Ins
 		if memory.Promises[index].Member == reply.Reply.From {
 			memory.Promises[index].Sent = now
 		}
+	}
+}
+
+// BeginAlone is for an empty instance that does not look who else is there.
+func BeginAlone(s *tenure.Snapshot) {
+	if s.Engine.Data != tenure.DataNone || s.Lease.Record == nil || !s.Lease.Record.Initialised {
+		return
+	}
+	record := *s.Lease.Record
+	record.Members = slices.DeleteFunc(slices.Clone(record.Members), func(m wire.Member) bool { return m.Name != s.Name })
+	s.Lease.Record, s.Places = &record, nil
+	s.Policy.Instances = slices.DeleteFunc(slices.Clone(s.Policy.Instances), func(n string) bool { return n != s.Name })
+}
+
+// ForgetTheFlush is for an instance that does not look whether its copy has heard of the last flush. The record itself
+// goes on as it is.
+func ForgetTheFlush(s *tenure.Snapshot) {
+	if record := s.Lease.Record; record != nil && record.Emptied != nil && s.Engine.Flushed != nil {
+		s.Engine.Flushed = &tenure.Position{
+			Timeline: max(s.Engine.Flushed.Timeline, record.Emptied.Timeline),
+			LSN:      max(s.Engine.Flushed.LSN, record.Emptied.Offset),
+		}
+	}
+}
+
+// CountOnePromiseForAll takes what one member has promised for the word of all.
+func CountOnePromiseForAll(s *tenure.Snapshot) {
+	if s.Lease.Record == nil || len(s.Promises) == 0 {
+		return
+	}
+	given := s.Promises[0]
+	s.Promises = nil
+	for _, member := range s.Lease.Record.Members {
+		promise := given
+		promise.Member = member
+		s.Promises = append(s.Promises, promise)
 	}
 }

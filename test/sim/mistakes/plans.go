@@ -107,3 +107,76 @@ func SucceedAtOnce(s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
 		Kind: tenure.WriteSucceed, Version: s.Lease.Version, Holder: s.Self(), Record: heir, Duration: s.Policy.Duration,
 	})
 }
+
+// TakeOutOfRecordFirst records that a member is gone before the server waits for it no more.
+func TakeOutOfRecordFirst(s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return Edit(actions, func(action tenure.Action) []tenure.Action {
+		obey, ok := action.(tenure.Obey)
+		leads := ok && obey.Standing.Role == tenure.RoleLead && s.Standing.Role == tenure.RoleLead
+		if !leads || s.Lease.Record == nil || s.Write != nil ||
+			len(obey.Standing.Setting.Names) >= len(s.Standing.Setting.Names) || !s.Lease.Record.Has(s.Self()) {
+			return []tenure.Action{action}
+		}
+		record := *s.Lease.Record
+		record.Members = append(slices.Clone(obey.Standing.Setting.Names), s.Self())
+		if record.W > len(record.Members) || len(record.Members) >= len(s.Lease.Record.Members) {
+			return []tenure.Action{action}
+		}
+		return []tenure.Action{tenure.WriteLease{
+			Kind: tenure.WriteRecord, Version: s.Lease.Version, Holder: s.Self(), Record: record,
+		}}
+	})
+}
+
+// RaiseRecordFirst records a larger W before the server waits for so many.
+func RaiseRecordFirst(s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return Edit(actions, func(action tenure.Action) []tenure.Action {
+		obey, ok := action.(tenure.Obey)
+		leads := ok && obey.Standing.Role == tenure.RoleLead
+		if !leads || s.Lease.Record == nil || s.Write != nil || obey.Standing.Setting.K < s.Lease.Record.W ||
+			obey.Standing.Setting.K <= s.Standing.Setting.K {
+			return []tenure.Action{action}
+		}
+		record := *s.Lease.Record
+		record.W++
+		return []tenure.Action{tenure.WriteLease{
+			Kind: tenure.WriteRecord, Version: s.Lease.Version, Holder: s.Self(), Record: record,
+		}}
+	})
+}
+
+// DropTheSilent leaves those out of the record of a take-over that have not answered.
+func DropTheSilent(s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	return Edit(actions, func(action tenure.Action) []tenure.Action {
+		write, ok := action.(tenure.WriteLease)
+		if !ok || write.Kind != tenure.WriteTake || s.Ballot == nil {
+			return []tenure.Action{action}
+		}
+		write.Record.Members = nil
+		for _, answer := range s.Ballot.Answers {
+			write.Record.Members = append(write.Record.Members, answer.Member)
+		}
+		write.Record.W = min(write.Record.W, len(write.Record.Members))
+		return []tenure.Action{write}
+	})
+}
+
+// SurrenderTooEarly gives the lease back when the pod is told to end, and ends the server when that was heard of.
+func SurrenderTooEarly(s tenure.Snapshot, actions []tenure.Action) []tenure.Action {
+	if !s.Stopping || s.Engine.Leading == nil {
+		return actions
+	}
+	serves := Edit(actions, func(action tenure.Action) []tenure.Action {
+		obey, told := action.(tenure.Obey)
+		if _, yields := action.(tenure.Yield); yields || told && obey.Standing.Role == tenure.RoleYield {
+			return nil
+		}
+		return []tenure.Action{action}
+	})
+	if s.Lease.Record != nil && s.Lease.Holder == s.Self() && s.Write == nil && len(s.Doubts) == 0 {
+		serves = append(serves, tenure.WriteLease{
+			Kind: tenure.WriteRelease, Version: s.Lease.Version, Record: *s.Lease.Record, Duration: s.Lease.Duration,
+		})
+	}
+	return serves
+}

@@ -48,8 +48,9 @@ type Server struct {
 	Enters func(Conf) bool
 	// Clock is that of its machine, nil for that of the world.
 	Clock func() time.Duration
-	// Took is called when the log of another server has come. It may be nil.
-	Took func(up *Server)
+	// Took is called when the log of another server has come, with the name by which this one is known there and whether
+	// that counts for commits. It may be nil.
+	Took func(up *Server, name string, counts bool)
 	// Told is called when something has happened that others may want to look at. It may be nil.
 	Told func()
 

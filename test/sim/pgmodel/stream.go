@@ -227,7 +227,7 @@ func (r *receiver) take(records []*Record, end LSN) {
 		return
 	}
 	if s.Took != nil && len(records) > 0 {
-		s.Took(r.sender.s)
+		s.Took(r.sender.s, r.sender.Name, r.sender.priority)
 	}
 	for _, record := range records {
 		name := place{r.timeline, s.Disk.Log.number(record.Start)}

@@ -42,6 +42,10 @@ func Servers() []sim.Scenario {
 		fifteen(of("holder of two cut off, next checkpoint takes minutes", 2, at(0, FaultCut, Holder, 20*s)).
 			within(leaseLasts + 20*s)),
 		of("wall clock of the holder put back", 3, at(0, sim.FaultClock, Holder, 3600*s)).within(2 * s),
+		of("holder cut off, wall clocks put back as it is rewound", 3, at(0, FaultCut, Holder, 15*s),
+			at(15*s, sim.FaultClock, Replica, 20*s), at(15*s, sim.FaultClock, LastReplica, 20*s),
+			at(15*s+s/2, sim.FaultClock, Replica, 20*s), at(15*s+s/2, sim.FaultClock, LastReplica, 20*s),
+			at(16*s+s/2, sim.FaultClock, Replica, 20*s), at(16*s+s/2, sim.FaultClock, LastReplica, 20*s)),
 	} {
 		// A clock that was put back stays so: nothing is to be waited for.
 		if len(each.Faults) == 1 && each.Faults[0].Kind == sim.FaultClock {

@@ -25,7 +25,7 @@ var (
 // The model that simulations use and a real server answer the same random operations alike.
 func TestTheModelIsTrueToARealServer(t *testing.T) {
 	s := newServer(t)
-	s.start()
+	s.Start()
 	now := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
 	pretended := &model.Store{PageSize: 2, Now: func() time.Time { now = now.Add(time.Second); return now }}
 	actual := s.open("backups", s.credentials())

@@ -5,17 +5,11 @@ package cloud_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,84 +21,28 @@ import (
 
 const repositoryRoot = "../../../.."
 
-// server is a real server of this machine's, which is ended and begun again on the same data.
+// server is a real server of this machine's, and this test.
 type server struct {
-	t                *testing.T
-	address, folder  string
-	id, secret       string
-	certificate, key string
-	program          string
-	process          *exec.Cmd
+	*conform.S3
+	t *testing.T
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "s3")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false",
-		"-ldflags=-s -w", "-o", program, "./s3")
-	build.Dir = filepath.Join(repositoryRoot, "test/stores")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server: %v\n%s", err, said)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := listener.Addr().String()
-	must(t, listener.Close())
-	return &server{t: t, program: program, address: address, folder: t.TempDir(), id: "first", secret: "first-secret"}
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	arguments := []string{"-listen", s.address, "-folder", s.folder, "-buckets", "backups,other"}
-	if s.certificate != "" {
-		arguments = append(arguments, "-certificate", s.certificate, "-key", s.key)
-	}
-	s.process = exec.Command(s.program, arguments...)
-	s.process.Env = append(os.Environ(), "ACCESS_KEY_ID="+s.id, "SECRET_ACCESS_KEY="+s.secret)
-	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	said := &bytes.Buffer{}
-	s.process.Stdout, s.process.Stderr = said, said
-	must(s.t, s.process.Start())
-	s.t.Cleanup(s.stop)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	for range 300 {
-		answer, err := client.Get(s.url() + "/healthz")
-		if err == nil {
-			must(s.t, answer.Body.Close())
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	s.t.Fatalf("the server does not answer: %s", said)
-}
-
-func (s *server) stop() {
-	if s.process != nil {
-		_ = s.process.Process.Kill()
-		_ = s.process.Wait()
-		s.process = nil
-	}
-}
-
-func (s *server) url() string {
-	if s.certificate != "" {
-		return "https://" + s.address
-	}
-	return "http://" + s.address
+	return &server{conform.NewS3(t, repositoryRoot), t}
 }
 
 // credentials writes a folder as a Secret is mounted.
 func (s *server) credentials() string {
 	folder := s.t.TempDir()
-	writeCredentials(s.t, folder, map[string]string{cloud.AccessKeyIDFile: s.id, cloud.SecretAccessKeyFile: s.secret})
+	writeCredentials(s.t, folder, map[string]string{cloud.AccessKeyIDFile: s.ID, cloud.SecretAccessKeyFile: s.Secret})
 	return folder
 }
 
 func (s *server) open(bucket, credentials string) store.Store {
 	s.t.Helper()
 	opened, err := cloud.Open(cloud.Location{
-		Repository: wire.Repository{S3: &wire.S3Bucket{Bucket: bucket, Endpoint: s.url()}}, Credentials: credentials,
+		Repository: wire.Repository{S3: &wire.S3Bucket{Bucket: bucket, Endpoint: s.URL()}}, Credentials: credentials,
 	})
 	must(s.t, err)
 	cloud.SetPage(opened, 2)
@@ -116,7 +54,7 @@ func TestARealServerAnswersAsTheModelDoes(t *testing.T) {
 	golden, err := os.ReadFile("../testdata/answers.txt")
 	must(t, err)
 	s := newServer(t)
-	s.start()
+	s.Start()
 	answers := strings.Join(conform.Answers(t.Context(), s.open("backups", s.credentials()), "prefix/"), "\n") + "\n"
 	if diff := cmp.Diff(string(golden), answers); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -126,10 +64,10 @@ func TestARealServerAnswersAsTheModelDoes(t *testing.T) {
 // What is wrong at a real server has its class and words that name it, and never a secret.
 func TestARealServerRefuses(t *testing.T) {
 	s := newServer(t)
-	s.start()
+	s.Start()
 	wrong := t.TempDir()
 	writeCredentials(t, wrong, map[string]string{
-		cloud.AccessKeyIDFile: s.id, cloud.SecretAccessKeyFile: "no-secret-of-it",
+		cloud.AccessKeyIDFile: s.ID, cloud.SecretAccessKeyFile: "no-secret-of-it",
 	})
 	for name, c := range map[string]struct {
 		under store.Store
@@ -165,8 +103,8 @@ func TestARealServerRefuses(t *testing.T) {
 func TestCredentialsAreReadAtEachUse(t *testing.T) {
 	ctx := t.Context()
 	s := newServer(t)
-	s.certificate, s.key = writeAuthority(t)
-	s.start()
+	s.Certificate, s.Key = writeAuthority(t)
+	s.Start()
 	folder := t.TempDir()
 	secret := func(version, id, key, certificate string) {
 		authority, err := os.ReadFile(certificate)
@@ -182,19 +120,19 @@ func TestCredentialsAreReadAtEachUse(t *testing.T) {
 	if err := under.PutIfAbsent(ctx, "0", strings.NewReader("1")); !store.Is(err, store.CredentialsRefused) {
 		t.Errorf("without credentials it ended with %v", err)
 	}
-	secret("v1", s.id, s.secret, s.certificate)
+	secret("v1", s.ID, s.Secret, s.Certificate)
 	must(t, under.PutIfAbsent(ctx, "1", strings.NewReader("1")))
-	s.stop()
-	old := s.certificate
-	s.certificate, s.key = writeAuthority(t)
-	s.id, s.secret = "second", "second-secret"
-	s.start()
+	s.Stop()
+	old := s.Certificate
+	s.Certificate, s.Key = writeAuthority(t)
+	s.ID, s.Secret = "second", "second-secret"
+	s.Start()
 	if err := under.PutIfAbsent(ctx, "2", strings.NewReader("1")); !store.Is(err, store.Away) {
 		t.Errorf("with the authority of another server it ended with %v", err)
 	}
-	secret("v2", s.id, s.secret, s.certificate)
+	secret("v2", s.ID, s.Secret, s.Certificate)
 	must(t, under.PutIfAbsent(ctx, "2", strings.NewReader("1")))
-	secret("v3", s.id, s.secret, old)
+	secret("v3", s.ID, s.Secret, old)
 	if err := under.PutIfAbsent(ctx, "3", strings.NewReader("1")); !store.Is(err, store.Away) {
 		t.Errorf("with an old authority it ended with %v", err)
 	}
@@ -203,7 +141,7 @@ func TestCredentialsAreReadAtEachUse(t *testing.T) {
 // A server that dies while it answers leaves an error, and never a short object.
 func TestAServerThatDies(t *testing.T) {
 	s := newServer(t)
-	s.start()
+	s.Start()
 	under := s.open("backups", s.credentials())
 	large := bytes.Repeat([]byte("x"), 64<<20)
 	must(t, under.PutIfAbsent(t.Context(), "large", bytes.NewReader(large)))
@@ -212,7 +150,7 @@ func TestAServerThatDies(t *testing.T) {
 	first := make([]byte, 1<<20)
 	_, err = reader.Read(first)
 	must(t, err)
-	s.stop()
+	s.Stop()
 	rest := 0
 	for err == nil {
 		var count int

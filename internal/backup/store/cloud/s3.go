@@ -107,7 +107,7 @@ func (s *s3) PutIfAbsent(ctx context.Context, name string, content io.Reader) er
 func (s *s3) put(ctx context.Context, name string, content []byte) error {
 	header := absent()
 	// A bucket with an object lock takes nothing without a checksum.
-	header.Set("X-Amz-Checksum-Sha256", checksum(content))
+	header.Set(checksumHeader, checksum(content))
 	answer, err := s.do(ctx, s3Request{
 		method: http.MethodPut, doing: "write " + name, name: name, header: header, body: content,
 	})
@@ -117,6 +117,9 @@ func (s *s3) put(ctx context.Context, name string, content []byte) error {
 	discard(answer)
 	return nil
 }
+
+// checksumHeader is the checksum of what is written, in base64.
+const checksumHeader = "X-Amz-Checksum-Sha256"
 
 func checksum(content []byte) string {
 	sum := sha256.Sum256(content)
@@ -161,7 +164,7 @@ func (u *s3Upload) add(ctx context.Context, content []byte) error {
 	answer, err := u.do(ctx, s3Request{
 		method: http.MethodPut, doing: fmt.Sprintf("write part %d of %s", number, u.name), name: u.name,
 		query:  url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.id}},
-		header: http.Header{"X-Amz-Checksum-Sha256": {sum}}, body: content,
+		header: http.Header{checksumHeader: {sum}}, body: content,
 	})
 	if err != nil {
 		return err

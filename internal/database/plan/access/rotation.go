@@ -7,6 +7,7 @@ import (
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/plan/draft"
+	"meridian.dev/meridian/internal/service"
 )
 
 // rotate is what the spec asks for, also if it does not.
@@ -54,32 +55,21 @@ func renew(d *draft.Draft, token string) {
 	})
 }
 
-// followIssuer takes the next step of a change of whom applications trust. Its time is known to kit/pki, as that of a
-// rotation is; and it is not taken before everyone has what the step before has brought.
+// followIssuer takes the next step of a change of whom applications trust.
 func followIssuer(d *draft.Draft) {
-	issuing, authority := d.Certificates.Issuing, d.Certificates.Authority
-	if !issuing.Changing && len(issuing.Change) == 0 {
-		return
-	}
-	recheck, waiting := draft.Later, "what is trusted and shown changes by one step at a time, spec.rotate.overlap apart"
-	if behind := behind(d); behind != "" {
-		recheck, waiting = draft.Soon, behind
-	} else if len(issuing.Change) > 0 && !d.Writes(database.KindSecret, database.AuthorityName(d.Name)) {
-		d.Change(database.Action{
-			Do: database.StoreCertificates{Issuer: true}, Kind: database.KindSecret, Name: database.AuthorityName(d.Name),
-			UID: authority.UID, ResourceVersion: authority.ResourceVersion,
-			Why: "applications are to trust another authority: " + strings.Join(issuing.Change, "; "),
-		})
-	}
-	if !d.Invalid {
-		d.Hold(database.Background, recheck, "RotatingCertificates", "applications are to trust another authority: "+waiting)
-	}
+	authority := d.Certificates.Authority
+	d.FollowIssuer(service.Following[database.Step]{
+		Issuing: d.Certificates.Issuing, Behind: behind(d), Store: database.Action{
+			Do: database.StoreCertificates{Issuer: true}, Name: database.AuthorityName(d.Name), UID: authority.UID,
+			ResourceVersion: authority.ResourceVersion,
+		},
+	})
 }
 
 // behind names who has not got yet what is stored: the Secret for applications, or an instance that takes sessions.
 func behind(d *draft.Draft) string {
 	if d.Certificates.Unpublished {
-		return "applications are not told of the authorities yet"
+		return service.Unpublished
 	}
 	for _, instance := range d.Instances {
 		if instance.Up() && instance.Report.Certificate != d.CertificateOf(instance).Identity {
@@ -89,17 +79,10 @@ func behind(d *draft.Draft) string {
 	return ""
 }
 
-// PublishBundle keeps what applications trust as it is stored. It goes on while changes are stopped: whoever does not
-// know an authority refuses the servers of it.
+// PublishBundle keeps what applications trust as it is stored.
 func PublishBundle(d *draft.Draft) {
-	binding, certificates := d.Binding, d.Certificates
-	if !certificates.Unpublished || binding.Deleting || certificates.Foreign() != "" || certificates.Authorities == 0 ||
-		d.Writes(database.KindSecret, database.AuthorityName(d.Name)) {
-		return
-	}
-	d.Do(database.Action{
-		Do: database.PublishBundle{}, Kind: database.KindSecret, Name: database.AppSecretName(d.Name),
-		UID: binding.UID, ResourceVersion: binding.ResourceVersion, Why: "other authorities are trusted than it tells",
+	d.Draft.PublishBundle(d.Certificates, d.Binding, database.AuthorityName(d.Name), database.Action{
+		Do: database.PublishBundle{}, Name: database.AppSecretName(d.Name),
 	})
 }
 

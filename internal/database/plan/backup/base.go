@@ -86,7 +86,7 @@ func MakeBase(d *draft.Draft) {
 	asked := ""
 	if present.ID == wish {
 		asked = present.Instance
-	} else if d.Plan.Roll == database.RollRunning {
+	} else if d.Rolls() {
 		return // Whoever makes it would be restarted in the middle of it.
 	}
 	maker := baseMaker(d, wish, asked)

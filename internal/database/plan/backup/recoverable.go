@@ -6,6 +6,7 @@ import (
 
 	"meridian.dev/meridian/internal/admit"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/database/design"
 	"meridian.dev/meridian/internal/database/plan/draft"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/window"
@@ -32,15 +33,28 @@ func Tell(d *draft.Draft) {
 	if !d.Spec.Hibernated {
 		d.Plan.Again = min(d.Plan.Again, LookEvery)
 	}
+	if claim.Reason == reasonFirstPending { // Known or not: who has turned backups on waits for the first point.
+		d.Plan.Again = min(d.Plan.Again, draft.Soon)
+	}
 	if claim.Status != "False" || d.Invalid {
 		return
 	}
 	weight := database.Background
 	if _, progress := d.BaseMaker(); !d.Backup.UnwellSince.IsZero() && d.Now.Sub(d.Backup.UnwellSince) > graveAfter &&
-		(claim.Reason != reasonFirstPending || progress.For == "") {
+		(claim.Reason != reasonFirstPending || progress.For == "") && !onlyUntried(d, claim.Reason) {
 		weight = database.Degraded
 	}
 	d.Hold(weight, draft.Soon, claim.Reason, claim.Message)
+}
+
+// onlyUntried says that nothing is wrong but that a restore on trial could not be made lately: there is no room for it,
+// or the cluster does not let it. Nobody has to have asked for one.
+func onlyUntried(d *draft.Draft, reason string) bool {
+	if reason != reasonNoRoom && reason != reasonNotMade {
+		return false
+	}
+	told := d.Catalogue()
+	return told == nil || untriedSince(d, told).IsZero()
 }
 
 const reasonFirstPending = string(wire.BackupFirstPending)
@@ -132,13 +146,26 @@ func lateBackup(d *draft.Draft, told *wire.BackupReport) (reason, message string
 			return "BackupOverdue", "the base backup of " + due.UTC().Format(time.RFC3339) + " is not there"
 		}
 	}
-	verify, problem := admit.Verify(*d.Spec.Backup)
-	oldest := told.Backups[0].At // There is one: BackupCount says so, and the list has the newest.
-	due := verify.Last(d.Now.Add(-24 * time.Hour))
-	if problem == nil && !due.IsZero() && oldest.Before(due) && lastTrial(d, told).Before(before(verify, due)) {
+	if due := untriedSince(d, told); !due.IsZero() {
 		return "VerifyOverdue", "no backup was restored on trial since " + due.UTC().Format(time.RFC3339)
 	}
 	return "", ""
+}
+
+// untriedSince is the moment at which a backup should have been restored on trial, zero if that is not overdue: two
+// moments of the schedule have passed, the last one a day ago, since the last one, and since they were asked for.
+func untriedSince(d *draft.Draft, told *wire.BackupReport) time.Time {
+	verify, problem := admit.Verify(*d.Spec.Backup, d.UID)
+	due := verify.Last(d.Now.Add(-24 * time.Hour))
+	if problem != nil || due.IsZero() || len(told.Backups) == 0 || !told.Backups[0].At.Before(due) {
+		return time.Time{}
+	}
+	for _, since := range []time.Time{lastTrial(d, told), design.TrialsAsked(d.Snapshot).Since} {
+		if !since.Before(before(verify, due)) {
+			return time.Time{}
+		}
+	}
+	return due
 }
 
 // before is the moment of a schedule that precedes one of its moments.

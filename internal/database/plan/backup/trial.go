@@ -22,7 +22,7 @@ const (
 	// endPatience is how long after its deadline the kubelet may take to end it.
 	endPatience = 15 * time.Minute
 
-	reasonVerifyFailed, reasonNoRoom = "VerifyFailed", "NoRoomToVerify"
+	reasonVerifyFailed, reasonNotMade, reasonNoRoom = "VerifyFailed", "VerifyNotMade", "NoRoomToVerify"
 )
 
 // EndDeleted removes the pod of a database that is being deleted. The garbage collector does the same to most of them,
@@ -59,6 +59,10 @@ func attend(d *draft.Draft, pod database.TrialPod) {
 		return
 	}
 	ended, note := outcomeOf(d, pod)
+	if needs := inNeedOfRoom(d); !ended && needs != "" {
+		endTrial(d, d.Change, needs+", and may need the room that it has")
+		return
+	}
 	if !ended {
 		d.Hold(database.Background, draft.Later, "VerifyRunning", pod.State(d.Name))
 		return
@@ -79,7 +83,7 @@ func attend(d *draft.Draft, pod database.TrialPod) {
 }
 
 func noneWanted(backup v1alpha1.Backup) bool {
-	return backup.Verify == "" || backup.Verify == v1alpha1.VerifyNever
+	return backup.Verify == v1alpha1.VerifyNever
 }
 
 func endTrial(d *draft.Draft, add func(database.Action), why string) {
@@ -176,10 +180,28 @@ func obstacleTo(d *draft.Draft) string {
 	case d.Backup.Access.Stale || !usesSameRepository(d) || d.Settings.UID == "" || d.Settings.Deleting ||
 		d.Writes(database.KindSettings, database.SettingsName(d.Name)):
 		return "the settings of backups are being written"
-	case d.Plan.Roll == database.RollRunning:
+	case d.Rolls():
 		return "instances are being restarted"
+	case inNeedOfRoom(d) != "":
+		return inNeedOfRoom(d)
 	case trials.Unknown != "":
 		return "the API server does not say whether it would take its pod: " + trials.Unknown
+	}
+	return ""
+}
+
+// inNeedOfRoom says which instance has no pod or no node, empty for none: it goes before a restore on trial, which has
+// as much CPU and memory as it takes, and counts in the same quota.
+func inNeedOfRoom(d *draft.Draft) string {
+	for _, wanted := range d.Plan.Design.Instances {
+		instance, _ := d.Instance(wanted.Name)
+		switch {
+		case wanted.Stopped || instance.Set == nil || instance.Set.Stopped:
+		case instance.Pod == nil:
+			return wanted.Name + " has no pod"
+		case !instance.Pod.UnplacedSince.IsZero():
+			return wanted.Name + " finds no node"
+		}
 	}
 	return ""
 }
@@ -199,13 +221,13 @@ func failedTrial(d *draft.Draft, told *wire.BackupReport) (reason, message strin
 		if trials.Full {
 			return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
 		}
-		return reasonVerifyFailed, "the restore on trial could not be made: " + trials.Refusal
+		return reasonNotMade, "the restore on trial could not be made: " + trials.Refusal
 	}
 	switch {
 	case counts && last.Outcome == database.TrialNoRoom && matters:
 		return reasonNoRoom, inWords(last) + next
 	case counts && last.Outcome == database.TrialFailed && matters:
-		return reasonVerifyFailed, inWords(last) + next
+		return reasonNotMade, inWords(last) + next
 	case counts && last.Outcome == database.TrialBad:
 		return reasonVerifyFailed, inWords(last) + next
 	case told.VerifyProblem != "" && !(counts && last.Outcome == database.TrialGood):

@@ -33,6 +33,11 @@ func Of(snapshot database.Snapshot, again time.Duration) *Draft {
 	}
 }
 
+// Rolls says that instances are being restarted, or will be as soon as the others of this database are well.
+func (d *Draft) Rolls() bool {
+	return d.Plan.Roll == database.RollRunning || d.Plan.Roll == database.RollDue && d.Fleet.Held == ""
+}
+
 const (
 	// AtOnce is for what applications wait for.
 	AtOnce = 500 * time.Millisecond

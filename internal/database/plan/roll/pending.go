@@ -30,7 +30,7 @@ func TellPendingRestarts(d *draft.Draft) {
 		if pending := instance.Report.PendingRestart; len(pending) > 0 && !one.pod && !one.server &&
 			instance.Report.Restart == tokenOf(d, instance.Name) {
 			d.Hold(database.Degraded, 0, "RestartPending", fmt.Sprintf(
-				"%s has started anew, and %s still waits for a restart", instance.Name, strings.Join(pending, ", ")))
+				"%s has restarted, and %s still requires a restart", instance.Name, strings.Join(pending, ", ")))
 		}
 	}
 }

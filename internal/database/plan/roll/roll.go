@@ -27,6 +27,9 @@ type due struct {
 // all others are well; then the primary moves, and the old one is the last. It stops at the first harm.
 func Instances(d *draft.Draft) {
 	dues := allDue(d)
+	if d.Settings.Rolling {
+		d.Plan.Roll = database.RollRunning
+	}
 	if d.Invalid || d.LeaseLost() || d.Lease.Problem != "" {
 		return
 	}
@@ -42,7 +45,9 @@ func Instances(d *draft.Draft) {
 	}
 	next := nextOf(d, dues)
 	name := next.instance.Name
-	d.Plan.Roll = database.RollRunning
+	if !d.Settings.Rolling {
+		d.Plan.Roll = database.RollDue
+	}
 	switch blocked := blocked(d, next, dues); {
 	case harm(d) != "":
 		stopRoll(d, "the other instances are left as they are: ")
@@ -50,26 +55,46 @@ func Instances(d *draft.Draft) {
 		d.Hold(database.Stalled, draft.Later, "TemplateRefused", fmt.Sprintf(
 			"the API server does not take a pod from the wanted template, so no instance is touched: %s", d.Trial.Refusal))
 	case blocked != "":
-		d.Hold(database.Progressing, draft.Soon, database.ReasonRollWaiting,
+		d.Hold(database.Progressing, draft.Soon, "RollWaiting",
 			fmt.Sprintf("%s is restarted next, but %s", name, blocked))
 	case d.Fleet.Held != "":
-		d.Plan.Roll = database.RollHeld
-		d.Hold(database.Progressing, d.Fleet.Recheck(), database.ReasonRollWaiting,
+		d.Hold(database.Progressing, d.Fleet.Recheck(), "RollWaiting",
 			fmt.Sprintf("%s is restarted next, but %s", name, d.Fleet.Held))
+	case !d.Settings.Rolling:
+		d.Hold(database.Progressing, draft.Soon, rolling, fmt.Sprintf("%s is restarted: %s", name, next.why))
+		mark(d, database.BeginRoll{}, fmt.Sprintf("%s is the first to restart: %s", name, next.why))
 	case next.pod && name == d.Lease.Holder && len(d.Plan.Design.Instances) > 1:
 		d.AskFor(database.ForRestart, next.instance, "it is restarted next, "+next.why)
 	default:
-		d.Hold(database.Progressing, draft.Soon, database.ReasonRolling, fmt.Sprintf("%s is restarted: %s", name, next.why))
+		d.Hold(database.Progressing, draft.Soon, rolling, fmt.Sprintf("%s is restarted: %s", name, next.why))
 		d.Turn = name
 		restart(d, next)
 	}
 }
 
+// rolling is the reason while an instance is restarted, or the last one has not recovered.
+const rolling = "Rolling"
+
+// mark has a roll begin or end on the settings: what the operator has begun is known to whoever operates next.
+func mark(d *draft.Draft, step database.Step, why string) {
+	name := database.SettingsName(d.Name)
+	if d.Settings.UID == "" || d.Settings.Deleting || d.Writes(database.KindSettings, name) {
+		return
+	}
+	d.Change(database.Action{
+		Do: step, Kind: database.KindSettings, Name: name,
+		UID: d.Settings.UID, ResourceVersion: d.Settings.ResourceVersion, Why: why,
+	})
+}
+
 // finishRoll is for a roll whose last instance has got the change: it ends when all are well. Until then other
 // databases wait for it, and if that instance comes to harm, they count it; one that is alone is the last as well.
 func finishRoll(d *draft.Draft) {
-	begun := d.Fleet.Roll == database.RollRunning || d.Fleet.Roll == database.RollStopped
-	if !begun || d.Stopped || d.Spec.Hibernated {
+	if !d.Settings.Rolling || d.Stopped {
+		return
+	}
+	if d.Spec.Hibernated {
+		mark(d, database.EndRoll{}, "the database is hibernated")
 		return
 	}
 	if harm(d) != "" {
@@ -78,18 +103,18 @@ func finishRoll(d *draft.Draft) {
 	}
 	for _, wanted := range d.Plan.Design.Instances {
 		if why := unwell(d, wanted.Name); why != "" {
-			d.Plan.Roll = database.RollRunning
-			d.Hold(database.Progressing, draft.Soon, database.ReasonRolling, fmt.Sprintf(
-				"all instances have got the change, and %s %s", wanted.Name, why))
+			d.Hold(database.Progressing, draft.Soon, rolling, fmt.Sprintf(
+				"all instances have the change, and %s %s", wanted.Name, why))
 			return
 		}
 	}
+	mark(d, database.EndRoll{}, "all instances have the change and are healthy")
 }
 
 // stopRoll says what harm was done.
 func stopRoll(d *draft.Draft, others string) {
 	d.Plan.Roll = database.RollStopped
-	d.Hold(database.Stalled, draft.Later, database.ReasonRollStopped,
+	d.Hold(database.Stalled, draft.Later, "RollStopped",
 		fmt.Sprintf("%s; %scorrect the spec, or undo the change", harm(d), others))
 }
 
@@ -270,15 +295,15 @@ func unwell(d *draft.Draft, name string) string {
 	case !report.Reachable:
 		return "gives no report"
 	case token != "" && report.Restart != token && len(report.PendingRestart) > 0:
-		return "is about to start its server anew"
+		return "is about to restart its server"
 	case name == d.Lease.Holder && !d.Serves(instance):
 		return "does not accept writes yet"
 	case name != d.Lease.Holder && !report.Streams:
-		return "does not take the log of the primary yet"
+		return "does not stream from the primary yet"
 	case !d.Lease.HasMember(name):
 		return "is not in the write quorum yet"
 	case report.LagBytes > enough:
-		return fmt.Sprintf("still lacks %d MiB of the log", report.LagBytes>>20)
+		return fmt.Sprintf("still lacks %d MiB of WAL", report.LagBytes>>20)
 	case !slices.Contains(d.InForce, report.SettingsHash):
 		return "has not taken over the latest settings yet"
 	}

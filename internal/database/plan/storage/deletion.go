@@ -52,13 +52,13 @@ func FinishDeletion(d *draft.Draft) {
 	switch {
 	case noting:
 		d.Hold(database.Progressing, time.Second, "NotingParting",
-			"the claims that are kept learn what it takes to come back")
+			"the claims that stay get a note of what a database needs to adopt them")
 	case waiting:
 		d.Hold(database.Progressing, time.Second, "DeletingClaims", "the claims of the database are deleted")
 	case leased:
-		d.Hold(database.Progressing, time.Second, "FreeingLease", "the lease of the database is let go")
+		d.Hold(database.Progressing, time.Second, "FreeingLease", "the finalizer of the lease is removed")
 	default:
-		d.Do(database.Action{Do: database.Release{}, Name: d.Name, Why: "nothing is left to be undone"})
+		d.Do(database.Action{Do: database.Release{}, Name: d.Name, Why: "nothing is left to clean up"})
 	}
 }
 

@@ -95,7 +95,7 @@ func WarnOfFilling(d *draft.Draft) {
 		use, log := design.Use(instance), design.LogUse(instance)
 		if log >= warnFrom {
 			d.Plan.Warnings = append(d.Plan.Warnings, database.Warning{Name: "VolumeFilling", Message: fmt.Sprintf(
-				"the volume of the log of %s is %d%% full; raise spec.storage.walSize", wanted.Name, log)})
+				"the WAL volume of %s is %d%% full; raise spec.storage.walSize", wanted.Name, log)})
 		}
 		if use < from {
 			continue

@@ -219,7 +219,7 @@ func (l *Link) look(ctx context.Context) (postgres.Server, error) {
 	// The control file learns of a new timeline at the next checkpoint; the name of the log file knows at once.
 	if len(segment) > 8 {
 		if _, err := fmt.Sscanf(segment[:8], "%X", &server.Timeline); err != nil {
-			return postgres.Server{}, fmt.Errorf("understand the name of the log file %q: %w", segment, err)
+			return postgres.Server{}, fmt.Errorf("understand the name of the WAL file %q: %w", segment, err)
 		}
 	}
 	return server, nil

@@ -234,7 +234,7 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 	_, err = connection.Exec(ctx, `select pg_drop_replication_slot(slot_name) from pg_replication_slots
 		where slot_type = 'physical' and not active and wal_status = 'lost' and slot_name = any($1)`, wanted)
 	if err != nil {
-		return fmt.Errorf("give up a place in the log: %w", Short(err))
+		return fmt.Errorf("drop a replication slot: %w", Short(err))
 	}
 	for _, slot := range how.Release {
 		if err := l.releaseRows(ctx, slot); err != nil {
@@ -245,7 +245,7 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 		from unnest($1::text[]) name
 		where not exists (select from pg_replication_slots where slot_name = name)`, wanted)
 	if err != nil {
-		return fmt.Errorf("keep places in the log: %w", Short(err))
+		return fmt.Errorf("keep replication slots: %w", Short(err))
 	}
 	for slot, lsn := range how.Positions {
 		// The server goes no further than it has replayed, and never back.
@@ -253,24 +253,24 @@ func (l *Link) KeepPlaces(ctx context.Context, how postgres.KeepPlaces) error {
 			where slot_name = $1 and slot_type = 'physical' and not active and restart_lsn < $2::pg_lsn`,
 			slot, postgres.FormatLSN(lsn))
 		if err != nil {
-			return fmt.Errorf("advance a place in the log: %w", Short(err))
+			return fmt.Errorf("advance a replication slot: %w", Short(err))
 		}
 	}
 	rows, err := connection.Query(ctx, `select slot_name::text from pg_replication_slots
 		where slot_type = 'physical' and not temporary and not active and not (slot_name = any($1))`, wanted)
 	if err != nil {
-		return fmt.Errorf("keep places in the log: %w", Short(err))
+		return fmt.Errorf("keep replication slots: %w", Short(err))
 	}
 	idle, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("keep places in the log: %w", Short(err))
+		return fmt.Errorf("keep replication slots: %w", Short(err))
 	}
 	for _, name := range idle {
 		if !render.OurSlot(name) {
 			continue
 		}
 		if _, err := connection.Exec(ctx, "select pg_drop_replication_slot($1)", name); err != nil {
-			return fmt.Errorf("give up a place in the log: %w", Short(err))
+			return fmt.Errorf("drop a replication slot: %w", Short(err))
 		}
 	}
 	return nil
@@ -364,7 +364,7 @@ func (l *Link) Drain(ctx context.Context) (reached uint64, err error) {
 	err = connection.QueryRow(ctx,
 		"select (pg_logical_emit_message(true, 'meridian', 'drained') - '0/0')::bigint").Scan(&lsn)
 	if err != nil {
-		return 0, fmt.Errorf("flush the log: %w", Short(err))
+		return 0, fmt.Errorf("flush the WAL: %w", Short(err))
 	}
 	return uint64(lsn), nil
 }
