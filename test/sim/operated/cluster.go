@@ -19,12 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
-	agents "meridian.dev/meridian/internal/agent"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/lease"
 	store "meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/databases"
@@ -152,20 +150,40 @@ func (d *Database) lease() tenure.View {
 	if d.get(database.LeaseName(name.Name), &object) != nil {
 		return tenure.View{}
 	}
-	seen := lease.Lease{
-		UID: string(object.UID), Version: object.ResourceVersion, Annotations: object.Annotations,
-		Document: object.Annotations[wire.AnnotationRecord],
+	view := tenure.View{
+		UID: string(object.UID), Version: object.ResourceVersion, Succeeds: object.Annotations[wire.AnnotationSucceeds],
+		Before:  wire.ParseLost(object.Annotations[wire.AnnotationLostBefore]),
+		GivenUp: wire.ParseMembers(object.Annotations[wire.AnnotationGivenUp]),
 	}
 	if holder := object.Spec.HolderIdentity; holder != nil {
-		seen.Holder = *holder
+		view.Holder = wire.ParseMember(*holder)
 	}
 	if transitions := object.Spec.LeaseTransitions; transitions != nil {
-		seen.Transitions = int64(*transitions)
+		view.Term = int64(*transitions)
 	}
 	if seconds := object.Spec.LeaseDurationSeconds; seconds != nil {
-		seen.Duration = time.Duration(*seconds) * time.Second
+		view.Duration = time.Duration(*seconds) * time.Second
 	}
-	return agents.ViewOf(seen)
+	view.Record, view.Problem = recordOf(object.Annotations[wire.AnnotationRecord], view)
+	return view
+}
+
+// recordOf is the record of a lease that looks like this, or why there is none, as package agent reads it.
+func recordOf(document string, view tenure.View) (record *wire.LeaseRecord, problem string) {
+	if document == "" {
+		if view.Term > 0 || view.Holder != (wire.Member{}) {
+			problem = "the lease was held, and has no record"
+		}
+		return nil, problem
+	}
+	found, err := wire.DecodeLeaseRecord(document)
+	switch {
+	case err != nil:
+		return nil, err.Error()
+	case found.Term != view.Term:
+		return nil, fmt.Sprintf("the record is of term %d, and the lease is at %d", found.Term, view.Term)
+	}
+	return &found, ""
 }
 
 // WriteLease implements sim.Cluster.
