@@ -88,10 +88,10 @@ func Root() error {
 // ForImages installs the Debian packages that building images needs, for root on a host that has apt-get. Others are
 // told by the build what is missing, if an image that wants them is built at all.
 func ForImages(ctx context.Context, say func(string)) error {
-	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
-		return nil
+	if _, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
+		return install(ctx, imageTools, say)
 	}
-	return install(ctx, imageTools, say)
+	return nil
 }
 
 func install(ctx context.Context, tools []tool, say func(string)) error {
