@@ -33,12 +33,14 @@ sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h;
 	go test -count=1 -timeout 24h -v ./test/sim -run TestCallFaults -calls $(if $(filter 1,$(EVERY)),1,6)
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
 	go test -count=1 -timeout 24h -v ./test/sim -run TestWhole -seeds $(SEEDS) -every $(EVERY)
+	go test -count=1 -timeout 24h -v ./test/sim/operated -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run 'TestSpecs$$' -specs $(SEEDS) -specs-from $(or $(FROM),1)
 sim-bites: ## Show that the simulator finds every mistake that was put in on purpose, and after how many schedules
 	go test -count=1 -timeout 2h -v ./test/sim -run TestBites -bite 2000
 	go test -count=1 -timeout 2h -v ./test/sim/lives -run TestBites -bite
+	go test -count=1 -timeout 2h -v ./test/sim/operated -run TestBites -bite 50
 
 sim-fidelity: bin/sandbox ## Do the same to the simulated API server and to a real one: SEQUENCES=20000 SEED=1
 	go test -tags=cluster -count=1 -timeout 24h -v ./kit/sim/ -run 'TestFidelity$$' -sequences $(SEQUENCES) -seed $(or $(SEED),1)

@@ -119,6 +119,9 @@ func policyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
 	return policy.For(duration)
 }
 
+// PolicyOf is what the settings of a database say to the loop of package tenure, for a world that mounts them itself.
+func PolicyOf(settings wire.Settings) tenure.Policy { return policyOf(settings, true, false) }
+
 // claims finds out which claim the own volume has come with, by a live read when the agent starts. The settings are of
 // no use for that: they may be older than the pod, and the operator may be away.
 //

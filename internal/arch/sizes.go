@@ -12,7 +12,7 @@ import (
 var allowances = map[string]int{
 	"kit/sim":        3250,
 	"test/sim":       5500,
-	"test/sim/lives": 4500,
+	"test/sim/lives": 4400,
 }
 
 // allowanceRoom lets a package that awaits its split take in a mended rule, and no new topic.

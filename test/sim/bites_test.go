@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"meridian.dev/meridian/test/sim"
+	"meridian.dev/meridian/test/sim/swarms"
 )
 
 var (
@@ -56,7 +57,7 @@ func bite(t *testing.T, flaw sim.Flaw, schedules int) (after int) {
 	t.Helper()
 	refused := 0
 	for seed := 1; seed <= schedules; seed++ {
-		c := sim.Hunt(flaw, uint64(seed))
+		c := swarms.Hunt(flaw, uint64(seed))
 		out := sim.Run(c, false)
 		if out.Refusals > 0 {
 			refused++
@@ -99,7 +100,7 @@ func bite(t *testing.T, flaw sim.Flaw, schedules int) (after int) {
 func TestHuntsWithoutAFlaw(t *testing.T) {
 	for _, flaw := range sim.Flaws() {
 		for seed := *fromFlag; seed < *fromFlag+uint64(*huntsFlag); seed++ {
-			c := sim.Hunt(flaw, seed)
+			c := swarms.Hunt(flaw, seed)
 			c.Bug = ""
 			if out := sim.Run(c, false); len(out.Problems) > 0 {
 				report(t, c, out)

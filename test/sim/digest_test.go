@@ -9,6 +9,7 @@ import (
 
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/scenarios"
+	"meridian.dev/meridian/test/sim/swarms"
 )
 
 var (
@@ -71,9 +72,9 @@ func differences(t *testing.T, before, after []string) {
 func digestCases() []sim.Case {
 	var cases []sim.Case
 	for seed := range uint64(*digestsFlag) {
-		cases = append(cases, sim.Swarm(6*(*fromFlag+seed)-2), sim.Swarm(6*(*fromFlag+seed)-1))
+		cases = append(cases, swarms.Swarm(6*(*fromFlag+seed)-2), swarms.Swarm(6*(*fromFlag+seed)-1))
 		if seed%10 == 0 {
-			cases = append(cases, sim.PutBackSwarm(*fromFlag+seed), sim.WholeSwarm(*fromFlag+seed))
+			cases = append(cases, swarms.PutBackSwarm(*fromFlag+seed), swarms.WholeSwarm(*fromFlag+seed))
 		}
 	}
 	for _, s := range append(scenarios.All(), whole()...) {

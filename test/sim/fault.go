@@ -206,6 +206,11 @@ func (w *World) strike(n *node, fault *Fault) {
 	case FaultPowerOff:
 		n.powerOff()
 		n.bootUp()
+		if w.cluster != nil {
+			n.wanted = false // Its pod may be there, and does nothing.
+			w.cluster.PoweredOff(n.index, back)
+			return
+		}
 		n.restart(back)
 	case FaultVolumeLost:
 		n.end()
@@ -256,6 +261,9 @@ func (w *World) spares(n *node) bool {
 func (w *World) befall(fault Fault) {
 	n := w.whom(fault.Node)
 	w.fired++
+	if w.cluster != nil && w.cluster.Befall(fault) {
+		return
+	}
 	switch fault.Kind {
 	case FaultCut, FaultCutAPI, FaultCutPeers, FaultCutOneWay:
 		w.note(n.index, "FAULT %s for %s", fault.Kind, fault.For)

@@ -47,6 +47,11 @@ func (s *apiServer) reaches(n *node) bool { return !s.away && !s.cutFrom[n.index
 func (s *apiServer) bump() {
 	s.version += 1 + s.w.random.IntN(3)
 	s.lease.Version = strconv.Itoa(s.version)
+	s.show()
+}
+
+// show tells everybody of the lease as it is.
+func (s *apiServer) show() {
 	s.before = append(s.before, s.lease)
 	if len(s.before) > 6 {
 		s.before = s.before[1:]
@@ -253,17 +258,28 @@ func (s *apiServer) apply(n *node, write tenure.Write, astray bool) bool {
 	if write.Holder.Name != "" {
 		s.holder = write.Holder.Name
 	}
+	if !s.carryOut(write, record) {
+		return false
+	}
+	if write.Kind != tenure.WriteRenew || before.Holder != write.Holder {
+		s.w.note(n.index, "API: %s done, version %s -> %s, holder %s term %d timeline %d w %d of %v", write.Kind,
+			write.Version, s.lease.Version, write.Holder, record.Term, record.Timeline, record.W, record.Members)
+	}
+	s.w.truth.leaseWritten(n, write, before, astray)
+	return true
+}
+
+// carryOut makes the lease what a write says.
+func (s *apiServer) carryOut(write tenure.Write, record wire.LeaseRecord) bool {
+	if s.w.cluster != nil {
+		return s.w.cluster.WriteLease(write)
+	}
 	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
 		s.lease.GivenUp = nil
 	}
 	s.lease.Holder, s.lease.Term, s.lease.Record = write.Holder, record.Term, &record
 	s.lease.Duration = write.Duration
 	s.bump()
-	if write.Kind != tenure.WriteRenew || before.Holder != write.Holder {
-		s.w.note(n.index, "API: %s done, version %s -> %s, holder %s term %d timeline %d w %d of %v", write.Kind,
-			write.Version, s.lease.Version, write.Holder, record.Term, record.Timeline, record.W, record.Members)
-	}
-	s.w.truth.leaseWritten(n, write, before, astray)
 	return true
 }
 

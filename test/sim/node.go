@@ -42,7 +42,8 @@ type node struct {
 	watchDead   time.Duration
 	watchBroken bool
 	policy      tenure.Policy
-	cut         string // The annotation of the pod.
+	mounted     *wire.Settings // Where settings are mounted as a whole.
+	cut         string         // The annotation of the pod.
 
 	volume volume
 	past   []volume // Older states of the volume, the latest last: snapshots that somebody has made.
@@ -63,15 +64,15 @@ type volume struct {
 	copy   dataCopy
 }
 
-// snapshots is how many older states of a volume there are.
-const snapshots = 4
+// Snapshots is how many older states of a volume there are.
+const Snapshots = 4
 
 // remember makes snapshots of all volumes, now and then.
 func (w *World) remember() {
 	for _, n := range w.nodes {
 		if n.volume.copy.data == tenure.DataWhole {
 			n.past = append(n.past, n.volume)
-			n.past = n.past[max(0, len(n.past)-snapshots):]
+			n.past = n.past[max(0, len(n.past)-Snapshots):]
 		}
 	}
 	w.after(2*time.Second, w.remember)
@@ -211,6 +212,10 @@ func (n *node) move() {
 }
 
 func (n *node) restart(in time.Duration) {
+	if n.w.cluster != nil && n.leaving {
+		n.w.cluster.Ended(n.index)
+		return
+	}
 	life := n.life
 	n.w.after(in, func() {
 		if n.life == life {
@@ -284,6 +289,7 @@ type agent struct {
 	engine  *engine
 	planned uint64
 	replies map[uint64]func(wire.PeerReply)
+	decided map[uint64]func(wire.SwitchoverReply)
 	nextID  uint64
 	told    string // The version of a ballot whose answers tell that the lease was put back.
 	got     struct {
@@ -303,7 +309,9 @@ type loop interface {
 type crash struct{ fault *Fault }
 
 func newAgent(n *node) *agent {
-	a := &agent{n: n, replies: map[uint64]func(wire.PeerReply){}}
+	a := &agent{
+		n: n, replies: map[uint64]func(wire.PeerReply){}, decided: map[uint64]func(wire.SwitchoverReply){},
+	}
 	a.engine = &engine{a: a, n: n}
 	a.loop = newLoop(a, logr.New(&teller{a: a}))
 	return a

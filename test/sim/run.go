@@ -18,6 +18,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/agenda"
 	"meridian.dev/meridian/test/sim/law"
 )
 
@@ -49,6 +50,8 @@ type Case struct {
 	Unsettled bool
 	// Budget is how long the world may take to settle.
 	Budget time.Duration
+	// Around makes what surrounds the agents, nil for a lease and a write address alone.
+	Around func(*World) Cluster
 	Loud   bool
 	Bug    Bug
 	// Plans asks for a digest of every plan.
@@ -85,6 +88,9 @@ type Outcome struct {
 	// Plans is a digest of every plan of every pass, to the last field, if the case asks for it.
 	Plans uint64
 }
+
+// Met is how often a place was passed that belongs to no machine.
+func (o Outcome) Met(kind PointKind) int { return o.Points[pointKey{nowhere, kind}] }
 
 // Run runs a case. With tell it writes down the story.
 func Run(c Case, tell bool) Outcome {
@@ -123,7 +129,7 @@ func newWorld(c Case, tell bool) *World {
 	}
 	w := &World{
 		Case: c, bug: c.Bug, telling: tell, hash: 14695981039346656037, points: map[pointKey]int{},
-		random: chosen(c.Seed, 0x5eed), plans: fnv.New64a(),
+		random: agenda.Chosen(c.Seed, 0x5eed), plans: fnv.New64a(),
 	}
 	w.blind = flawOf(c.Bug).Blind
 	w.truth = truth{w: w, keptSet: map[int]bool{}, timelines: map[int]string{}, promises: map[int]promised{},
@@ -139,7 +145,9 @@ func newWorld(c Case, tell bool) *World {
 		n.bootUp()
 		w.nodes = append(w.nodes, n)
 	}
-	w.api.create("", nil)
+	if c.Around == nil {
+		w.api.create("", nil)
+	}
 	w.policy = tenure.Policy{
 		Known: true, LeaseUID: w.api.lease.UID, Durability: c.Durability, MaxFailoverLag: 1 << 20,
 	}
@@ -150,10 +158,14 @@ func newWorld(c Case, tell bool) *World {
 		w.asDatabase()
 	}
 	w.setLease(c.Lease)
-	w.wish(c.Instances)
-	w.after(3*time.Second, w.operate)
+	if c.Around != nil {
+		w.cluster = c.Around(w)
+	} else {
+		w.wish(c.Instances)
+		w.after(3*time.Second, w.operate)
+	}
 	w.after(100*time.Millisecond, w.write)
-	if hasKind(c.Faults, FaultPutBack) {
+	if HasKind(c.Faults, FaultPutBack) {
 		w.after(2*time.Second, w.remember)
 	}
 	return w
@@ -220,7 +232,7 @@ func (w *World) stay() {
 	if w.lively != before {
 		w.wrong(law.BeQuiet, "%d actions in a world in which nothing is to be done", w.lively-before)
 	}
-	if w.acks() == lastAck {
+	if w.acks() == lastAck && (w.cluster == nil || w.cluster.Serves()) {
 		w.wrong(law.Acknowledge, "nothing is acknowledged")
 	}
 }
@@ -245,8 +257,8 @@ func (w *World) acks() int {
 }
 
 func (w *World) initialised() {
-	if w.caches != nil {
-		return // The settings of a cache do not tell.
+	if w.caches != nil || w.cluster != nil {
+		return // The settings of a cache do not tell, and those of a cluster are told by its operator.
 	}
 	w.after(w.between(time.Second, 5*time.Second), func() {
 		w.policy.Initialised = true

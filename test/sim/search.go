@@ -8,8 +8,8 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 )
 
-// singles are the faults that each kind of place can have.
-var singles = map[PointKind][]Fault{
+// FaultsAt are the faults that each kind of place can have.
+var FaultsAt = map[PointKind][]Fault{
 	PointRead: {{Kind: FaultRefused}, {Kind: FaultLate, For: 1500 * time.Millisecond}},
 	PointWrite: {{Kind: FaultRefused}, {Kind: FaultApplied}, {Kind: FaultNotApplied},
 		{Kind: FaultLate, For: 3 * time.Second}, {Kind: FaultLate, For: 12 * time.Second}},
@@ -34,11 +34,11 @@ var singles = map[PointKind][]Fault{
 		{Kind: FaultFreezePod, For: 15 * time.Second}},
 }
 
-// swarmKinds are the places that swarms draw from, pointKinds all of them.
+// UsualPoints are the places that swarms draw from, pointKinds all of them.
 var (
-	swarmKinds = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
+	UsualPoints = []PointKind{PointRead, PointWrite, PointMessage, PointStore, PointFence, PointBefore, PointAfter,
 		PointTake, PointTransfer, PointChange, PointAnswer}
-	pointKinds = append(slices.Clone(swarmKinds), PointRecord, PointLook, PointShow, PointAct)
+	pointKinds = append(slices.Clone(UsualPoints), PointRecord, PointLook, PointShow, PointAct)
 )
 
 // calls are the places where an agent asks something of the API server.
@@ -70,7 +70,7 @@ func (s Scenario) singlesAt(kinds []PointKind, more map[PointKind][]Fault) []Cas
 		for _, kind := range kinds {
 			key := pointKey{node, kind}
 			for ordinal := first[key]; ordinal < undisturbed.Points[key]; ordinal++ {
-				for _, fault := range slices.Concat(singles[kind], more[kind]) {
+				for _, fault := range slices.Concat(FaultsAt[kind], more[kind]) {
 					if !s.bears(fault) {
 						continue
 					}
@@ -111,153 +111,8 @@ func (s Scenario) loses() bool {
 	return false
 }
 
-// swarmOrdinals are how many of each place a swarm draws from.
-var swarmOrdinals = map[PointKind]int{
-	PointRead: 15, PointWrite: 40, PointMessage: 60, PointStore: 30, PointFence: 4, PointBefore: 150,
-	PointAfter: 150, PointTake: 3, PointTransfer: 3, PointChange: 6, PointAnswer: 4,
-}
-
-// Swarm is a random case. Every sixth is about a cache.
-func Swarm(seed uint64) Case {
-	if seed%6 == 5 {
-		return cacheSwarm(seed)
-	}
-	return databaseSwarm(seed)
-}
-
-// WholeSwarm is a random case of a database in which the loop of production runs the servers.
-func WholeSwarm(seed uint64) Case {
-	c := databaseSwarm(seed)
-	random := chosen(seed, 0x3407e)
-	c.Name, c.Whole, c.Major = "swarm of a whole database", true, []int{15, 17}[random.IntN(2)]
-	for range random.IntN(4) {
-		fault := singles[PointAct][random.IntN(2)]
-		fault.Point, fault.Node, fault.Ordinal = PointAct, random.IntN(c.Nodes), random.IntN(100)
-		c.Faults = append(c.Faults, fault)
-	}
-	if random.IntN(3) == 0 {
-		return c
-	}
-	kinds := []FaultKind{
-		FaultDisk, FaultServer, FaultCheckpoint, FaultReplay, FaultSilent, FaultMuch, FaultCancel, FaultClock, FaultClockStep,
-	}
-	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	kinds = kinds[:1+random.IntN(3)]
-	for range 1 + random.IntN(4) {
-		c.Faults = append(c.Faults, Fault{
-			Kind: kinds[random.IntN(len(kinds))], At: began + time.Duration(random.Int64N(int64(c.Last-began-5*time.Second))),
-			Node: random.IntN(c.Nodes+3) - 2, Wish: 1 + random.IntN(6),
-			For: time.Duration(random.Int64N(int64(25*time.Second))) + 500*time.Millisecond,
-		})
-	}
-	return c
-}
-
-func databaseSwarm(seed uint64) Case {
-	random := chosen(seed, 0x50a3)
-	c := Case{Name: "swarm", Seed: seed, Lag: true, Last: 70 * time.Second, Budget: 150 * time.Second}
-	c.Nodes = []int{3, 3, 3, 3, 2, 5, 4, 1, 5}[random.IntN(9)]
-	c.Instances = c.Nodes
-	modes := []tenure.Durability{tenure.Strict, tenure.Strict, tenure.Strict, tenure.Available, tenure.Async}
-	c.Durability = modes[random.IntN(5)]
-	if c.Durability == tenure.Strict {
-		c.WildClocks = random.IntN(4) == 0
-		if c.WildClocks {
-			c.Unsettled, c.Budget = true, 20*time.Second
-			c.SlowClock = random.IntN(2) == 0
-		}
-	}
-	start := began
-	if random.IntN(5) == 0 {
-		start = 0
-	}
-	moment := func() time.Duration {
-		return start + time.Duration(random.Int64N(int64(c.Last-start-5*time.Second)))
-	}
-	kinds := timedKinds(c, random)
-	for range 1 + random.IntN(6) {
-		fault := Fault{
-			Kind: kinds[random.IntN(len(kinds))], At: moment(), Node: random.IntN(c.Nodes+3) - 2, Other: random.IntN(c.Nodes),
-			For: time.Duration(random.Int64N(int64(25*time.Second))) + 500*time.Millisecond, Wish: 1 + random.IntN(c.Nodes),
-		}
-		if fault.Kind == FaultVolumeLost && hasKind(c.Faults, FaultVolumeLost) {
-			continue
-		}
-		c.Faults = append(c.Faults, fault)
-	}
-	if hasKind(c.Faults, FaultWish) {
-		c.Faults = append(c.Faults, Fault{Kind: FaultWish, At: c.Last - time.Second, Wish: c.Nodes})
-	}
-	c.Lease = []time.Duration{10 * time.Second, 10 * time.Second, 4 * time.Second}[random.IntN(3)]
-	if c.SlowClock {
-		c.Lease = 4 * time.Second
-		c.Faults = append(c.Faults, deposing(c.Nodes, random)...)
-	}
-	for range random.IntN(12) {
-		kind := swarmKinds[random.IntN(len(swarmKinds))]
-		fault := singles[kind][random.IntN(len(singles[kind]))]
-		if fault.Kind == FaultVolumeLost || fault.Kind == FaultFreezePod && c.Durability == tenure.Async {
-			continue
-		}
-		fault.Point, fault.Node = kind, random.IntN(c.Nodes)
-		fault.Ordinal = random.IntN(swarmOrdinals[kind])
-		if fault.For > 0 {
-			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))
-		}
-		c.Faults = append(c.Faults, fault)
-	}
-	return c
-}
-
-// cacheSwarm is a random case of a cache.
-func cacheSwarm(seed uint64) Case {
-	random := chosen(seed, 0xcac4e)
-	c := Case{
-		Name: "swarm of a cache", Seed: seed, Volatile: true, Durability: tenure.Async, Lag: random.IntN(3) > 0,
-		Last: 70 * time.Second, Budget: 150 * time.Second,
-	}
-	c.Nodes = []int{3, 3, 3, 2, 4, 1}[random.IntN(6)]
-	c.Instances = c.Nodes
-	c.Lease = []time.Duration{10 * time.Second, 10 * time.Second, 4 * time.Second}[random.IntN(3)]
-	start := began
-	if random.IntN(4) == 0 {
-		start = 0
-	}
-	kinds := []FaultKind{
-		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultVolumeLost, FaultCut, FaultCutAPI, FaultCutPeers,
-		FaultCutOneWay, FaultAPIAway, FaultWatchDead, FaultTerminate, FaultSwitchover, FaultAllCrash,
-		FaultAllOff, FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultLeaseBack, FaultOperator, FaultWish,
-		FaultFlush, FaultFlush,
-	}
-	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	kinds = kinds[:2+random.IntN(4)]
-	for range 1 + random.IntN(6) {
-		c.Faults = append(c.Faults, Fault{
-			Kind: kinds[random.IntN(len(kinds))], Node: random.IntN(c.Nodes+3) - 2, Other: random.IntN(c.Nodes),
-			At:  start + time.Duration(random.Int64N(int64(c.Last-start-5*time.Second))),
-			For: time.Duration(random.Int64N(int64(30*time.Second))) + 500*time.Millisecond, Wish: 1 + random.IntN(c.Nodes),
-		})
-	}
-	if hasKind(c.Faults, FaultWish) {
-		c.Faults = append(c.Faults, Fault{Kind: FaultWish, At: c.Last - time.Second, Wish: c.Nodes})
-	}
-	for range random.IntN(12) {
-		kind := swarmKinds[random.IntN(len(swarmKinds))]
-		fault := singles[kind][random.IntN(len(singles[kind]))]
-		if fault.Kind == FaultFreezePod {
-			continue
-		}
-		fault.Point, fault.Node, fault.Ordinal = kind, random.IntN(c.Nodes), random.IntN(swarmOrdinals[kind])
-		if fault.For > 0 {
-			fault.For = time.Duration(random.Int64N(int64(2 * fault.For)))
-		}
-		c.Faults = append(c.Faults, fault)
-	}
-	return c
-}
-
-// deposing gives the lease to the machine with the slow clock again and again.
-func deposing(nodes int, random *rand.Rand) []Fault {
+// Deposing gives the lease to the machine with the slow clock again and again.
+func Deposing(nodes int, random *rand.Rand) []Fault {
 	var faults []Fault
 	for at := began; at < 60*time.Second; at += 4*time.Second + time.Duration(random.Int64N(int64(8*time.Second))) {
 		faults = append(faults, Fault{Kind: FaultSwitchover, At: at, Other: nodes})
@@ -265,33 +120,14 @@ func deposing(nodes int, random *rand.Rand) []Fault {
 	return faults
 }
 
-func hasKind(faults []Fault, kind FaultKind) bool {
+// HasKind says that one of the faults is of a kind.
+func HasKind(faults []Fault, kind FaultKind) bool {
 	for _, fault := range faults {
 		if fault.Kind == kind {
 			return true
 		}
 	}
 	return false
-}
-
-// timedKinds is which faults a swarm has: each swarm has a few kinds of them, so that each is seen alone and often.
-func timedKinds(c Case, random *rand.Rand) []FaultKind {
-	all := []FaultKind{
-		FaultCrash, FaultPowerOff, FaultFreeze, FaultKillServer, FaultCut, FaultCutAPI, FaultCutPeers, FaultCutOneWay,
-		FaultAPIAway, FaultWatchDead, FaultLease, FaultTerminate, FaultSwitchover, FaultAllCrash, FaultAllOff,
-		FaultRoute, FaultRouteGone, FaultHang, FaultLeaseLost, FaultLeaseBack, FaultOperator,
-	}
-	if c.Durability != tenure.Async {
-		all = append(all, FaultFreezePod, FaultPause)
-	}
-	if c.Durability == tenure.Strict && c.Nodes >= 3 {
-		all = append(all, FaultVolumeLost)
-	}
-	if c.Nodes > 2 {
-		all = append(all, FaultWish)
-	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:2+random.IntN(4)]
 }
 
 // Shrink leaves out of a failing case what it does not need to fail.

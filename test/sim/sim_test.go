@@ -12,6 +12,7 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/scenarios"
+	"meridian.dev/meridian/test/sim/swarms"
 )
 
 var (
@@ -189,16 +190,16 @@ func singles(t *testing.T, casesOf func(sim.Scenario) []sim.Case, every, ofCache
 }
 
 func TestSwarm(t *testing.T) {
-	swarms(t, *seedsFlag, func(seed uint64) sim.Case {
+	swarmsOf(t, *seedsFlag, func(seed uint64) sim.Case {
 		if *onlyFlag && *seedFlag == 0 {
 			seed = 6*seed - 1
 		}
-		return sim.Swarm(seed)
+		return swarms.Swarm(seed)
 	})
 }
 
 // swarms runs so many random cases, or as many as there is time for.
-func swarms(t *testing.T, seeds int, of func(seed uint64) sim.Case) {
+func swarmsOf(t *testing.T, seeds int, of func(seed uint64) sim.Case) {
 	t.Helper()
 	if *seedFlag != 0 {
 		c := of(*seedFlag)
@@ -243,7 +244,7 @@ func TestVolumesPutBack(t *testing.T) {
 		if *seedFlag != 0 && seed != *seedFlag {
 			continue
 		}
-		c := sim.PutBackSwarm(seed)
+		c := swarms.PutBackSwarm(seed)
 		out := sim.Run(c, false)
 		put += out.PutBack
 		if len(out.Problems) > 0 {
@@ -259,7 +260,7 @@ func TestVolumesPutBack(t *testing.T) {
 
 func TestSameSeedSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 50; seed++ {
-		c := sim.Swarm(seed)
+		c := swarms.Swarm(seed)
 		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
 			t.Fatalf("seed %d: two traces", seed)
 		}

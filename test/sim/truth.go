@@ -437,6 +437,8 @@ func (t *truth) unsettled() string {
 	switch {
 	case w.caches != nil:
 		return w.unsettledCache()
+	case w.cluster != nil:
+		return w.cluster.Unsettled()
 	case w.database != nil:
 		return w.unsettledDatabase()
 	}

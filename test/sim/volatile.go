@@ -10,7 +10,6 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
-	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/caches"
 	"meridian.dev/meridian/test/sim/mistakes"
 )
@@ -29,26 +28,14 @@ func (w *World) asCache(flaw caches.Flaw) {
 }
 
 // cacheWorld implements caches.World.
-type cacheWorld struct{ w *World }
-
-func (c cacheWorld) Now() time.Duration                       { return c.w.now }
-func (c cacheWorld) After(d time.Duration, run func())        { c.w.after(d, run) }
-func (c cacheWorld) Between(a, b time.Duration) time.Duration { return c.w.between(a, b) }
-func (c cacheWorld) Chance(p float64) bool                    { return c.w.chance(p) }
-func (c cacheWorld) Calm() bool                               { return c.w.calm }
-func (c cacheWorld) Lag() bool                                { return c.w.Case.Lag }
-func (c cacheWorld) Identity(prefix string) string            { return c.w.identity(prefix) }
-func (c cacheWorld) Connected(from, to int) bool              { return !c.w.cut[from][to] }
-
-func (c cacheWorld) Note(who int, format string, args ...any)      { c.w.note(who, format, args...) }
-func (c cacheWorld) Wrong(r rule.Rule, format string, args ...any) { c.w.wrong(r, format, args...) }
+type cacheWorld struct{ *World }
 
 // Act counts what the loops of the servers do: a world in which nothing is to be done has none of it.
 func (c cacheWorld) Act(who int, verb, why string) {
-	c.w.lively++
-	c.w.mix(who, verb)
-	if c.w.telling {
-		c.w.tell(who, "%s  (%s)", verb, why)
+	c.lively++
+	c.mix(who, verb)
+	if c.telling {
+		c.tell(who, "%s  (%s)", verb, why)
 	}
 }
 
@@ -384,20 +371,6 @@ func flushAndLose(c Case, random *rand.Rand) Case {
 		{Kind: FaultCutPeers, At: began, Node: Replica, For: 40 * time.Second},
 		{Kind: FaultFlush, At: began + 500*time.Millisecond},
 		{Kind: FaultPowerOff, At: began + lost, Node: Holder, For: 60 * time.Second},
-	}
-	return c
-}
-
-// huntCache is one schedule of the search for a flaw of a cache.
-func huntCache(flaw Flaw, seed uint64) Case {
-	c := cacheSwarm(seed)
-	random := chosen(seed, 0xb17e)
-	c.Name, c.Bug, c.Unsettled, c.Budget = string(flaw.Bug), flaw.Bug, true, 5*time.Second
-	c.Nodes, c.Instances = 3, 3
-	c.Faults, _ = flaw.troubles(c, nil, random)
-	c.Last = began + 50*time.Second
-	if flaw.Aim != nil {
-		c = flaw.Aim(c, random)
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
-	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/test/sim/databases"
 	"meridian.dev/meridian/test/sim/law"
 )
@@ -32,32 +33,22 @@ func (w *World) asDatabase() {
 }
 
 // databaseWorld implements databases.World.
-type databaseWorld struct{ w *World }
+type databaseWorld struct{ *World }
 
-func (d databaseWorld) Now() time.Duration                       { return d.w.now }
-func (d databaseWorld) After(in time.Duration, run func())       { d.w.after(in, run) }
-func (d databaseWorld) Between(a, b time.Duration) time.Duration { return d.w.between(a, b) }
-func (d databaseWorld) Chance(p float64) bool                    { return d.w.chance(p) }
-func (d databaseWorld) Calm() bool                               { return d.w.calm }
-func (d databaseWorld) Lag() bool                                { return d.w.Case.Lag }
-func (d databaseWorld) Identity(prefix string) string            { return d.w.identity(prefix) }
-func (d databaseWorld) Connected(from, to int) bool              { return !d.w.cut[from][to] }
-func (d databaseWorld) Fresh(who int) string                     { return d.w.nodes[who].freshCopy() }
-
-func (d databaseWorld) Note(who int, format string, args ...any)      { d.w.note(who, format, args...) }
-func (d databaseWorld) Wrong(r rule.Rule, format string, args ...any) { d.w.wrong(r, format, args...) }
+// Fresh implements databases.Truth.
+func (d databaseWorld) Fresh(who int) string { return d.nodes[who].freshCopy() }
 
 // Act counts what the loops of the servers do: a world in which nothing is to be done has none of it, but for replicas
 // that look now and then which WAL the others still need.
 func (d databaseWorld) Act(who int, verb, why string) {
 	if !strings.HasPrefix(verb, "AskPositions") && !strings.HasPrefix(verb, "KeepPlaces") {
-		d.w.lively++
+		d.lively++
 	}
-	d.w.mix(who, verb)
-	if d.w.telling {
-		d.w.tell(who, "%s  (%s)", verb, why)
+	d.mix(who, verb)
+	if d.telling {
+		d.tell(who, "%s  (%s)", verb, why)
 	}
-	if a := d.w.nodes[who].agent; a != nil {
+	if a := d.nodes[who].agent; a != nil {
 		if fault := a.point(PointAct); fault != nil {
 			panic(crash{fault})
 		}
@@ -66,36 +57,36 @@ func (d databaseWorld) Act(who int, verb, why string) {
 
 // NextWrite implements databases.Truth.
 func (d databaseWorld) NextWrite() int {
-	d.w.truth.nextID++
-	return d.w.truth.nextID
+	d.truth.nextID++
+	return d.truth.nextID
 }
 
 // Acknowledged implements databases.Truth.
 func (d databaseWorld) Acknowledged(who int, term int64, sessions bool, id int) {
-	t := &d.w.truth
+	t := &d.truth
 	if term < t.openedTerm && !t.openedWith[id] {
-		d.w.wrong(law.OneWriter, "%s acknowledges a write at term %d, and term %d has let applications in",
-			d.w.nodes[who].name, term, t.openedTerm)
+		d.wrong(law.OneWriter, "%s acknowledges a write at term %d, and term %d has let applications in",
+			d.nodes[who].name, term, t.openedTerm)
 	}
 	if !sessions {
-		d.w.wrong(law.OpenFirst, "%s acknowledges a write before its gate has opened", d.w.nodes[who].name)
+		d.wrong(law.OpenFirst, "%s acknowledges a write before its gate has opened", d.nodes[who].name)
 	}
 	t.keep(id)
 	t.acks++
 	if t.lastAck > 0 {
-		t.longest = max(t.longest, d.w.now-t.lastAck)
+		t.longest = max(t.longest, d.now-t.lastAck)
 	}
-	t.lastAck = d.w.now
+	t.lastAck = d.now
 }
 
 // Opened implements databases.Truth.
 func (d databaseWorld) Opened(who int, term int64, seen []int) {
-	t, n := &d.w.truth, d.w.nodes[who]
+	t, n := &d.truth, d.nodes[who]
 	t.opens++
 	if term < t.openedTerm {
 		for _, id := range seen {
 			if !t.openedWith[id] && t.strict() {
-				d.w.wrong(law.OneWriter, "%s lets applications see write %d at term %d, and term %d has begun without it", n.name,
+				d.wrong(law.OneWriter, "%s lets applications see write %d at term %d, and term %d has begun without it", n.name,
 					id, term, t.openedTerm)
 			}
 		}
@@ -103,7 +94,7 @@ func (d databaseWorld) Opened(who int, term int64, seen []int) {
 	}
 	t.openedTerm = term
 	if id, some := t.lost(n.held()); some && t.strict() {
-		d.w.wrong(law.LoseNothing, "%s lets applications in at term %d without write %d, which was acknowledged or read",
+		d.wrong(law.LoseNothing, "%s lets applications in at term %d without write %d, which was acknowledged or read",
 			n.name, term, id)
 	}
 	t.openedWith = map[int]bool{}
@@ -115,30 +106,30 @@ func (d databaseWorld) Opened(who int, term int64, seen []int) {
 
 // Leads implements databases.Truth.
 func (d databaseWorld) Leads(who int, term int64, timeline int, incarnation string) {
-	t := &d.w.truth
+	t := &d.truth
 	if other, there := t.timelines[timeline]; there && other != incarnation {
-		d.w.wrong(law.LeadOnce, "%s leads on timeline %d at term %d, and the copy %s has done so", d.w.nodes[who].name,
+		d.wrong(law.LeadOnce, "%s leads on timeline %d at term %d, and the copy %s has done so", d.nodes[who].name,
 			timeline, term, other)
 	}
 	t.timelines[timeline] = incarnation
-	t.leader, t.leaderSince = d.w.nodes[who], d.w.now
+	t.leader, t.leaderSince = d.nodes[who], d.now
 }
 
 // Took implements databases.Truth. A fence matters as long as its ballot can be won.
 func (d databaseWorld) Took(who, from int, leads, alike bool) {
-	n, up := d.w.nodes[who], d.w.nodes[from]
+	n, up := d.nodes[who], d.nodes[from]
 	fence := n.volume.stored.Fence
-	if fence != nil && leads && d.w.truth.fencedAt[who] == *fence && fence.Version == d.w.api.lease.Version {
-		d.w.wrong(law.Fenced, "%s takes the log of %s behind its fence %s", n.name, up.name, fence.Version)
+	if fence != nil && leads && d.truth.fencedAt[who] == *fence && fence.Version == d.api.lease.Version {
+		d.wrong(law.Fenced, "%s takes the log of %s behind its fence %s", n.name, up.name, fence.Version)
 	}
 	if !alike {
-		d.w.wrong(law.SameWAL, "%s streams from %s, and its log has left that history", n.name, up.name)
+		d.wrong(law.SameWAL, "%s streams from %s, and its log has left that history", n.name, up.name)
 	}
 }
 
 // Destroys implements databases.Truth.
 func (d databaseWorld) Destroys(who int, lost []int) {
-	t := &d.w.truth
+	t := &d.truth
 	if !t.strict() {
 		return
 	}
@@ -147,8 +138,8 @@ func (d databaseWorld) Destroys(who int, lost []int) {
 			continue
 		}
 		has := func(other *node) bool { return other.index != who && other.held().has(id) }
-		if !slices.ContainsFunc(d.w.nodes, has) {
-			d.w.wrong(law.LastCopy, "%s destroys the last copy of write %d", d.w.nodes[who].name, id)
+		if !slices.ContainsFunc(d.nodes, has) {
+			d.wrong(law.LastCopy, "%s destroys the last copy of write %d", d.nodes[who].name, id)
 			return
 		}
 	}
@@ -160,15 +151,15 @@ const rewindsLater = 10 * time.Second
 // Rewinds implements databases.Truth. A copy that is rewound is none until that has ended: where a write is in one
 // other copy alone, the loss of that one would lose it.
 func (d databaseWorld) Rewinds(who int, has []int) {
-	t, record := &d.w.truth, d.w.api.lease.Record
-	if t.leader == nil || d.w.now-t.leaderSince >= rewindsLater || !t.strict() || record == nil ||
+	t, record := &d.truth, d.api.lease.Record
+	if t.leader == nil || d.now-t.leaderSince >= rewindsLater || !t.strict() || record == nil ||
 		len(record.Members) <= record.W {
 		return // Without this copy the leader could not open, so nothing is to be waited for.
 	}
-	id, copies := d.w.database.Fewest(who, has, *record, t.keptSet)
-	takes := d.w.database.Takes(who, t.leader.index, *record)
+	id, copies := d.database.Fewest(who, has, *record, t.keptSet)
+	takes := d.database.Takes(who, t.leader.index, *record)
 	if id > 0 && copies < 2 && takes != "" {
-		d.w.wrong(law.TwoCopies, "%s is rewound, and %s does not have write %d yet", d.w.nodes[who].name, takes, id)
+		d.wrong(law.TwoCopies, "%s is rewound, and %s does not have write %d yet", d.nodes[who].name, takes, id)
 	}
 }
 
@@ -177,13 +168,13 @@ const lostLately = 30 * time.Second
 
 // GivesUp implements databases.Truth. Whoever counts other copies knows of them by words that may be seconds old.
 func (d databaseWorld) GivesUp(who int, has []int) {
-	t, n, record := &d.w.truth, d.w.nodes[who], d.w.api.lease.Record
-	recently := t.volumeLost > 0 && d.w.now-t.volumeLost < lostLately
+	t, n, record := &d.truth, d.nodes[who], d.api.lease.Record
+	recently := t.volumeLost > 0 && d.now-t.volumeLost < lostLately
 	if record == nil || recently || !t.strict() || !record.Has(wire.Member{Name: n.name, Incarnation: n.incarnation()}) {
 		return
 	}
-	if id, copies := d.w.database.Fewest(who, has, *record, t.keptSet); id > 0 && copies < record.W {
-		d.w.wrong(law.EnoughCopies, "%s gives its copy up, and write %d is on %d others, of %d that it must be on", n.name,
+	if id, copies := d.database.Fewest(who, has, *record, t.keptSet); id > 0 && copies < record.W {
+		d.wrong(law.EnoughCopies, "%s gives its copy up, and write %d is on %d others, of %d that it must be on", n.name,
 			id, copies, record.W)
 	}
 }
@@ -210,12 +201,38 @@ func (h databaseHost) InAgent(run func()) {
 }
 
 func (h databaseHost) Settings() wire.Settings {
+	if h.n.mounted != nil {
+		return *h.n.mounted
+	}
 	policy := h.n.policySeen()
 	return wire.Settings{
+		Version: 1, Database: databases.Name, Major: cmp.Or(h.n.w.Case.Major, databases.Major),
+		Application: wire.Application{Database: "app", Owner: "app"},
 		DatabaseUID: databaseUID, LeaseUID: policy.LeaseUID, Instances: policy.Instances,
 		Durability: string(policy.Durability), LeaseMilliseconds: policy.Duration.Milliseconds(),
 		MaxReadLagMilliseconds: 10_000, MaxFailoverLagBytes: int64(policy.MaxFailoverLag), Initialised: policy.Initialised,
 	}
+}
+
+// Certificate implements databases.Host.
+func (h databaseHost) Certificate() string {
+	if c := h.n.w.cluster; c != nil {
+		return c.Certificate(h.n.index)
+	}
+	return "c1"
+}
+
+// Logins implements databases.Host.
+func (h databaseHost) Logins() postgres.Logins {
+	if c := h.n.w.cluster; c != nil {
+		return c.Logins(h.n.index)
+	}
+	return postgres.Logins{Present: postgres.Login{Name: "app", Password: "secret"}}
+}
+
+// Yield implements databases.Host. The loop of the lease decides.
+func (h databaseHost) Yield(token string) {
+	h.n.agent.take(tenure.SwitchoverAsked{Switchover: wire.Switchover{ID: "restart-" + token}})
 }
 
 // databasePort is the server as the loop of the lease has it.

@@ -9,12 +9,13 @@ import (
 
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/scenarios"
+	"meridian.dev/meridian/test/sim/swarms"
 )
 
 var wholeFlag = flag.Int("whole", 10, "of a whole database, run so many times fewer swarms and single faults")
 
 // TestWholeSwarm is TestSwarm with the loop of production that runs the servers.
-func TestWholeSwarm(t *testing.T) { swarms(t, *seedsFlag / *wholeFlag, sim.WholeSwarm) }
+func TestWholeSwarm(t *testing.T) { swarmsOf(t, *seedsFlag / *wholeFlag, swarms.WholeSwarm) }
 
 // The next primary is lost a moment after its promotion, when a replica has learned of its timeline and has no record
 // of it: that replica streams from the primary after that all the same.
@@ -50,7 +51,7 @@ func TestAStrayedReplicaStreams(t *testing.T) {
 // TestWholeSameSeedSameTrace is about the jobs of that loop: they wait in virtual time.
 func TestWholeSameSeedSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 4; seed++ {
-		c := sim.WholeSwarm(seed)
+		c := swarms.WholeSwarm(seed)
 		if one, other := sim.Run(c, false), sim.Run(c, true); one.Hash != other.Hash {
 			t.Fatalf("seed %d: two traces", seed)
 		}

@@ -148,8 +148,14 @@ func (p peerPort) Reply(id uint64, reply wire.PeerReply) {
 }
 
 // Decide implements tenure.Peers. The operator asks again, whatever the answer was.
-func (p peerPort) Decide(_ uint64, reply wire.SwitchoverReply) {
-	p.a.boundary(func() { p.a.n.w.note(p.a.n.index, "the switchover is accepted: %t %s", reply.Accepted, reply.Why) })
+func (p peerPort) Decide(id uint64, reply wire.SwitchoverReply) {
+	p.a.boundary(func() {
+		p.a.n.w.note(p.a.n.index, "the switchover is accepted: %t %s", reply.Accepted, reply.Why)
+		if hear := p.a.decided[id]; hear != nil {
+			delete(p.a.decided, id)
+			hear(reply)
+		}
+	})
 }
 
 type doorPort struct{ a *agent }
@@ -220,7 +226,12 @@ func (p guardPort) Arm(until tenure.Instant) error {
 
 type wishPort struct{ a *agent }
 
-func (p wishPort) Look() (string, tenure.Policy) { return databaseUID, p.a.n.policySeen() }
+func (p wishPort) Look() (string, tenure.Policy) {
+	if mounted := p.a.n.mounted; mounted != nil {
+		return mounted.DatabaseUID, p.a.n.policy
+	}
+	return databaseUID, p.a.n.policySeen()
+}
 
 // longestWay is how long a write of the write address may be on its way.
 const longestWay = 15 * time.Second
@@ -273,8 +284,14 @@ func (p routePort) WriteRoute(address string, term int64) {
 				return
 			}
 			w.truth.routed(n, term)
-			w.api.route.address, w.api.route.term = address, term
-			w.api.routeChanged()
+			switch c := w.cluster; {
+			case c == nil:
+				w.api.route.address, w.api.route.term = address, term
+				w.api.routeChanged()
+			case !c.WriteRoute(n.index, address, term):
+				w.after(500*time.Millisecond, failed)
+				return
+			}
 			if fault != nil {
 				w.after(callTimeout, failed) // It was done, and nobody hears of it.
 				return
@@ -299,6 +316,9 @@ func (p routePort) WriteLabels(role string, read bool, cut string, use int) {
 		reached := w.api.reaches(n)
 		if reached && (fault == nil || fault.Kind != FaultRefused) {
 			n.cut = cut
+			if c := w.cluster; c != nil {
+				reached = c.Label(n.index, tenure.Labelled{Role: role, Read: read, Cut: cut, Use: use})
+			}
 		}
 		p.a.take(tenure.Labelled{Done: reached && fault == nil, Role: role, Read: read, Cut: cut, Use: use})
 	})

@@ -46,6 +46,7 @@ type World struct {
 	// caches is the cache that this world is about, nil if it is about a database, and toldUser until when somebody was
 	// told that its lease is lost.
 	caches   *caches.Group
+	cluster  Cluster          // What surrounds the agents, nil if that is a lease and a write address alone.
 	database *databases.Group // A database with the loop of production, nil if that is modelled.
 	flush    string           // The request to empty it that the operator carries out.
 	toldUser time.Duration
@@ -65,15 +66,40 @@ type World struct {
 	astray bool
 }
 
+// Now is the virtual time. It and the others are what those need of the world who bring a part of it.
+func (w *World) Now() time.Duration { return w.now }
+
+// After schedules something.
+func (w *World) After(in time.Duration, run func()) { w.after(in, run) }
+
+// Between is a random duration.
+func (w *World) Between(low, high time.Duration) time.Duration { return w.between(low, high) }
+
+// Chance throws a coin.
+func (w *World) Chance(p float64) bool { return w.chance(p) }
+
+// Calm says that nothing goes wrong any more.
+func (w *World) Calm() bool { return w.calm }
+
+// Lag says that some replicas are slow.
+func (w *World) Lag() bool { return w.Case.Lag }
+
+// Identity is an id that is random as far as anybody in the world is concerned.
+func (w *World) Identity(prefix string) string { return w.identity(prefix) }
+
+// Connected says that something gets from one machine to another.
+func (w *World) Connected(from, to int) bool { return !w.cut[from][to] }
+
+// Note puts a line into the trace.
+func (w *World) Note(who int, format string, args ...any) { w.note(who, format, args...) }
+
+// Wrong is a broken rule. The run ends with it.
+func (w *World) Wrong(broken rule.Rule, format string, args ...any) { w.wrong(broken, format, args...) }
+
 // after schedules something.
 func (w *World) after(d time.Duration, run func()) {
 	w.seq++
 	w.queue.Push(agenda.Event{At: w.now + max(d, 0), Seq: w.seq, Run: run})
-}
-
-// chosen makes everything that is random in a run come from its seed.
-func chosen(seed, stream uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, stream)) //nolint:gosec // It must come out the same again.
 }
 
 // between is a random duration.

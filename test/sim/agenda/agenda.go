@@ -1,7 +1,15 @@
 // Package agenda is what is to happen in a simulated world, in the order of its virtual time.
 package agenda
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Chosen makes everything that is random in a run come from its seed.
+func Chosen(seed, stream uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, stream)) //nolint:gosec // It must come out the same again.
+}
 
 // Event is something that happens at a moment. Of those at one moment, the one with the lower number comes first.
 type Event struct {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/rule"
@@ -60,8 +61,12 @@ type Host interface {
 	Clock() time.Time
 	Instant() tenure.Instant
 	Address() string
-	// Settings are those that have come to the pod.
+	// Settings are those that have come to the pod, with its certificate and the credentials of the application.
 	Settings() wire.Settings
+	Certificate() string
+	Logins() postgres.Logins
+	// Yield asks the loop of the lease to give the place away, so that the server can be started anew with this token.
+	Yield(token string)
 	// InAgent runs something of the agent's process, after a freeze if there is one, and never in a later life of it.
 	InAgent(run func())
 	// Changed tells the loop of the lease that there are new facts.
@@ -69,6 +74,9 @@ type Host interface {
 	// Frozen is until when nothing in the pod does anything.
 	Frozen() time.Duration
 }
+
+// Name is that of the database that all pods belong to.
+const Name = "cities"
 
 // Major is the version of all servers.
 const Major = 17

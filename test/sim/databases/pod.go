@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/controller"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
@@ -73,6 +74,7 @@ type process struct {
 	reached, lost  bool
 	lostAtStart    bool
 	exit           string
+	starters       []string // The parameters that it was started with.
 }
 
 // Start begins a life of the agent.
@@ -86,14 +88,14 @@ func (p *Pod) Start(authority tenure.Authority) {
 		ReadClaim: func(context.Context) (postgres.Claim, error) { return postgres.Claim{UID: p.claim}, nil },
 		Go:        p.begin,
 	}, controller.Identity{
-		Instance: p.name, Database: databaseName, Runtime: "/run/meridian",
+		Instance: p.name, Database: Name, Runtime: "/run/meridian",
 		Fresh: func() string { return p.w.Fresh(p.index) },
 	}, logr.New(&teller{p: p}))
 	p.loop.Authority = authority
 	if p.g.flaw.Mutual {
 		p.loop.Authority = generous{authority, p}
 	}
-	p.loop.Instant = p.host.Instant
+	p.loop.Instant, p.loop.Yield = p.host.Instant, p.host.Yield
 	p.soon(p.w.Between(10*time.Millisecond, 200*time.Millisecond))
 }
 
@@ -386,6 +388,24 @@ func (p *Pod) Data() tenure.Data {
 		return tenure.DataNone
 	}
 	return tenure.DataWhole
+}
+
+// Report is what the agent tells of its instance, and Ready whether it takes sessions of applications.
+func (p *Pod) Report() (wire.Report, bool) {
+	if p.loop == nil {
+		return wire.Report{}, false
+	}
+	state, ok := p.loop.State()
+	return state.Report, ok
+}
+
+// Ready is what the probe of the kubelet is told.
+func (p *Pod) Ready() bool {
+	if p.loop == nil {
+		return false
+	}
+	state, ok := p.loop.State()
+	return ok && state.Ready
 }
 
 // Incarnation is that of the copy, empty if there is none.

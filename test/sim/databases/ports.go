@@ -17,21 +17,15 @@ import (
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
-// databaseName is the database that all pods belong to.
-const databaseName = "cities"
-
-// mounts is what surrounds the server. Passwords and certificates have their own tests.
+// mounts is what surrounds the server. What passwords and certificates are good for has its own tests.
 type mounts struct{ p *Pod }
 
 func (m mounts) Settings() (wire.Settings, error) {
-	settings := m.p.host.Settings()
-	settings.Version, settings.Database, settings.Major = 1, databaseName, m.p.g.major
-	settings.Application = wire.Application{Database: "app", Owner: "app"}
-	return settings.Canonical(), nil
+	return m.p.host.Settings().Canonical(), nil
 }
 
 func (m mounts) Certificate() postgres.Certificate {
-	return postgres.Certificate{Mounted: "c1", Installed: m.p.installed, Lent: m.p.lent}
+	return postgres.Certificate{Mounted: m.p.host.Certificate(), Installed: m.p.installed, Lent: m.p.lent}
 }
 
 func (m mounts) InstallCertificate(identity string) error {
@@ -50,7 +44,7 @@ func (m mounts) TakeKeysBack() error {
 }
 
 func (m mounts) Logins() (postgres.Logins, error) {
-	return postgres.Logins{Present: postgres.Login{Name: "app", Password: "secret"}}, nil
+	return m.p.host.Logins(), nil
 }
 
 // probe tells of a primary that does not write.
@@ -68,11 +62,15 @@ func (b probe) Hung() bool {
 	return p.watched != "" && stuck && p.w.Now()-max(p.stuckAt, p.watching) > 3*time.Second
 }
 
+// starters are parameters that only a start puts in force.
+var starters = []string{"max_connections", "shared_buffers", "max_locks_per_transaction"}
+
 // loaded is what goes with the files and is none of the server's business.
 type loaded struct {
 	mark, settings, names string
 	open                  bool
 	key, address          string
+	starters              []string
 }
 
 // disk is the volume.
@@ -254,6 +252,9 @@ func (p *Pod) configure() {
 				continue
 			}
 			value = strings.Trim(value, "'")
+			if slices.Contains(starters, key) {
+				more.starters = append(more.starters, key+" = "+value)
+			}
 			switch key {
 			case "synchronous_standby_names":
 				more.names = value

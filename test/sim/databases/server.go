@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -48,6 +49,9 @@ func (r runner) Start(mark, restart string) error {
 	}
 	p.pid, p.proven = true, ""
 	p.configure()
+	if more, ok := p.server.Disk.Conf.More.(loaded); ok {
+		p.process.starters = more.starters
+	}
 	p.server.ReplayLag = 0
 	if p.w.Lag() && !p.w.Calm() && p.w.Chance(0.2) {
 		p.server.ReplayLag = p.w.Between(time.Millisecond, 20*time.Millisecond)
@@ -118,6 +122,7 @@ func (l link) Server(context.Context) postgres.Server {
 		Timeline: s.Disk.Control.Checkpoint.Timeline, LSN: postgres.FormatLSN(s.Flushed()), Loaded: more.mark,
 		Settings: more.settings, Proven: more.mark, Open: more.open, Compared: more.mark,
 	}
+	server.PendingRestart = pending(p.process.starters, more.starters)
 	facts := &server.Replication
 	if p.proven != more.mark {
 		p.proven, p.provenAt = more.mark, p.host.Instant()
@@ -141,6 +146,17 @@ func (l link) Server(context.Context) postgres.Server {
 	}
 	l.senders(facts)
 	return server
+}
+
+// pending names the parameters that wait for a start.
+func pending(started, wanted []string) []string {
+	var names []string
+	for _, line := range wanted {
+		if name, _, _ := strings.Cut(line, " = "); !slices.Contains(started, line) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (l link) senders(facts *postgres.Replication) {
@@ -178,10 +194,20 @@ func (l link) senders(facts *postgres.Replication) {
 }
 
 // Application is always there: what is inside has its own tests.
-func (l link) Application(_ context.Context, wanted wire.Settings, _ postgres.Logins) postgres.Application {
-	return postgres.Application{
+func (l link) Application(_ context.Context, wanted wire.Settings, logins postgres.Logins) postgres.Application {
+	application := postgres.Application{
 		Known: true, Role: true, Login: true, PasswordMatches: true, Database: true, Owner: wanted.Application.Owner,
+		Rotation: logins.Present.Rotation,
 	}
+	for _, name := range wanted.Extensions {
+		application.Extensions = append(application.Extensions, postgres.Extension{
+			Name: name, Installed: "1.0", Available: "1.0",
+		})
+	}
+	if next := logins.Next; next != nil {
+		application.Next = &postgres.NextLogin{Name: next.Name, Rotation: next.Rotation, Set: true, Works: true}
+	}
+	return application
 }
 
 func (l link) CreateRole(context.Context, postgres.Login) error              { return nil }

@@ -65,14 +65,14 @@ var (
 		"nobody begins an empty dataset while a member with a young copy is well", "V2")
 )
 
-// World is all that the simulator of leases checks.
+// World is all that is checked after every step: with an operator in the world, also what Operated has.
 func World() []rule.Rule {
-	return []rule.Rule{
+	return append([]rule.Rule{
 		OneWriter, OpenFirst, LoseNothing, TermsGrow, LaterTerm, OneTimeline, SameWAL, LeadOnce, HandOverAll, RecoverAlone,
 		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, EnoughCopies, ForgetNoTerm, RouteForward,
 		KeepPromises, Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge,
 		StartAlone, AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
-	}
+	}, Operated()...)
 }
 
 // What the simulator of operators checks at every write and in the end.
@@ -110,3 +110,15 @@ func Lives() []rule.Rule {
 		KeepSecrets, GoLast, Fits, FewMoves, Reach, KnownLogin, Trusted, TryBeside, TellTrial,
 	}
 }
+
+// What is checked where the loops of agents and operator live together, beside what each of the above checks.
+var (
+	TellTruth = law("operated.say-ready-only-when-served",
+		"the status does not say Ready while nobody lets applications write")
+	OperatorCheck = law("operated.refuse-no-plan",
+		"the loop of the operator never panics, and its check refuses no plan of its own")
+	Modelled = law("operated.model-no-failure", "what the model of the cluster itself does never fails")
+)
+
+// Operated is all that is checked there alone, in test/sim/operated.
+func Operated() []rule.Rule { return []rule.Rule{TellTruth, OperatorCheck, Modelled} }

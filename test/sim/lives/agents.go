@@ -20,6 +20,7 @@ import (
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 // What an agent knows is kept on its own pod, so that the model needs no memory.
@@ -65,7 +66,7 @@ var (
 
 // databaseAgents are what the agents of the database do together.
 func databaseAgents() search.Actor {
-	return search.Actor{Name: "agents", Step: firstOf(citizens.agree, restartServer, readSecrets)}
+	return search.Actor{Name: "agents", Step: kube.FirstOf(citizens.agree, restartServer, readSecrets)}
 }
 
 func instanceOf(pod *corev1.Pod) string { return strings.TrimSuffix(pod.Name, "-0") }
@@ -95,10 +96,10 @@ func pendingOf(pod *corev1.Pod) []string {
 
 // restartServer starts a server anew that was asked to. A primary hands over first, if anybody can take over; that is
 // the council's part.
-func restartServer(v *view) (bool, error) {
-	for i := range v.pods.Items {
-		pod := &v.pods.Items[i]
-		if !ready(pod) || pod.DeletionTimestamp != nil || pod.Annotations[token] == pod.Annotations[started] {
+func restartServer(v *kube.View) (bool, error) {
+	for i := range v.Pods.Items {
+		pod := &v.Pods.Items[i]
+		if !kube.Ready(pod) || pod.DeletionTimestamp != nil || pod.Annotations[token] == pod.Annotations[started] {
 			continue
 		}
 		pod.Annotations[runsWith], pod.Annotations[started] = pod.Annotations[wants], pod.Annotations[token]
@@ -109,14 +110,14 @@ func restartServer(v *view) (bool, error) {
 
 // yields says that the primary was asked to start its server anew, and hands over for it.
 func (c *council) yields(holder wire.Member) bool {
-	pod := c.pod(database.PodName(holder.Name))
+	pod := c.Pod(database.PodName(holder.Name))
 	return pod != nil && pod.Annotations[token] != pod.Annotations[started]
 }
 
 // settingsOf are those that are stored, empty before there are any.
 func settingsOf(ctx context.Context, reader client.Reader) wire.Settings {
 	var stored corev1.ConfigMap
-	if found, err := get(ctx, reader, database.SettingsName(Cities.Name), &stored); !found || err != nil {
+	if found, err := kube.Get(ctx, reader, database.SettingsName(Cities.Name), &stored); !found || err != nil {
 		return wire.Settings{}
 	}
 	settings, err := wire.DecodeSettings([]byte(stored.Data[wire.KeySettings]))
@@ -128,7 +129,7 @@ func settingsOf(ctx context.Context, reader client.Reader) wire.Settings {
 
 // council is what the agents know when they decide.
 type council struct {
-	*view
+	*kube.View
 	folk
 	settings wire.Settings
 	lease    coordinationv1.Lease
@@ -154,16 +155,16 @@ func holderOf(lease *coordinationv1.Lease) wire.Member {
 
 // agree takes one step of the agents: they make a primary, move it when it cannot lead or is asked to hand over, let
 // those go that are no longer wanted, take in those that are, and route to the primary.
-func (f folk) agree(v *view) (bool, error) {
-	c := council{view: v, folk: f, settings: f.read(v, v)}
-	found, err := get(v, v, f.leaseName, &c.lease)
+func (f folk) agree(v *kube.View) (bool, error) {
+	c := council{View: v, folk: f, settings: f.read(v, v)}
+	found, err := kube.Get(v, v, f.leaseName, &c.lease)
 	if !found || err != nil {
 		return false, err
 	}
 	if string(c.lease.UID) != c.settings.LeaseUID {
 		return c.succeed()
 	}
-	if found, err = get(v, v, f.sliceName, &c.slice); !found || err != nil {
+	if found, err = kube.Get(v, v, f.sliceName, &c.slice); !found || err != nil {
 		return false, err
 	}
 	if c.record, err = recordOf(&c.lease); err != nil {
@@ -222,8 +223,8 @@ func (c *council) memorize(record string, holder wire.Member) error {
 
 // alive is the copy of an instance whose agent works, if there is one. Another volume is another copy.
 func (c *council) alive(name string) (wire.Member, bool) {
-	pod, claim := c.pod(database.PodName(name)), c.claim(name)
-	if pod == nil || !ready(pod) || pod.DeletionTimestamp != nil || pod.Annotations[taken] == "" {
+	pod, claim := c.Pod(database.PodName(name)), c.Claim(name)
+	if pod == nil || !kube.Ready(pod) || pod.DeletionTimestamp != nil || pod.Annotations[taken] == "" {
 		return wire.Member{}, false
 	}
 	if c.volatile {
@@ -232,7 +233,7 @@ func (c *council) alive(name string) (wire.Member, bool) {
 	if claim == nil {
 		return wire.Member{}, false
 	}
-	return wire.Member{Name: name, Incarnation: copyOf(claim, c.claim(database.LogClaimName(name)))}, true
+	return wire.Member{Name: name, Incarnation: copyOf(claim, c.Claim(database.LogClaimName(name)))}, true
 }
 
 // next is what the agents agree on next, and who leads then.
@@ -272,7 +273,7 @@ func (c *council) next() (wire.LeaseRecord, wire.Member, bool) {
 
 func (c *council) anyoneHasACopy(record wire.LeaseRecord) bool {
 	return slices.ContainsFunc(record.Members, func(member wire.Member) bool {
-		pod := c.pod(database.PodName(member.Name))
+		pod := c.Pod(database.PodName(member.Name))
 		return pod != nil && string(pod.UID) == member.Incarnation
 	})
 }
@@ -335,7 +336,7 @@ func (c *council) write(record wire.LeaseRecord, holder wire.Member) error {
 // route leads the write address to the primary, and says on the pods who is what.
 func (c *council) route() (bool, error) {
 	holder, term := holderOf(&c.lease), strconv.FormatInt(c.record.Term, 10)
-	pod := c.pod(database.PodName(holder.Name))
+	pod := c.Pod(database.PodName(holder.Name))
 	if _, leads := c.alive(holder.Name); !leads {
 		return false, nil
 	}
@@ -353,7 +354,8 @@ func (c *council) route() (bool, error) {
 		if member == holder {
 			role = string(wire.RolePrimary)
 		}
-		if pod := c.pod(database.PodName(member.Name)); pod != nil && ready(pod) && pod.Labels[database.LabelRole] != role {
+		pod := c.Pod(database.PodName(member.Name))
+		if pod != nil && kube.Ready(pod) && pod.Labels[database.LabelRole] != role {
 			pod.Labels[database.LabelRole] = role
 			return true, c.Update(c, pod)
 		}
@@ -385,7 +387,7 @@ func (a agents) at(ctx context.Context, address string) (*corev1.Pod, error) {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.PodIP != address || !ready(pod) {
+		if pod.Status.PodIP != address || !kube.Ready(pod) {
 			continue
 		}
 		return pod, nil
@@ -408,7 +410,7 @@ func (a agents) ask(ctx context.Context, agent service.Agent) (wire.Report, erro
 	}
 	name := instanceOf(pod)
 	var lease coordinationv1.Lease
-	if _, err := get(ctx, a.cluster, database.LeaseName(Cities.Name), &lease); err != nil {
+	if _, err := kube.Get(ctx, a.cluster, database.LeaseName(Cities.Name), &lease); err != nil {
 		return wire.Report{}, err
 	}
 	record, err := recordOf(&lease)
@@ -416,11 +418,11 @@ func (a agents) ask(ctx context.Context, agent service.Agent) (wire.Report, erro
 		return wire.Report{}, err
 	}
 	var claim corev1.PersistentVolumeClaim
-	if _, err := get(ctx, a.cluster, name, &claim); err != nil {
+	if _, err := kube.Get(ctx, a.cluster, name, &claim); err != nil {
 		return wire.Report{}, err
 	}
 	var log corev1.PersistentVolumeClaim
-	if _, err := get(ctx, a.cluster, database.LogClaimName(name), &log); err != nil {
+	if _, err := kube.Get(ctx, a.cluster, database.LogClaimName(name), &log); err != nil {
 		return wire.Report{}, err
 	}
 	self, holder := wire.Member{Name: name, Incarnation: copyOf(&claim, &log)}, holderOf(&lease)
@@ -464,7 +466,7 @@ func (a agents) tell(ctx context.Context, agent service.Agent, request wire.Swit
 		return err
 	}
 	var lease coordinationv1.Lease
-	if _, err := get(ctx, a.cluster, database.LeaseName(Cities.Name), &lease); err != nil {
+	if _, err := kube.Get(ctx, a.cluster, database.LeaseName(Cities.Name), &lease); err != nil {
 		return err
 	}
 	record, err := recordOf(&lease)
@@ -479,6 +481,6 @@ func (a agents) tell(ctx context.Context, agent service.Agent, request wire.Swit
 		return nil
 	}
 	record.Switchover = &request
-	c := council{view: &view{Context: ctx, Client: a.cluster}, folk: citizens, lease: lease}
+	c := council{View: &kube.View{Context: ctx, Client: a.cluster}, folk: citizens, lease: lease}
 	return c.write(record, holder)
 }

@@ -14,6 +14,7 @@ import (
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 // allowed is where the model keeps, on the pod, how much data its server keeps.
@@ -22,19 +23,19 @@ const allowed = "example.com/allowed"
 // cacheAgents are what the agents of a cache do: they agree on a primary, and each server keeps what is wanted, as far
 // as its container can carry it. It takes a step to let go of data.
 func cacheAgents() search.Actor {
-	return search.Actor{Name: "cache agents", Step: firstOf(tilers.agree, keepMemory)}
+	return search.Actor{Name: "cache agents", Step: kube.FirstOf(tilers.agree, keepMemory)}
 }
 
-func keepMemory(v *view) (bool, error) {
+func keepMemory(v *kube.View) (bool, error) {
 	settings, found, err := cacheSettings(v, v)
 	if err != nil || !found {
 		return false, err
 	}
-	for i := range v.pods.Items {
-		pod := &v.pods.Items[i]
+	for i := range v.Pods.Items {
+		pod := &v.Pods.Items[i]
 		target := min(settings.Memory, wire.CacheCapacity(serverLimit(pod)))
 		informed := pod.Annotations[taken] == settings.Hash()
-		if pod.Labels[cache.LabelCache] == Tiles.Name && ready(pod) && informed && allowedTo(pod) != target {
+		if pod.Labels[cache.LabelCache] == Tiles.Name && kube.Ready(pod) && informed && allowedTo(pod) != target {
 			pod.Annotations[allowed] = strconv.FormatInt(target, 10)
 			return true, v.Update(v, pod)
 		}
@@ -55,7 +56,7 @@ func tilersSettings(ctx context.Context, reader client.Reader) wire.Settings {
 
 func cacheSettings(ctx context.Context, reader client.Reader) (wire.CacheSettings, bool, error) {
 	var stored corev1.ConfigMap
-	if found, err := get(ctx, reader, cache.SettingsName(Tiles.Name), &stored); !found || err != nil {
+	if found, err := kube.Get(ctx, reader, cache.SettingsName(Tiles.Name), &stored); !found || err != nil {
 		return wire.CacheSettings{}, false, err
 	}
 	settings, err := wire.DecodeCacheSettings([]byte(stored.Data[wire.KeySettings]))
@@ -91,7 +92,7 @@ func (a agents) askCache(ctx context.Context, agent service.Agent) (wire.CacheRe
 		kept = settings.Memory
 	}
 	var lease coordinationv1.Lease
-	if _, err := get(ctx, a.cluster, tilers.leaseName, &lease); err != nil {
+	if _, err := kube.Get(ctx, a.cluster, tilers.leaseName, &lease); err != nil {
 		return wire.CacheReport{}, err
 	}
 	record, err := recordOf(&lease)

@@ -20,6 +20,7 @@ import (
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 var (
@@ -44,7 +45,7 @@ func companies() []Life {
 		{Name: "another image of a cache", Cache: true, From: warmThrice, Restarts: 1, Moves: 1,
 			Script: []search.Step{cacheImage("redis:9")}, End: all(hasReplicas(3), runsCache("redis:9"))},
 		{Name: "an image of a cache that is not there, and back", Cache: true, From: warmThrice, Restarts: 2, Moves: 1,
-			Script: []search.Step{cacheImage(missing + ":9"), cacheImage("")}, End: hasReplicas(3)},
+			Script: []search.Step{cacheImage(kube.Missing + ":9"), cacheImage("")}, End: hasReplicas(3)},
 		{Name: "another parameter of a cache", Cache: true, From: warmThrice, End: all(hasReplicas(3), hasHertz("20")),
 			Script: []search.Step{{Name: "hz is 20", Do: changeCache(func(object *v1alpha1.GeoCache) {
 				object.Spec.Parameters = map[string]v1alpha1.Setting{"hz": "20"}
@@ -84,7 +85,7 @@ func runsCache(image string) func(search.State) error {
 		if err != nil {
 			return err
 		}
-		for _, pod := range scene.view.pods.Items {
+		for _, pod := range scene.view.Pods.Items {
 			if !slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
 				return container.Name == cache.ContainerCache && container.Image == image
 			}) {
@@ -236,7 +237,7 @@ func goesOnAlone(state search.State) error {
 // goesOnWithoutALease says that the cache works, and tells that its lease is missing.
 func goesOnWithoutALease(state search.State) error {
 	var lease coordinationv1.Lease
-	if found, err := get(context.Background(), state, cache.LeaseName(Tiles.Name), &lease); found || err != nil {
+	if found, err := kube.Get(context.Background(), state, cache.LeaseName(Tiles.Name), &lease); found || err != nil {
 		return fmt.Errorf("there is another lease: %w", err)
 	}
 	return worksWith(state, v1alpha1.ConditionStalled, "LeaseLost")
@@ -248,8 +249,8 @@ func worksWith(state search.State, typ, reason string) error {
 		return err
 	}
 	var pod corev1.Pod
-	there, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod)
-	if !there || err != nil || !ready(&pod) {
+	there, err := kube.Get(context.Background(), state, cache.PodName("tiles-1"), &pod)
+	if !there || err != nil || !kube.Ready(&pod) {
 		return fmt.Errorf("its pod is not there, or not ready: %w", err)
 	}
 	if now := condition.Find(found.Status.Conditions, typ); now == nil || now.Status != "True" || now.Reason != reason {
@@ -295,12 +296,12 @@ func hasReplicas(count int) func(search.State) error {
 		if err := cacheServes(state); err != nil {
 			return err
 		}
-		seen := &view{}
-		if err := state.List(context.Background(), &seen.pods, client.InNamespace(space)); err != nil {
+		seen := &kube.View{}
+		if err := state.List(context.Background(), &seen.Pods, client.InNamespace(space)); err != nil {
 			return err
 		}
-		if len(seen.pods.Items) != count {
-			return fmt.Errorf("there are %d pods, want %d", len(seen.pods.Items), count)
+		if len(seen.Pods.Items) != count {
+			return fmt.Errorf("there are %d pods, want %d", len(seen.Pods.Items), count)
 		}
 		return nil
 	}
@@ -313,7 +314,7 @@ func isEmptied(state search.State) error {
 		return err
 	}
 	var pod corev1.Pod
-	if _, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod); err != nil {
+	if _, err := kube.Get(context.Background(), state, cache.PodName("tiles-1"), &pod); err != nil {
 		return err
 	}
 	if found.Annotations[cache.AnnotationFlush] != "" || pod.Annotations[flushed] == "" {
@@ -341,7 +342,7 @@ func keeps(memory string) func(search.State) error {
 			return err
 		}
 		var pod corev1.Pod
-		if _, err := get(context.Background(), state, cache.PodName("tiles-1"), &pod); err != nil {
+		if _, err := kube.Get(context.Background(), state, cache.PodName("tiles-1"), &pod); err != nil {
 			return err
 		}
 		if wanted := resource.MustParse(memory); allowedTo(&pod) != wanted.Value() {
@@ -409,7 +410,7 @@ func arrives(name, uri string) search.Step {
 			Data: map[string][]byte{"uri": []byte(uri), "ro-uri": []byte(uri + "/ro"), "ca.crt": []byte("ca of " + uri)},
 		}
 		var before corev1.Secret
-		if found, err := get(ctx, cluster, name, &before); err != nil || found {
+		if found, err := kube.Get(ctx, cluster, name, &before); err != nil || found {
 			// That of the one before has not been collected yet.
 			if err := client.IgnoreNotFound(cluster.Delete(ctx, &before)); err != nil {
 				return err
@@ -427,7 +428,7 @@ func arrives(name, uri string) search.Step {
 func leadsTo(wanted map[string]string) func(search.State) error {
 	return func(state search.State) error {
 		var secret corev1.Secret
-		if _, err := get(context.Background(), state, database.AppSecretName(Cities.Name), &secret); err != nil {
+		if _, err := kube.Get(context.Background(), state, database.AppSecretName(Cities.Name), &secret); err != nil {
 			return err
 		}
 		for _, key := range slices.Sorted(maps.Keys(wanted)) {

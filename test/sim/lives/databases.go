@@ -16,6 +16,7 @@ import (
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 // names are those of instances, by number.
@@ -100,7 +101,7 @@ func rolls() []Life {
 		{Name: "another image", From: three, Restarts: 1, Moves: 1, Script: []search.Step{image("postgis:17-1")},
 			End: all(served(upTo(3)...), runs("postgis:17-1"))},
 		{Name: "an image that is not there, and back", From: three, Restarts: 2, Moves: 1, End: served(upTo(3)...),
-			Script: []search.Step{image(missing + ":1"), image("")}},
+			Script: []search.Step{image(kube.Missing + ":1"), image("")}},
 		{Name: "a restart", From: three, Restarts: 1, Moves: 1, Script: []search.Step{restart()},
 			End: all(served(upTo(3)...), haveEnded(upTo(3)...))},
 		{Name: "a parameter that takes a start", From: three, Moves: 1,
@@ -203,11 +204,11 @@ func fill(instance, size string) search.Step {
 }
 
 // lookAtVolume has an agent see how full its volume is, some time after that has changed, and say so on its pod.
-func lookAtVolume(v *view) (bool, error) {
-	for i := range v.pods.Items {
-		pod := &v.pods.Items[i]
-		claim := v.claim(instanceOf(pod))
-		if claim == nil || !ready(pod) || claim.Annotations[used] == "" {
+func lookAtVolume(v *kube.View) (bool, error) {
+	for i := range v.Pods.Items {
+		pod := &v.Pods.Items[i]
+		claim := v.Claim(instanceOf(pod))
+		if claim == nil || !kube.Ready(pod) || claim.Annotations[used] == "" {
 			continue
 		}
 		size := strconv.FormatInt(claim.Status.Capacity.Storage().Value(), 10)

@@ -23,6 +23,7 @@ import (
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/lives/sloppy"
 )
@@ -75,7 +76,7 @@ func oversights() []Flaw {
 func neverPatches(kind string) func(*parts) {
 	return writes(func(s *sloppy.Client) {
 		s.OnPatch = func(ctx context.Context, object client.Object, p client.Patch, o ...client.PatchOption) error {
-			if kindOf(object).Kind == kind {
+			if kube.KindOf(object).Kind == kind {
 				return nil
 			}
 			return s.Client.Patch(ctx, object, p, o...)
@@ -129,8 +130,8 @@ func beliefs() []Flaw {
 // seesAllWell takes every pod that is there for one whose server works.
 func seesAllWell(p *parts) {
 	sees(func(pod *corev1.Pod) {
-		if !ready(pod) && pod.DeletionTimestamp == nil {
-			setReady(pod, corev1.ConditionTrue)
+		if !kube.Ready(pod) && pod.DeletionTimestamp == nil {
+			kube.SetReady(pod, corev1.ConditionTrue)
 			pod.Status.PodIP = nowhere + instanceOf(pod)
 		}
 	})(p)
@@ -174,10 +175,10 @@ func forgetsLostMembers(p *parts) {
 	sees(func(claim *corev1.PersistentVolumeClaim) { claim.DeletionTimestamp = nil })(p)
 	sees(func(lease *coordinationv1.Lease) {
 		keepMembers(lease, func(member wire.Member) bool {
-			found, err := get(context.Background(), cluster, member.Name, &corev1.PersistentVolumeClaim{})
+			found, err := kube.Get(context.Background(), cluster, member.Name, &corev1.PersistentVolumeClaim{})
 			if found && strings.Contains(member.Incarnation, "/") { // Its log has a volume of its own.
 				log := database.LogClaimName(member.Name)
-				found, err = get(context.Background(), cluster, log, &corev1.PersistentVolumeClaim{})
+				found, err = kube.Get(context.Background(), cluster, log, &corev1.PersistentVolumeClaim{})
 			}
 			return found || err != nil
 		})

@@ -22,8 +22,8 @@ import (
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/law"
-	"meridian.dev/meridian/test/sim/lives/kinds"
 )
 
 // Life is a story of a database or a cache.
@@ -54,11 +54,11 @@ type Life struct {
 
 // Scenario is the life for the search, with a flaw in the operator or without.
 func (l Life) Scenario(flaw Flaw) (search.Scenario, error) {
-	known, err := kinds.Scheme()
+	known, err := kube.Scheme()
 	if err != nil {
 		return search.Scenario{}, err
 	}
-	custom, err := kinds.Custom()
+	custom, err := kube.Kinds()
 	if err != nil {
 		return search.Scenario{}, err
 	}
@@ -71,10 +71,10 @@ func (l Life) Scenario(flaw Flaw) (search.Scenario, error) {
 		made.Actors = append(clusterActors(l.Slow), cacheAgents())
 	}
 	if l.Wakes {
-		made.Actors = append(made.Actors, search.Actor{Name: "user", Step: firstOf(wakeSleepers)})
+		made.Actors = append(made.Actors, search.Actor{Name: "user", Step: kube.FirstOf(wakeSleepers)})
 	}
 	if l.From == nil {
-		made.Setup = settle
+		made.Setup = Settle
 		return made, nil
 	}
 	made.From, err = l.From()
@@ -216,7 +216,7 @@ func hasInstances(state search.State, instances ...string) error {
 		return err
 	}
 	var sets, members []string
-	for _, set := range scene.view.sets.Items {
+	for _, set := range scene.view.Sets.Items {
 		if set.Labels[database.LabelDatabase] == Cities.Name {
 			sets = append(sets, set.Name)
 		}
@@ -234,7 +234,7 @@ func hasInstances(state search.State, instances ...string) error {
 		}
 	}
 	pods := 0
-	for _, pod := range scene.view.pods.Items {
+	for _, pod := range scene.view.Pods.Items {
 		if pod.DeletionTimestamp == nil { // One whose node is lost stays for as long as that.
 			pods++
 		}
@@ -307,7 +307,7 @@ func gone(state search.State) error {
 
 // nothingIsLeft looks for objects of any kind but claims, which are asked for by name.
 func nothingIsLeft(state search.State) error {
-	known, err := kinds.Scheme()
+	known, err := kube.Scheme()
 	if err != nil {
 		return err
 	}

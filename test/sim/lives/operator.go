@@ -29,6 +29,7 @@ import (
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 // The programs.
@@ -127,6 +128,11 @@ func strictly(assemble assembly, made parts) (reconcile.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Strictly(inner), nil
+}
+
+// Strictly is a loop that does not go on like that.
+func Strictly(inner reconcile.Reconciler) reconcile.Reconciler {
 	return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		heard := &witness{}
 		result, err := inner.Reconcile(logr.NewContext(ctx, logr.New(heard)), request)
@@ -140,7 +146,7 @@ func strictly(assemble assembly, made parts) (reconcile.Reconciler, error) {
 			panic(heard.terminal)
 		}
 		return result, err
-	}), nil
+	})
 }
 
 // witness hears of terminal errors that a pass only logs, because it has something to wait for as well.
@@ -202,26 +208,26 @@ func programs(flaw Flaw, withCaches bool) []search.Program {
 	made := search.Program{
 		Name: databaseOperator, Start: start(loopOfDatabases, flaw), Fork: fork(loopOfDatabases, flaw),
 		Memory:  memory(flaw),
-		Watches: watches(databaseKind, databaseloop.Cached(), database.LabelDatabase),
+		Watches: Watches(databaseKind, databaseloop.Cached(), database.LabelDatabase),
 	}
 	if withCaches {
 		made = search.Program{
 			Name: cacheOperator, Start: start(loopOfCaches, flaw), Fork: fork(loopOfCaches, flaw),
 			Memory:  memory(flaw),
-			Watches: watches(cacheKind, cacheloop.Cached(), cache.LabelCache),
+			Watches: Watches(cacheKind, cacheloop.Cached(), cache.LabelCache),
 		}
 	}
 	made.Uncached = []schema.GroupVersionKind{secretKind}
 	return []search.Program{made}
 }
 
-// watches are those of the controllers: the owner when more than its status is new, and its children by their label.
-func watches(owner schema.GroupVersionKind, cached []client.Object, label string) []search.Watch {
+// Watches are those of the controllers: the owner when more than its status is new, and its children by their label.
+func Watches(owner schema.GroupVersionKind, cached []client.Object, label string) []search.Watch {
 	itself := search.Itself(owner)
 	itself.News = moreThanStatus
 	made := []search.Watch{itself}
 	for _, object := range cached {
-		kind := kindOf(object)
+		kind := kube.KindOf(object)
 		if kind == owner {
 			continue
 		}

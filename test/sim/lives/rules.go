@@ -23,6 +23,7 @@ import (
 	"meridian.dev/meridian/kit/rule"
 	"meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/law"
 	"meridian.dev/meridian/test/sim/lives/trial"
 )
@@ -33,8 +34,8 @@ var beforeWrites = []struct {
 	rule rule.Rule
 	ask  func(search.State, sim.Call) error
 }{
-	{law.Conditional, isConditional},
-	{law.Allowed, isAllowed},
+	{law.Conditional, IsConditional},
+	{law.Allowed, IsAllowed},
 	{law.LeaveStrangers, leavesStrangers},
 	{law.TakeNoCopy, takesNoCopy},
 	{law.StopOne, stopsOneReplica},
@@ -59,7 +60,8 @@ func judge(blind []rule.Rule) func(search.State, sim.Call) error {
 	}
 }
 
-func isConditional(_ search.State, call sim.Call) error {
+// IsConditional asks whether a write names what it was decided on.
+func IsConditional(_ search.State, call sim.Call) error {
 	switch {
 	case call.Verb == sim.Create:
 		return nil
@@ -78,7 +80,8 @@ var resources = map[string]string{
 	"NetworkPolicy": "networkpolicies", "StorageClass": "storageclasses",
 }
 
-func isAllowed(_ search.State, call sim.Call) error {
+// IsAllowed asks whether there is a right to it.
+func IsAllowed(_ search.State, call sim.Call) error {
 	table := databaseloop.Rights()
 	if strings.HasPrefix(call.Process, cacheOperator) {
 		table = cacheloop.Rights()
@@ -103,7 +106,7 @@ func leavesStrangers(state search.State, call sim.Call) error {
 		return nil
 	}
 	for _, theirs := range append(strangers(), squatter()) {
-		if theirs.GetName() != call.Key.Name || kindOf(theirs) != call.Kind {
+		if theirs.GetName() != call.Key.Name || kube.KindOf(theirs) != call.Kind {
 			continue
 		}
 		err := state.Get(context.Background(), call.Key, theirs)
@@ -123,22 +126,22 @@ type scene struct {
 	settings wire.Settings
 	record   wire.LeaseRecord
 	holder   wire.Member
-	view     view
+	view     kube.View
 }
 
 func sceneOf(reader client.Reader) (*scene, error) { return citizens.scene(reader) }
 
 func (f folk) scene(reader client.Reader) (*scene, error) {
 	ctx := context.Background()
-	made := &scene{folk: f, settings: f.read(ctx, reader), view: view{Context: ctx}}
-	if _, err := get(ctx, reader, Cities.Name, &made.database); err != nil {
+	made := &scene{folk: f, settings: f.read(ctx, reader), view: kube.View{Context: ctx}}
+	if _, err := kube.Get(ctx, reader, Cities.Name, &made.database); err != nil {
 		return nil, err
 	}
-	if _, err := get(ctx, reader, Tiles.Name, &made.cache); err != nil {
+	if _, err := kube.Get(ctx, reader, Tiles.Name, &made.cache); err != nil {
 		return nil, err
 	}
 	var lease coordinationv1.Lease
-	if _, err := get(ctx, reader, f.leaseName, &lease); err != nil {
+	if _, err := kube.Get(ctx, reader, f.leaseName, &lease); err != nil {
 		return nil, err
 	}
 	var err error
@@ -151,12 +154,12 @@ func (f folk) scene(reader client.Reader) (*scene, error) {
 			return nil, err
 		}
 	}
-	for _, list := range []client.ObjectList{&made.view.sets, &made.view.pods, &made.view.claims} {
+	for _, list := range []client.ObjectList{&made.view.Sets, &made.view.Pods, &made.view.Claims} {
 		if err := reader.List(ctx, list, client.InNamespace(space)); err != nil {
 			return nil, err
 		}
 	}
-	trial.Apart(&made.view.pods)
+	trial.Apart(&made.view.Pods)
 	return made, nil
 }
 
@@ -167,7 +170,7 @@ func (s *scene) alive(name string) bool {
 }
 
 func (s *scene) copyOf(name string) (wire.Member, bool) {
-	return (&council{view: &s.view, folk: s.folk}).alive(name)
+	return (&council{View: &s.view, folk: s.folk}).alive(name)
 }
 
 // there says that a member is alive. The copy of a cache is another one in another pod.
@@ -207,7 +210,7 @@ func takes(state search.State, call sim.Call, blank ...client.Object) (*scene, e
 		return nil, nil
 	}
 	for _, object := range blank {
-		if kindOf(object) != call.Kind {
+		if kube.KindOf(object) != call.Kind {
 			continue
 		}
 		err := state.Get(context.Background(), call.Key, object)
@@ -288,7 +291,7 @@ func replacesNoVolume(state search.State, call sim.Call) error {
 		return nil
 	}
 	scene, err := sceneOf(state)
-	if err == nil && scene.member(ownerOf(call)) && scene.view.claim(call.Key.Name) == nil {
+	if err == nil && scene.member(ownerOf(call)) && scene.view.Claim(call.Key.Name) == nil {
 		return errors.New("the lease counts on the one that is lost")
 	}
 	return err
@@ -326,7 +329,7 @@ func makesNoMore(state search.State) error {
 		return err
 	}
 	there, wanted := 0, scene.cache.Spec.Replicas
-	for _, set := range scene.view.sets.Items {
+	for _, set := range scene.view.Sets.Items {
 		if set.DeletionTimestamp == nil {
 			there++
 		}
@@ -362,7 +365,7 @@ var afterWrites = []struct {
 func judgeWrite(state search.State) error {
 	event := state.Events[len(state.Events)-1]
 	for _, each := range afterWrites {
-		if event.Kind != kindOf(each.kind) {
+		if event.Kind != kube.KindOf(each.kind) {
 			continue
 		}
 		if err := each.ask(state, event); err != nil {
@@ -395,8 +398,8 @@ func remakesNoLease(state search.State, event sim.Event) error {
 	}
 	for _, member := range record.Members {
 		var pod corev1.Pod
-		found, err := get(ctx, state, database.PodName(member.Name), &pod)
-		if err != nil || found && string(pod.UID) == member.Incarnation && ready(&pod) {
+		found, err := kube.Get(ctx, state, database.PodName(member.Name), &pod)
+		if err != nil || found && string(pod.UID) == member.Incarnation && kube.Ready(&pod) {
 			return fmt.Errorf("%s goes on under the one before: %w", member, err)
 		}
 	}
@@ -432,7 +435,7 @@ func keepsRecord(state search.State, event sim.Event) error {
 // succeeds says that the agents have taken a lease over from another one.
 func succeeds(state client.Reader, lease, before string) bool {
 	var found coordinationv1.Lease
-	if ok, err := get(context.Background(), state, database.LeaseName(Cities.Name), &found); !ok || err != nil {
+	if ok, err := kube.Get(context.Background(), state, database.LeaseName(Cities.Name), &found); !ok || err != nil {
 		return false
 	}
 	record, err := recordOf(&found)
@@ -452,7 +455,7 @@ func goesLast(state search.State, event sim.Event) error {
 	if err != nil {
 		return err
 	}
-	for _, claim := range scene.view.claims.Items {
+	for _, claim := range scene.view.Claims.Items {
 		ours := claim.Annotations[database.AnnotationOwner] == string(gone.UID)
 		if ours && claim.DeletionTimestamp == nil && gone.Spec.Storage.Reclaim == v1alpha1.ReclaimDelete {
 			return fmt.Errorf("the claim %s is there, and reclaim is Delete", claim.Name)

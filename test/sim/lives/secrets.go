@@ -18,24 +18,25 @@ import (
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/lives/trust"
 )
 
 // readSecrets gives an agent the certificates and credentials that there are when its pod starts, and again when the
 // pod is told. The primary sets the password of the next login at once, and replicas have it as soon as it has.
-func readSecrets(v *view) (bool, error) {
-	for i := range v.pods.Items {
-		pod := &v.pods.Items[i]
+func readSecrets(v *kube.View) (bool, error) {
+	for i := range v.Pods.Items {
+		pod := &v.Pods.Items[i]
 		told := pod.Annotations[database.AnnotationSecrets]
-		if pod.Labels[database.LabelDatabase] != Cities.Name || !ready(pod) || pod.DeletionTimestamp != nil ||
+		if pod.Labels[database.LabelDatabase] != Cities.Name || !kube.Ready(pod) || pod.DeletionTimestamp != nil ||
 			pod.Annotations[mounted] != "" && pod.Annotations[toldOf] == told {
 			continue
 		}
 		var leaf, binding corev1.Secret
-		if found, err := get(v, v, trust.Mounted(pod), &leaf); err != nil || !found {
+		if found, err := kube.Get(v, v, trust.Mounted(pod), &leaf); err != nil || !found {
 			return false, err
 		}
-		if found, err := get(v, v, database.AppSecretName(Cities.Name), &binding); err != nil || !found {
+		if found, err := kube.Get(v, v, database.AppSecretName(Cities.Name), &binding); err != nil || !found {
 			return false, err
 		}
 		number := string(binding.Data[wire.KeyRotation])
@@ -51,7 +52,7 @@ func readSecrets(v *view) (bool, error) {
 // certificateOf is what the server of a pod presents, in the words of a report.
 func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) (string, error) {
 	var leaf corev1.Secret
-	if found, err := get(ctx, cluster, trust.Mounted(pod), &leaf); err != nil || !found {
+	if found, err := kube.Get(ctx, cluster, trust.Mounted(pod), &leaf); err != nil || !found {
 		return "", err
 	}
 	if pod.Annotations[mounted] != leaf.ResourceVersion {
@@ -64,7 +65,7 @@ func certificateOf(ctx context.Context, cluster client.Reader, pod *corev1.Pod) 
 // nextOf is the number of the credentials that are made ready, 0 if none are.
 func nextOf(ctx context.Context, cluster client.Reader) (int64, error) {
 	var binding corev1.Secret
-	if _, err := get(ctx, cluster, database.AppSecretName(Cities.Name), &binding); err != nil {
+	if _, err := kube.Get(ctx, cluster, database.AppSecretName(Cities.Name), &binding); err != nil {
 		return 0, err
 	}
 	next, _ := render.NextLogin(&binding)
@@ -146,11 +147,11 @@ func publishesKnownLogins(state search.State, event sim.Event) error {
 		return err
 	}
 	known := false
-	for i := range scene.view.pods.Items {
-		pod := &scene.view.pods.Items[i]
+	for i := range scene.view.Pods.Items {
+		pod := &scene.view.Pods.Items[i]
 		// One that has become ready since the decision has started with what was stored then, or later.
 		knows := pod.Annotations[rotated] == string(is.Data[wire.KeyRotation])
-		if pod.Annotations[mounted] != "" && ready(pod) && pod.DeletionTimestamp == nil && !knows {
+		if pod.Annotations[mounted] != "" && kube.Ready(pod) && pod.DeletionTimestamp == nil && !knows {
 			return fmt.Errorf("%s does not know the login %s", pod.Name, is.Data[wire.KeyUsername])
 		}
 		known = known || knows
@@ -201,7 +202,7 @@ func rotations() []Life {
 func logsInAs(login, token string) func(search.State) error {
 	return func(state search.State) error {
 		var binding corev1.Secret
-		if _, err := get(context.Background(), state, database.AppSecretName(Cities.Name), &binding); err != nil {
+		if _, err := kube.Get(context.Background(), state, database.AppSecretName(Cities.Name), &binding); err != nil {
 			return err
 		}
 		rotation := render.RotationOf(&binding)
@@ -218,7 +219,7 @@ func hasOtherAuthority(token string) func(search.State) error {
 	return func(state search.State) error {
 		ctx := context.Background()
 		var authority corev1.Secret
-		if _, err := get(ctx, state, database.AuthorityName(Cities.Name), &authority); err != nil {
+		if _, err := kube.Get(ctx, state, database.AuthorityName(Cities.Name), &authority); err != nil {
 			return err
 		}
 		material, err := render.Material(&authority, nil)
@@ -240,10 +241,10 @@ func everyPodPresents(state client.Reader) error {
 	if err != nil {
 		return err
 	}
-	for i := range scene.view.pods.Items {
-		pod := &scene.view.pods.Items[i]
+	for i := range scene.view.Pods.Items {
+		pod := &scene.view.Pods.Items[i]
 		var leaf corev1.Secret
-		if _, err := get(context.Background(), state, trust.Mounted(pod), &leaf); err != nil {
+		if _, err := kube.Get(context.Background(), state, trust.Mounted(pod), &leaf); err != nil {
 			return err
 		}
 		if pod.Annotations[mounted] != leaf.ResourceVersion {
@@ -259,7 +260,7 @@ func everyPod(state client.Reader, name, value string) error {
 	if err != nil {
 		return err
 	}
-	for _, pod := range scene.view.pods.Items {
+	for _, pod := range scene.view.Pods.Items {
 		if pod.Annotations[name] != value {
 			return fmt.Errorf("%s has %s, want %s", pod.Name, strconv.Quote(pod.Annotations[name]), value)
 		}
@@ -286,7 +287,7 @@ func forgetsApplications(p *parts) {
 			return
 		}
 		name := database.CertificateName(Cities.Name, 1)
-		if found, err := get(context.Background(), cluster, name, &leaf); found && err == nil {
+		if found, err := kube.Get(context.Background(), cluster, name, &leaf); found && err == nil {
 			secret.Data[wire.KeyAuthority] = leaf.Data[wire.KeyAuthority]
 		}
 	})(p)

@@ -22,6 +22,11 @@ func sees[T client.Object](lie func(T)) func(*parts) {
 	}
 }
 
+// Seeing is a client that changes what it reads before anybody sees it.
+func Seeing(inner client.Client, change func(client.Object)) client.Client {
+	return &sloppy.Client{Client: inner, OnSeen: change}
+}
+
 // writes has an operator write in another way.
 func writes(how func(*sloppy.Client)) func(*parts) {
 	return func(p *parts) {

@@ -18,6 +18,7 @@ import (
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 func squat() search.Step {
@@ -76,7 +77,7 @@ func runs(image string) func(search.State) error {
 		if err != nil {
 			return err
 		}
-		for _, pod := range scene.view.pods.Items {
+		for _, pod := range scene.view.Pods.Items {
 			if pod.Spec.Containers[0].Image != image {
 				return fmt.Errorf("%s runs %s, want %s", pod.Name, pod.Spec.Containers[0].Image, image)
 			}
@@ -99,7 +100,7 @@ func installs(image string) func(search.State) error {
 		if err != nil {
 			return err
 		}
-		for _, pod := range scene.view.pods.Items {
+		for _, pod := range scene.view.Pods.Items {
 			if pod.Spec.InitContainers[0].Image != image {
 				return fmt.Errorf("%s has its agent from %s, want %s", pod.Name, pod.Spec.InitContainers[0].Image, image)
 			}
@@ -176,7 +177,7 @@ func loseNodeOf(number int) search.Step {
 		if err := cluster.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
 			return err
 		}
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, away, "yes")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, kube.Away, "yes")
 		if err := cluster.Update(ctx, &node); err != nil {
 			return err
 		}
@@ -194,7 +195,7 @@ func bringBack(number int) func(context.Context, client.Client) error {
 		if err := cluster.Get(ctx, client.ObjectKey{Name: fmt.Sprintf("node%d", number)}, &node); err != nil {
 			return err
 		}
-		delete(node.Annotations, away)
+		delete(node.Annotations, kube.Away)
 		if err := cluster.Update(ctx, &node); err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func loseClaimOf(instance string) search.Step {
 // leftBy is the database that has left its volumes.
 func leftBy(ctx context.Context, cluster client.Reader) (string, error) {
 	var claim corev1.PersistentVolumeClaim
-	_, err := get(ctx, cluster, names(1)[0], &claim)
+	_, err := kube.Get(ctx, cluster, names(1)[0], &claim)
 	return claim.Annotations[database.AnnotationOwner], err
 }
 
@@ -317,7 +318,7 @@ func isStuck(state search.State) error {
 		return err
 	}
 	scene, err := sceneOf(state)
-	if err == nil && (condition.IsTrue(found.Status.Conditions, condition.Ready) || len(scene.view.sets.Items) > 0) {
+	if err == nil && (condition.IsTrue(found.Status.Conditions, condition.Ready) || len(scene.view.Sets.Items) > 0) {
 		return fmt.Errorf("it is built: %s", told(found.Status.Conditions))
 	}
 	return err
@@ -348,7 +349,7 @@ func haveMemory(size string) func(search.State) error {
 			return err
 		}
 		wanted := resource.MustParse(size)
-		for _, pod := range scene.view.pods.Items {
+		for _, pod := range scene.view.Pods.Items {
 			asked, given := pod.Spec.Containers[0].Resources, corev1.ResourceRequirements{}
 			if statuses := pod.Status.ContainerStatuses; len(statuses) > 0 && statuses[0].Resources != nil {
 				given = *statuses[0].Resources
@@ -378,9 +379,9 @@ func haveEnded(instances ...string) func(search.State) error {
 }
 
 // wakeSleepers wakes a database when nothing runs any more.
-func wakeSleepers(v *view) (bool, error) {
+func wakeSleepers(v *kube.View) (bool, error) {
 	object, err := databaseOf(v)
-	if err != nil || !object.Spec.Hibernated || len(v.pods.Items) > 0 {
+	if err != nil || !object.Spec.Hibernated || len(v.Pods.Items) > 0 {
 		return false, client.IgnoreNotFound(err)
 	}
 	object.Spec.Hibernated = false
@@ -400,7 +401,7 @@ func isAwake(state search.State) error {
 func isRepaired(state search.State) error {
 	for _, name := range []string{database.ReadName(Cities.Name), database.PodsName(Cities.Name)} {
 		var service corev1.Service
-		found, err := get(context.Background(), state, name, &service)
+		found, err := kube.Get(context.Background(), state, name, &service)
 		if !found || err != nil || service.Labels[database.LabelDatabase] != Cities.Name ||
 			service.Spec.Selector[database.LabelDatabase] != Cities.Name {
 			return fmt.Errorf("the Service %s is not there, or leads elsewhere: %v %w", name, service.Spec.Selector, err)
@@ -422,7 +423,7 @@ func haveSize(size string, nameOf func(instance string) string) func(search.Stat
 		}
 		wanted := resource.MustParse(size)
 		for _, name := range scene.settings.Instances {
-			claim := scene.view.claim(nameOf(name))
+			claim := scene.view.Claim(nameOf(name))
 			if claim == nil || claim.Status.Capacity.Storage().Cmp(wanted) != 0 {
 				return fmt.Errorf("the volume of %s has another size than %s", nameOf(name), size)
 			}

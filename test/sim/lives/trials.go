@@ -10,16 +10,17 @@ import (
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/kit/sim/search"
+	"meridian.dev/meridian/test/sim/kube"
 	"meridian.dev/meridian/test/sim/lives/sloppy"
 	"meridian.dev/meridian/test/sim/lives/trial"
 )
 
 // stage is where backups are restored on trial.
 var stage = trial.Stage{
-	Database: Cities, Ends: client.ObjectKey{Namespace: home, Name: "trials"}, Nodes: nodes, Lost: isLost,
+	Database: Cities, Ends: client.ObjectKey{Namespace: home, Name: "trials"}, Nodes: nodes, Lost: kube.IsLost,
 }
 
-func liveTrial(v *view) (bool, error) { return stage.Step(v, v) }
+func liveTrial(v *kube.View) (bool, error) { return stage.Step(v, v) }
 
 // trials are lives of databases with backups, which are restored on trial by themselves once a week.
 func trials() []Life {

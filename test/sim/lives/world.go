@@ -8,16 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/test/sim/lives/kinds"
+	"meridian.dev/meridian/test/sim/kube"
 )
 
 const (
-	space = "gis"
+	space = kube.Space
 	home  = "meridian-system"
 	// Nodes are node1 to node6.
 	nodes = 6
@@ -34,9 +33,9 @@ var (
 	cacheKind    = v1alpha1.GroupVersion.WithKind("GeoCache")
 )
 
-// settle is what every world has: nodes, a storage class, the version of the operator, and things of strangers that
+// Settle is what every world has: nodes, a storage class, the version of the operator, and things of strangers that
 // look like ours.
-func settle(ctx context.Context, cluster client.Client) error {
+func Settle(ctx context.Context, cluster client.Client) error {
 	yes := true
 	objects := []client.Object{
 		&storagev1.StorageClass{
@@ -91,14 +90,11 @@ func squatter() client.Object {
 // stranger marks what is not ours.
 const stranger = "example.com/stranger"
 
+// Foreign says that an object belongs to somebody else.
+func Foreign(object client.Object) bool { return object.GetAnnotations()[stranger] != "" }
+
 // versionName is where the version of the operator is kept that starts next.
 const versionName = "operator"
-
-// get reads an object by name, and tells whether it is there.
-func get(ctx context.Context, from client.Reader, name string, into client.Object) (bool, error) {
-	err := from.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, into)
-	return err == nil, client.IgnoreNotFound(err)
-}
 
 // change changes an object over whatever it is now.
 func change[T client.Object](
@@ -122,23 +118,10 @@ func changeCache(how func(*v1alpha1.GeoCache)) func(context.Context, client.Clie
 	return change(Tiles, func() *v1alpha1.GeoCache { return &v1alpha1.GeoCache{} }, how)
 }
 
-// kindOf names the kind of an object of the scheme.
-func kindOf(object client.Object) schema.GroupVersionKind {
-	known, err := kinds.Scheme()
-	if err != nil {
-		panic(err) // It was made before.
-	}
-	found, _, err := known.ObjectKinds(object)
-	if err != nil {
-		panic(err)
-	}
-	return found[0]
-}
-
 // forceAway takes the finalizers from a lease and deletes it.
 func forceAway(ctx context.Context, cluster client.Client, name string) error {
 	var lease coordinationv1.Lease
-	if found, err := get(ctx, cluster, name, &lease); !found || err != nil {
+	if found, err := kube.Get(ctx, cluster, name, &lease); !found || err != nil {
 		return err
 	}
 	lease.Finalizers = nil

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	agents "meridian.dev/meridian/internal/agent"
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/controller"
+	"meridian.dev/meridian/internal/tenure/status"
+	"meridian.dev/meridian/internal/wire"
+)
+
+// Cluster is what surrounds the agents where a world has more of it than a lease and a write address: the objects of an
+// API server, pods that are made and told to end, and settings that are mounted. Package operated has one. What it does
+// to the agents goes by the methods of World below, and what the agents do to it by these.
+type Cluster interface {
+	// WriteLease carries out a write whose version is the present one, and shows the lease by ShowLease.
+	WriteLease(write tenure.Write) bool
+	// WriteRoute leads the write address there, and shows it by ShowRoute. Label changes the labels of a pod.
+	WriteRoute(who int, address string, term int64) bool
+	Label(who int, labels tenure.Labelled) bool
+	// Certificate and Logins are what is mounted into a pod.
+	Certificate(who int) string
+	Logins(who int) postgres.Logins
+	// Ended is the container of a pod that was told to end. PoweredOff is a machine, for so long.
+	Ended(who int)
+	PoweredOff(who int, lasting time.Duration)
+	// Befall carries out a fault that is this cluster's own.
+	Befall(fault Fault) bool
+	// Unsettled says what is not as wished, empty if all is, and Serves whether applications are to be served in the end.
+	Serves() bool
+	Unsettled() string
+}
+
+// ShowLease tells the agents what the lease is by now.
+func (w *World) ShowLease(view tenure.View) {
+	w.api.lease = view
+	if view.UID == "" {
+		w.api.before = nil
+		for _, n := range w.nodes {
+			w.api.tell(n)
+		}
+		return
+	}
+	w.api.holder = cmp.Or(view.Holder.Name, w.api.holder)
+	w.api.show()
+}
+
+// ShowRoute tells the agents where the write address leads by now. Absent says that there is none.
+func (w *World) ShowRoute(address string, term int64, absent bool) {
+	w.api.route.address, w.api.route.term, w.api.route.gone = address, term, 0
+	if absent {
+		w.api.route.gone = never
+	}
+	w.api.routeChanged()
+}
+
+// never is when something comes back that is gone for good.
+const never = time.Duration(1<<63 - 1)
+
+// Wish is what the settings ask for, in the end of all instances.
+func (w *World) Wish(settings wire.Settings) { w.policy = agents.PolicyOf(settings) }
+
+// Mount has settings come to a pod.
+func (w *World) Mount(who int, settings wire.Settings) {
+	n := w.nodes[who]
+	n.mounted = &settings
+	n.seen(agents.PolicyOf(settings))
+}
+
+// StartPod starts the container of a pod at its address, and EndPod ends it for good. In between it may end and start
+// again by itself.
+func (w *World) StartPod(who int, address string) {
+	n := w.nodes[who]
+	n.wanted, n.leaving, n.address = true, false, address
+	n.start()
+}
+
+// EndPod ends the container.
+func (w *World) EndPod(who int) {
+	n := w.nodes[who]
+	n.wanted, n.leaving, n.cut = false, false, ""
+	n.end()
+}
+
+// TellToEnd is SIGTERM.
+func (w *World) TellToEnd(who int) {
+	n := w.nodes[who]
+	if n.leaving = true; n.agent == nil {
+		n.wanted = false
+		w.cluster.Ended(who)
+		return
+	}
+	n.agent.soon(time.Millisecond)
+}
+
+// LoseVolume is another volume in the place of the one before.
+func (w *World) LoseVolume(who int) {
+	n := w.nodes[who]
+	n.volume = volume{copy: dataCopy{data: tenure.DataNone}}
+	n.loseVolume()
+	delete(w.truth.known, who)
+}
+
+// Spares says that the copy of an instance may be lost.
+func (w *World) Spares(who int) bool { return w.spares(w.nodes[who]) }
+
+// Runs says that the container of a pod lives, and Reached that somebody beside the API server gets through to it.
+func (w *World) Runs(who int) bool { return w.nodes[who].agent != nil }
+
+// Reached says that too.
+func (w *World) Reached(who int) bool {
+	n := w.nodes[who]
+	cut := w.api.cutFrom[who] && slices.ContainsFunc(w.nodes, func(other *node) bool { return w.cut[other.index][who] })
+	return n.agent != nil && !cut && w.now >= max(n.frozen, n.frozenPod)
+}
+
+// Report is what the agent tells of its instance, by the stages of production.
+func (w *World) Report(who int) (wire.Report, bool) {
+	n := w.nodes[who]
+	if n.agent == nil {
+		return wire.Report{}, false
+	}
+	report, ok := n.database.Report()
+	if loop, shows := n.agent.loop.(interface {
+		Shown() (controller.Shown, bool)
+	}); ok && shows {
+		if shown, ok := loop.Shown(); ok {
+			return status.Complete(report, shown.Snapshot, shown.Plan), true
+		}
+	}
+	return report, ok
+}
+
+// Ready is what the probe of the kubelet is told.
+func (w *World) Ready(who int) bool {
+	return w.nodes[who].agent != nil && w.nodes[who].database.Ready()
+}
+
+// Copy is the incarnation of the copy of an instance, empty if it has none, and Leads the term at which applications
+// write there, if they do.
+func (w *World) Copy(who int) string { return w.nodes[who].incarnation() }
+
+// Leads says whether applications write there, and at which term.
+func (w *World) Leads(who int) (term int64, leads bool) { return w.nodes[who].leading() }
+
+// AskSwitchover hands a request to an agent, and its answer back.
+func (w *World) AskSwitchover(who int, wish wire.Switchover, answer func(wire.SwitchoverReply)) {
+	a := w.nodes[who].agent
+	if a == nil {
+		return
+	}
+	a.nextID++
+	a.decided[a.nextID] = answer
+	a.take(tenure.SwitchoverAsked{ID: a.nextID, Switchover: wish})
+}
+
+// Away says that the API server does not answer.
+func (w *World) Away() bool { return w.api.away }
+
+// Meets is what goes wrong at a place that belongs to no machine, nil if nothing does.
+func (w *World) Meets(kind PointKind) *Fault {
+	key := pointKey{nowhere, kind}
+	count := w.points[key]
+	w.points[key] = count + 1
+	fault := w.faults[key][count]
+	if fault == nil || w.calm {
+		return nil
+	}
+	w.fired++
+	w.note(-1, "FAULT at %s %d: %s", kind, count, fault.Kind)
+	return fault
+}
+
+// nowhere is in the place of a machine for what happens on none.
+const nowhere = -1
+
+// UnsettledDatabase says what of the instances is not as wished.
+func (w *World) UnsettledDatabase() string { return w.unsettledDatabase() }
+
+// Stored is the record of the lease that was written last.
+func (w *World) Stored() *wire.LeaseRecord { return w.truth.record }
+
+// Holder is who holds the lease.
+func (w *World) Holder() wire.Member { return w.api.lease.Holder }
+
+// Whom is the instance that a fault hits now.
+func (w *World) Whom(index int) int { return w.whom(index).index }
+
+// Act counts something that is done. A settled world has nothing to do.
+func (w *World) Act() { w.lively++ }
