@@ -48,6 +48,10 @@ func ruleSections() []ruleSection {
 		{"backup: what no decision about backups may break", checked + "`internal/backup/plan`.", backupplan.Rules()},
 		{"sim: what the simulator of agents checks", "Checked after every step, in `test/sim`.", law.World()},
 		{"lives: what the simulator of operators checks", "Checked at every write, in `test/sim/lives`.", law.Lives()},
+		{
+			"operated: what is checked where agents and operator live together",
+			"Checked after every step, in `test/sim/operated`.", law.Operated(),
+		},
 	}
 }
 

@@ -32,7 +32,7 @@ func (l *leases) watch(ctx context.Context) {
 			l.Read(l.clock.Now())
 		default:
 			l.keep(event.Lease)
-			l.tell(tenure.LeaseWatched{View: viewOf(event.Lease)})
+			l.tell(tenure.LeaseWatched{View: ViewOf(event.Lease)})
 		}
 	})
 }
@@ -55,7 +55,7 @@ func (l *leases) Get(ctx context.Context) (tenure.View, error) {
 		return tenure.View{}, err
 	}
 	l.keep(read)
-	return viewOf(read), nil
+	return ViewOf(read), nil
 }
 
 // Write implements tenure.Leases.
@@ -86,7 +86,7 @@ func (l *leases) write(ctx context.Context, write tenure.Write) (tenure.View, er
 		return tenure.View{}, err
 	}
 	l.keep(written)
-	return viewOf(written), nil
+	return ViewOf(written), nil
 }
 
 // base is the object at the version that a write demands.
@@ -119,8 +119,8 @@ func (l *leases) keep(seen lease.Lease) {
 	}
 }
 
-// viewOf reads the lease as the agents wrote it.
-func viewOf(seen lease.Lease) tenure.View {
+// ViewOf reads the lease as the agents wrote it.
+func ViewOf(seen lease.Lease) tenure.View {
 	view := tenure.View{
 		UID: seen.UID, Version: seen.Version, Holder: wire.ParseMember(seen.Holder), Term: seen.Transitions,
 		Duration: seen.Duration, Succeeds: seen.Annotations[wire.AnnotationSucceeds],

@@ -192,7 +192,7 @@ func (w *cacheWishes) Look() (string, tenure.Policy) {
 			w.settings, w.known = settings, true
 		}
 	}
-	return w.settings.CacheUID, policyOf(wire.Settings{
+	return w.settings.CacheUID, PolicyOf(wire.Settings{
 		LeaseUID: w.settings.LeaseUID, Instances: w.settings.Instances, LeaseMilliseconds: w.settings.LeaseMilliseconds,
 		Durability: string(tenure.Async),
 	}, w.known, true)

@@ -100,10 +100,11 @@ func (w *wishes) Look() (string, tenure.Policy) {
 			w.settings, w.known = settings, true
 		}
 	}
-	return w.settings.DatabaseUID, policyOf(w.settings, w.known, false)
+	return w.settings.DatabaseUID, PolicyOf(w.settings, w.known, false)
 }
 
-func policyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
+// PolicyOf is what settings say to the loop of package tenure.
+func PolicyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
 	duration := time.Duration(settings.LeaseMilliseconds) * time.Millisecond
 	if duration <= 0 {
 		duration = defaultDuration
@@ -118,9 +119,6 @@ func policyOf(settings wire.Settings, known, volatile bool) tenure.Policy {
 	}
 	return policy.For(duration)
 }
-
-// PolicyOf is what the settings of a database say to the loop of package tenure, for a world that mounts them itself.
-func PolicyOf(settings wire.Settings) tenure.Policy { return policyOf(settings, true, false) }
 
 // claims finds out which claim the own volume has come with, by a live read when the agent starts. The settings are of
 // no use for that: they may be older than the pod, and the operator may be away.

@@ -62,13 +62,13 @@ func (w *World) ShowRoute(address string, term int64, absent bool) {
 const never = time.Duration(1<<63 - 1)
 
 // Wish is what the settings ask for, in the end of all instances.
-func (w *World) Wish(settings wire.Settings) { w.policy = agents.PolicyOf(settings) }
+func (w *World) Wish(settings wire.Settings) { w.policy = agents.PolicyOf(settings, true, false) }
 
 // Mount has settings come to a pod.
 func (w *World) Mount(who int, settings wire.Settings) {
 	n := w.nodes[who]
 	n.mounted = &settings
-	n.seen(agents.PolicyOf(settings))
+	n.seen(agents.PolicyOf(settings, true, false))
 }
 
 // StartPod starts the container of a pod at its address, and EndPod ends it for good. In between it may end and start

@@ -65,14 +65,14 @@ var (
 		"nobody begins an empty dataset while a member with a young copy is well", "V2")
 )
 
-// World is all that is checked after every step: with an operator in the world, also what Operated has.
+// World is all that the simulator of leases checks.
 func World() []rule.Rule {
-	return append([]rule.Rule{
+	return []rule.Rule{
 		OneWriter, OpenFirst, LoseNothing, TermsGrow, LaterTerm, OneTimeline, SameWAL, LeadOnce, HandOverAll, RecoverAlone,
 		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, EnoughCopies, ForgetNoTerm, RouteForward,
 		KeepPromises, Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge,
 		StartAlone, AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
-	}, Operated()...)
+	}
 }
 
 // What the simulator of operators checks at every write and in the end.
@@ -120,5 +120,5 @@ var (
 	Modelled = law("operated.model-no-failure", "what the model of the cluster itself does never fails")
 )
 
-// Operated is all that is checked there alone, in test/sim/operated.
+// Operated is all that is checked there alone.
 func Operated() []rule.Rule { return []rule.Rule{TellTruth, OperatorCheck, Modelled} }

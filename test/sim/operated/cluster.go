@@ -19,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	agents "meridian.dev/meridian/internal/agent"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/kit/lease"
 	store "meridian.dev/meridian/kit/sim"
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/databases"
@@ -150,40 +152,20 @@ func (d *Database) lease() tenure.View {
 	if d.get(database.LeaseName(name.Name), &object) != nil {
 		return tenure.View{}
 	}
-	view := tenure.View{
-		UID: string(object.UID), Version: object.ResourceVersion, Succeeds: object.Annotations[wire.AnnotationSucceeds],
-		Before:  wire.ParseLost(object.Annotations[wire.AnnotationLostBefore]),
-		GivenUp: wire.ParseMembers(object.Annotations[wire.AnnotationGivenUp]),
+	seen := lease.Lease{
+		UID: string(object.UID), Version: object.ResourceVersion, Annotations: object.Annotations,
+		Document: object.Annotations[wire.AnnotationRecord],
 	}
 	if holder := object.Spec.HolderIdentity; holder != nil {
-		view.Holder = wire.ParseMember(*holder)
+		seen.Holder = *holder
 	}
 	if transitions := object.Spec.LeaseTransitions; transitions != nil {
-		view.Term = int64(*transitions)
+		seen.Transitions = int64(*transitions)
 	}
 	if seconds := object.Spec.LeaseDurationSeconds; seconds != nil {
-		view.Duration = time.Duration(*seconds) * time.Second
+		seen.Duration = time.Duration(*seconds) * time.Second
 	}
-	view.Record, view.Problem = recordOf(object.Annotations[wire.AnnotationRecord], view)
-	return view
-}
-
-// recordOf is the record of a lease that looks like this, or why there is none, as package agent reads it.
-func recordOf(document string, view tenure.View) (record *wire.LeaseRecord, problem string) {
-	if document == "" {
-		if view.Term > 0 || view.Holder != (wire.Member{}) {
-			problem = "the lease was held, and has no record"
-		}
-		return nil, problem
-	}
-	found, err := wire.DecodeLeaseRecord(document)
-	switch {
-	case err != nil:
-		return nil, err.Error()
-	case found.Term != view.Term:
-		return nil, fmt.Sprintf("the record is of term %d, and the lease is at %d", found.Term, view.Term)
-	}
-	return &found, ""
+	return agents.ViewOf(seen)
 }
 
 // WriteLease implements sim.Cluster.
