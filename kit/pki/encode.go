@@ -151,7 +151,7 @@ func decodePair(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, 
 	if block, err = decodeBlock(key, keyBlock); err != nil {
 		return nil, nil, err
 	}
-	anyKey, err := x509.ParsePKCS8PrivateKey(block)
+	anyKey, err := readOwn(block)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the key: %w", err)
 	}

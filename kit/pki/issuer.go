@@ -53,12 +53,8 @@ func wrong(part Part, format string, args ...any) error {
 	return &PartError{Part: part, Err: fmt.Errorf(format, args...)}
 }
 
-const (
-	// largestPart is more than any path or set of roots takes that makes sense.
-	largestPart = 64 << 10
-	// smallestRSA is the size of a key in bits that clients accept today.
-	smallestRSA = 2048
-)
+// largestPart is more than any path or set of roots takes that makes sense.
+const largestPart = 64 << 10
 
 // DecodeIssuer reads an issuer from PEM: its certificate with those between it and a root behind it, its key, and the
 // roots, which may be missing if the last certificate is a root. It refuses what does not belong together.
@@ -112,6 +108,9 @@ func decodeCertificates(part Part, text []byte) ([]*x509.Certificate, error) {
 		if err != nil {
 			return nil, wrong(part, "it cannot be read: %w", err)
 		}
+		if err := checkPublic(one); err != nil {
+			return nil, wrong(part, "%w", err)
+		}
 		list = append(list, one)
 	}
 	if len(list) == 0 {
@@ -123,30 +122,36 @@ func decodeCertificates(part Part, text []byte) ([]*x509.Certificate, error) {
 // decodeSigner reads a key as openssl, cert-manager and others write it. What is wrong with it is not told in detail:
 // messages are read by those who may not read keys.
 func decodeSigner(text []byte) (crypto.Signer, error) {
+	if len(text) > largestPart {
+		return nil, wrong(PartKey, "it is longer than %d KiB", largestPart>>10)
+	}
 	block, _ := pem.Decode(text)
 	if block == nil {
 		return nil, wrong(PartKey, "there is no PEM block of the type %s", keyBlock)
 	}
-	var key any
-	var err error
+	var check func([]byte) error
+	var read func([]byte) (any, error)
 	switch block.Type {
 	case keyBlock:
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		check, read = checkWrapped, x509.ParsePKCS8PrivateKey
 	case "EC PRIVATE KEY":
-		key, err = x509.ParseECPrivateKey(block.Bytes)
+		check = func([]byte) error { return nil }
+		read = func(encoded []byte) (any, error) { return x509.ParseECPrivateKey(encoded) }
 	case "RSA PRIVATE KEY":
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		check = checkRSA
+		read = func(encoded []byte) (any, error) { return x509.ParsePKCS1PrivateKey(encoded) }
 	default:
 		return nil, wrong(PartKey, "its PEM block is of the type %s, not %s", block.Type, keyBlock)
 	}
+	if err := check(block.Bytes); err != nil {
+		return nil, wrong(PartKey, "%w", err)
+	}
+	key, err := read(block.Bytes)
 	if err != nil {
 		return nil, wrong(PartKey, "it cannot be read")
 	}
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
-		if key.N.BitLen() < smallestRSA {
-			return nil, wrong(PartKey, "it has %d bits, and clients demand %d", key.N.BitLen(), smallestRSA)
-		}
 		return key, nil
 	case *ecdsa.PrivateKey:
 		return key, nil
