@@ -40,7 +40,8 @@ func rewindOnlyWhatOthersHave(s postgres.Snapshot, actions []postgres.Action) st
 }
 
 // keepWhatTheQuorumNeeds: the whole copy of a member is discarded only while those that have nearly all of the
-// primary's WAL can acknowledge writes and elect without it, by what the primary has just said.
+// primary's WAL can acknowledge writes and elect without it, by what the primary has just said. One that a rewind has
+// left short, and whose rest the primary does not have any more, will never be a copy again.
 func keepWhatTheQuorumNeeds(s postgres.Snapshot, actions []postgres.Action) string {
 	discard, discards := first[postgres.BeginDiscard](actions)
 	record := s.Volume.Record
@@ -50,7 +51,7 @@ func keepWhatTheQuorumNeeds(s postgres.Snapshot, actions []postgres.Action) stri
 	if !s.WALGone() {
 		return "a copy would be given up, and its upstream has not refused to stream the WAL that it needs"
 	}
-	if s.Standing.W < 2 {
+	if s.Standing.W < 2 || s.Data.Short {
 		return ""
 	}
 	member, near := false, 0

@@ -179,7 +179,7 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 			Detail: "the copy cannot be rewound before the primary has written the first checkpoint of its timeline",
 		})
 		return false
-	case !left && !spare(s):
+	case !left && !s.Data.Short && !spare(s): // A short copy is nobody's: it can neither lead nor hand its WAL on.
 		plan.wait(postgres.Hold{
 			Reason: wire.ReasonCopyNeeded, Recheck: positionsSooner, Detail: "the primary does not have the WAL any more that " +
 				"this copy needs, and the other members are too few without it: it is kept until enough others have what it has",
