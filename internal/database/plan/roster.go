@@ -217,7 +217,7 @@ func removeLeaving(d *draft.Draft) {
 			d.Hold(database.Progressing, 0, "InstanceLeaving", name+" is being deleted")
 		case unheard(d) != "":
 			d.Hold(database.Progressing, draft.Soon, "SettingsNotInForce", fmt.Sprintf(
-				"%s has settings of before, by which it may take %s into the write quorum", unheard(d), name))
+				"%s may have settings of before, by which it would take %s into the write quorum", unheard(d), name))
 		default:
 			removeInstance(d, instance)
 		}
@@ -225,13 +225,15 @@ func removeLeaving(d *draft.Draft) {
 }
 
 // unheard is a member that has not heard yet who shall have a copy, empty if all have that answer. The primary takes in
-// whomever its own settings list, also when those are late; another member may lead next. Whose server does not run
-// leads only after it has read what is mounted then.
+// whomever its own settings list, also when those are late; another member may lead next. The holder of a lease that is
+// renewed leads, or will in a moment, by what is mounted there: it has to answer.
 func unheard(d *draft.Draft) string {
 	for _, member := range d.Lease.Members {
 		instance, _ := d.Instance(member.Name)
 		has := instance.Report.SettingsHash
-		if instance.Report.Reachable && has != "" && has != d.Settings.Hash && !slices.Contains(d.InForce, has) {
+		silent := !instance.Report.Reachable || has == ""
+		leads := d.Lease.Copy.Initialised && member.Name == d.Lease.Holder && !d.Lease.Expired
+		if silent && leads || !silent && has != d.Settings.Hash && !slices.Contains(d.InForce, has) {
 			return member.Name
 		}
 	}
