@@ -44,7 +44,7 @@ type scope struct {
 
 // scopes returns one for each namespace that the operator works in.
 func (o Options) scopes(metrics *loop.Metrics) []scope {
-	fleet := &observe.Fleet{Most: o.Rolls, Failures: o.RollFailures}
+	fleet := &observe.Fleet{Most: o.Rolls, Failures: o.RollFailures, Namespaces: o.Namespaces}
 	if len(o.Namespaces) == 0 {
 		return []scope{{options: o, metrics: metrics, fleet: fleet}}
 	}
@@ -131,7 +131,7 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *servic
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
-		Fleet: s.fleet, Namespace: s.namespace, AskTime: service.AskTimeThrough(part.GetClient()),
+		Fleet: s.fleet, AskTime: service.AskTimeThrough(part.GetClient()),
 		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 		Try:      observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{

@@ -19,6 +19,7 @@ import (
 	"meridian.dev/meridian/internal/database/observe"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/condition"
+	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/sim"
 )
 
@@ -329,4 +330,29 @@ func TestHibernate(t *testing.T) {
 	}
 	w.wish(func(spec *v1alpha1.GeoDatabaseSpec) { spec.Hibernated = false })
 	w.until("it is awake", func() bool { return w.ready() && w.up(holder) })
+}
+
+// TestMarksOfOthers starts an operator where somebody else has put the mark of a restart onto an object of their own. No
+// cache holds that, so a pass that waited for it would wait long.
+func TestMarksOfOthers(t *testing.T) {
+	w := rollTown(t)
+	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "elsewhere", Name: "notes", Labels: map[string]string{database.LabelRoll: database.RollBegun},
+	}})
+	observer := observe.Observer{
+		Live: w.admin, Now: w.clock.Now, Ask: w.ask, Installation: "home/operator",
+		Author: apply.Author{
+			Scheme: w.admin.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager,
+		},
+		Images: database.Images{Agent: w.agent, Server: "postgis"}, Fleet: &observe.Fleet{Most: 1},
+	}
+	witness := expect.NewWitness(w.admin, w.admin.Scheme())
+	if _, err := observer.Observe(t.Context(), witness, w.database()); err != nil {
+		t.Fatal(err)
+	}
+	for _, seen := range witness.Saw() {
+		if seen.GetNamespace() != towns.Namespace && seen.GetNamespace() != "" {
+			t.Errorf("a pass waits for %s of another namespace", client.ObjectKeyFromObject(seen))
+		}
+	}
 }

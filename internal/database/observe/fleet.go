@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,11 +32,13 @@ type Fleet struct {
 	// Most is how many may be restarted at once, Failures after how many that have stopped no other one begins. Zero
 	// means any number.
 	Most, Failures int
+	// Namespaces are those where the databases are, none for all.
+	Namespaces []string
 
 	lock    sync.Mutex
 	members map[types.NamespacedName]member
-	// recalled are the scopes in which this process knows who had begun before it.
-	recalled map[string]bool
+	// recalled says that this process knows who had begun before it.
+	recalled bool
 }
 
 // member is what is known of the restart of one database.
@@ -49,23 +52,41 @@ type member struct {
 	restarts bool
 }
 
-// Recall comes before the first look at any database of a scope: it finds those whose restart has begun. The settings
-// of a database that is gone, or of another one of its name, count for nothing.
-func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace string) error {
+// Recall comes before the first look at any database: it finds those whose restart has begun, in all namespaces, because
+// they leave room to each other. It reads live, and not through the reader of a pass: what somebody else has marked
+// is in no cache, and a pass waits for what it has read.
+func (f *Fleet) Recall(ctx context.Context, live client.Reader) error {
 	if f == nil {
 		return nil
 	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	if f.recalled[namespace] {
+	if f.recalled {
 		return nil
 	}
+	namespaces := f.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		// Where the rights were taken away, with the namespace perhaps, nothing is restarted by us.
+		if err := f.recall(ctx, live, namespace); err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+	}
+	f.recalled = true
+	return nil
+}
+
+// recall takes what is marked in a namespace. The settings of a database that is gone, or of another one of its name,
+// count for nothing.
+func (f *Fleet) recall(ctx context.Context, live client.Reader, namespace string) error {
 	var marked corev1.ConfigMapList
-	if err := reader.List(ctx, &marked, client.InNamespace(namespace), client.HasLabels{database.LabelRoll}); err != nil {
+	if err := live.List(ctx, &marked, client.InNamespace(namespace), client.HasLabels{database.LabelRoll}); err != nil {
 		return fmt.Errorf("list the settings of databases that are being restarted: %w", err)
 	}
 	var databases v1alpha1.GeoDatabaseList
-	if err := reader.List(ctx, &databases, client.InNamespace(namespace)); err != nil {
+	if err := live.List(ctx, &databases, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list the databases: %w", err)
 	}
 	owners := map[types.UID]types.NamespacedName{}
@@ -79,10 +100,6 @@ func (f *Fleet) Recall(ctx context.Context, reader client.Reader, namespace stri
 			}
 		}
 	}
-	if f.recalled == nil {
-		f.recalled = map[string]bool{}
-	}
-	f.recalled[namespace] = true
 	return nil
 }
 

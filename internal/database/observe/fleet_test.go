@@ -2,13 +2,16 @@ package observe_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -204,8 +207,16 @@ type before struct {
 	listed    int
 }
 
-func (b *before) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (b *before) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	b.listed++
+	where := (&client.ListOptions{}).ApplyOptions(options).Namespace
+	switch where {
+	case "", "gis":
+	case "lost":
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role"))
+	default:
+		return nil
+	}
 	switch list := list.(type) {
 	case *v1alpha1.GeoDatabaseList:
 		list.Items = b.databases
@@ -248,7 +259,7 @@ func TestARollCountsWhateverTheStatusTells(t *testing.T) {
 			known.add("a", typ, reason, true)
 			known.add("b", v1alpha1.ConditionReady, "AsWished", false)
 			for range 2 {
-				if err := fleet.Recall(t.Context(), known, ""); err != nil {
+				if err := fleet.Recall(t.Context(), known); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -284,7 +295,7 @@ func TestANewProcessKnowsOfTheHarm(t *testing.T) {
 		why            string
 	}{{0, 2, ": a, b"}, {0, 3, ""}, {2, 0, "at most 2"}, {3, 0, ""}} {
 		fleet := &observe.Fleet{Most: one.most, Failures: one.failures}
-		if err := fleet.Recall(t.Context(), known, ""); err != nil {
+		if err := fleet.Recall(t.Context(), known); err != nil {
 			t.Fatal(err)
 		}
 		if why := fleet.Begin(key("d")); (why == "") != (one.why == "") || !strings.Contains(why, one.why) {
@@ -292,7 +303,7 @@ func TestANewProcessKnowsOfTheHarm(t *testing.T) {
 		}
 	}
 	fleet := &observe.Fleet{Most: 2, Failures: 2}
-	if err := fleet.Recall(t.Context(), known, ""); err != nil {
+	if err := fleet.Recall(t.Context(), known); err != nil {
 		t.Fatal(err)
 	}
 	fleet.Note(key("a"), database.RollStopped)
@@ -302,5 +313,19 @@ func TestANewProcessKnowsOfTheHarm(t *testing.T) {
 	}
 	if fleet.Begin(key("d")) == "" {
 		t.Error("two are under way, and a third one begins")
+	}
+}
+
+// TestANewProcessKnowsOfAllItsNamespaces starts an operator of two namespaces anew while a database of the one is being
+// restarted. The first that it looks at is of the other one. A third namespace has lost its roles meanwhile.
+func TestANewProcessKnowsOfAllItsNamespaces(t *testing.T) {
+	known := &before{}
+	known.add("a", v1alpha1.ConditionProgressing, "Rolling", true)
+	fleet := &observe.Fleet{Most: 1, Namespaces: []string{"lost", "roses", "gis"}}
+	if err := fleet.Recall(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	if why := fleet.Look(types.NamespacedName{Namespace: "roses", Name: "b"}, false, true).Held; why == "" {
+		t.Error("two are under way, and one may be")
 	}
 }

@@ -36,7 +36,7 @@ import (
 
 // Observer reads for passes.
 type Observer struct {
-	// Live reads from the API server: Secrets and storage classes, by name.
+	// Live reads from the API server: Secrets and storage classes by name, and once which restarts have begun.
 	Live client.Reader
 	// Author recognises our children.
 	Author apply.Author
@@ -55,9 +55,8 @@ type Observer struct {
 	// TryResize asks the API server whether a pod may be patched to another size, and has the answer filled in. Without it
 	// nothing is tried.
 	TryResize func(ctx context.Context, pod *corev1.Pod, patch client.Patch) error
-	// Fleet knows what the other databases allow; without one, everything. Namespace is where these are, empty for all.
-	Fleet     *Fleet
-	Namespace string
+	// Fleet knows what the other databases allow; without one, everything.
+	Fleet *Fleet
 	// Refusals are what agents have refused.
 	Refusals *Refusals
 	// Outside says that somebody else than the operator looks, with rights of their own: Secrets are not read and are
@@ -90,7 +89,7 @@ type pass struct {
 func (o Observer) Observe(
 	ctx context.Context, reader client.Reader, object *v1alpha1.GeoDatabase,
 ) (database.Snapshot, error) {
-	if err := o.Fleet.Recall(ctx, reader, o.Namespace); err != nil {
+	if err := o.Fleet.Recall(ctx, o.Live); err != nil {
 		return database.Snapshot{}, err
 	}
 	p := &pass{
