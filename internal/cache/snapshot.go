@@ -260,8 +260,8 @@ func (s Snapshot) LacksPassword() string {
 // LacksCertificate says who has not got yet what is stored of certificates: the Secret for applications, or an instance
 // that applications may reach. It is empty for nobody.
 func (s Snapshot) LacksCertificate() string {
-	if s.Certificates.Unpublished {
-		return service.Unpublished
+	if untold := s.Certificates.Untold(); untold != "" {
+		return untold
 	}
 	for _, instance := range s.Instances {
 		if instance.Up() && instance.Report.Certificate != s.Certificates.Identity {

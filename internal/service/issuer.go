@@ -232,8 +232,35 @@ func (d *Draft[Step]) FollowIssuer(following Following[Step]) {
 	}
 }
 
-// Unpublished is who has not got yet what is stored, in words.
-const Unpublished = "applications are not told of the authorities yet"
+// AnnotationTold is, on the Secret for applications, when it was told of other authorities last. That they are stored
+// is no start of the time that applications have: whoever stores them may end before it tells.
+const AnnotationTold = "meridian.dev/told"
+
+// Published finds out whether the Secret for applications tells of the authorities, and whether applications have had
+// the time that the policy gives them. A moment of the future says nothing: no clock of ours was there.
+func (c *Certificates) Published(app *corev1.Secret, wanted []byte, settle time.Duration, now time.Time) {
+	if c.Authorities == 0 {
+		return
+	}
+	c.Unpublished = !bytes.Equal(wanted, app.Data[wire.KeyAuthority])
+	told, err := time.Parse(time.RFC3339, app.Annotations[AnnotationTold])
+	if err != nil || told.After(now.Add(Tolerance)) || !now.Before(told.Add(settle)) {
+		return
+	}
+	c.Settles = told.Add(settle).UTC()
+	c.Again = Sooner(c.Again, c.Settles)
+}
+
+// Untold says what of the stored authorities applications are not told yet, or have had no time for; empty for nothing.
+func (c Certificates) Untold() string {
+	switch {
+	case c.Unpublished:
+		return "applications are not told of the authorities yet"
+	case !c.Settles.IsZero():
+		return "applications have until " + c.Settles.Format(time.RFC3339) + " for what they were told last"
+	}
+	return ""
+}
 
 // PublishBundle keeps what applications trust as it is stored, by an action that names the Secret for applications. It
 // goes on while changes are stopped: whoever does not know an authority refuses the servers of it. What is about to be

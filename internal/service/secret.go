@@ -37,6 +37,8 @@ type Certificates struct {
 	Identity string `json:"identity,omitempty"`
 	// Unpublished says that the Secret for applications has other authorities than are stored.
 	Unpublished bool `json:"unpublished,omitempty"`
+	// Settles is until when applications have time for what it tells, zero if that has passed.
+	Settles time.Time `json:"settles,omitzero"`
 	// Rotation is the one that was asked for last, Renewal what it takes next beyond Steps, in words.
 	Rotation Rotation `json:"rotation,omitzero"`
 	Renewal  []string `json:"renewal,omitempty"`

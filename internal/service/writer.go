@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -121,8 +123,11 @@ func (w Writer[Step]) Patch(ctx context.Context, action Action[Step], from, to c
 	return Result[Step]{Done: true, Wrote: true}, nil
 }
 
-// PublishBundle writes what applications trust into the Secret for them, and leaves everything else in it as it is.
-func (w Writer[Step]) PublishBundle(ctx context.Context, action Action[Step], bundle []byte) (Result[Step], error) {
+// PublishBundle writes what applications trust into the Secret for them, and since when, and leaves everything else in
+// it as it is.
+func (w Writer[Step]) PublishBundle(
+	ctx context.Context, action Action[Step], bundle []byte, now time.Time,
+) (Result[Step], error) {
 	var live corev1.Secret
 	if err := w.ReadAsDecided(ctx, action, &live); err != nil {
 		return Result[Step]{}, err
@@ -137,6 +142,7 @@ func (w Writer[Step]) PublishBundle(ctx context.Context, action Action[Step], bu
 		after.Data = map[string][]byte{}
 	}
 	after.Data[wire.KeyAuthority] = bundle
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, AnnotationTold, now.UTC().Format(time.RFC3339))
 	return w.Patch(ctx, action, &live, after)
 }
 

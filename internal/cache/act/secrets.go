@@ -63,7 +63,7 @@ func (p *pass) publishBundle(ctx context.Context, action cache.Action) (cache.Re
 	if err != nil {
 		return cache.Result{}, err
 	}
-	return p.PublishBundle(ctx, action, bundle)
+	return p.PublishBundle(ctx, action, bundle, p.Now())
 }
 
 func (p *pass) newPassword() (string, error) {

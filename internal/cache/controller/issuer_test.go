@@ -325,3 +325,30 @@ func TestAWriteGoesWrongOnTheWayToTheIssuer(t *testing.T) {
 		}
 	}
 }
+
+// TestIssuerIsToldLate has the operator end between the write that begins a change of the issuer and that of the Secret
+// for applications, for longer than spec.rotate.overlap: applications have all of that time for all that.
+func TestIssuerIsToldLate(t *testing.T) {
+	w := newWorld(t)
+	w.create("64Mi")
+	w.settle("it is ready", w.ready("64Mi"))
+	company := w.company("company")
+	w.issuerIs(company)
+	w.change(trustCompany)
+	before := w.issued()
+	w.settle("a change has begun", func() bool {
+		var authority corev1.Secret
+		w.get("tiles-ca", &authority)
+		return len(authority.Data["endorsements.pem"]) > 0
+	})
+	if !bytes.Equal(w.issued().told, before.told) {
+		t.Fatal("applications were told in the same pass")
+	}
+	w.clock.Advance(time.Hour)
+	w.settle("applications are told", func() bool { return certificates(w.issued().told) == 2 })
+	told := w.clock.Now()
+	w.settle("the path to it is shown", func() bool { return certificates(w.issued().shown) == 2 })
+	if since := w.clock.Now().Sub(told); since < 9*time.Second {
+		t.Errorf("servers show a path %v after applications were told of its root", since)
+	}
+}

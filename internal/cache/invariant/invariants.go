@@ -204,7 +204,7 @@ func changesIssuerStepByStep(s cache.Snapshot, action cache.Action) bool {
 		return true
 	}
 	issuing := s.Certificates.Issuing
-	return issuing.Problem == "" && len(issuing.Change) > 0 && !s.Certificates.Unpublished &&
+	return issuing.Problem == "" && len(issuing.Change) > 0 && s.Certificates.Untold() == "" &&
 		!slices.ContainsFunc(s.Instances, func(instance cache.Instance) bool {
 			return instance.Up() && instance.Report.Certificate != s.Certificates.Identity
 		})

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"context"
 	"strconv"
 
@@ -59,8 +58,10 @@ func (p *pass) readSecrets(ctx context.Context) error {
 	if err := p.judgeCertificates(ctx, state, &leaf); err != nil {
 		return err
 	}
-	known := p.facts.Binding.Exists && p.facts.Binding.Foreign == "" && facts.Authorities > 0
-	facts.Unpublished = known && !bytes.Equal(state.Outside(), binding.Data[wire.KeyAuthority])
+	if p.facts.Binding.Exists && p.facts.Binding.Foreign == "" {
+		settle := render.Policy(p.facts.Identity, p.facts.Spec).Settle
+		facts.Published(&binding, state.Outside(), settle, p.facts.Now)
+	}
 	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 

@@ -92,7 +92,7 @@ func (p *pass) publishBundle(ctx context.Context, action database.Action) (datab
 	if err != nil {
 		return database.Result{}, err
 	}
-	return p.PublishBundle(ctx, action, bundle)
+	return p.PublishBundle(ctx, action, bundle, p.Now())
 }
 
 // bundle is what applications trust now, nothing if there is no authority.

@@ -230,7 +230,7 @@ func signsWhatIsKnown(s database.Snapshot, _ database.Plan, action database.Acti
 	if !stores || !renews && !store.Issuer {
 		return true
 	}
-	return !s.Certificates.Unpublished && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
+	return s.Certificates.Untold() == "" && !slices.ContainsFunc(s.Instances, func(instance database.Instance) bool {
 		return instance.Up() && instance.Report.Certificate != s.CertificateOf(instance).Identity
 	})
 }

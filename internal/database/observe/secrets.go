@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -178,8 +177,9 @@ func (p *pass) judgeCertificates(
 	if len(facts.Steps) == 0 {
 		facts.Steps = p.unlike(leaves, state)
 	}
-	facts.Unpublished = p.binding != nil && facts.Authorities > 0 &&
-		!bytes.Equal(state.Outside(), p.binding.Data[wire.KeyAuthority])
+	if p.binding != nil {
+		facts.Published(p.binding, state.Outside(), policy.Settle, p.facts.Now)
+	}
 	return facts.Compare(ctx, p.AskTime, p.Now)
 }
 

@@ -68,8 +68,8 @@ func followIssuer(d *draft.Draft) {
 
 // behind names who has not got yet what is stored: the Secret for applications, or an instance that takes sessions.
 func behind(d *draft.Draft) string {
-	if d.Certificates.Unpublished {
-		return service.Unpublished
+	if untold := d.Certificates.Untold(); untold != "" {
+		return untold
 	}
 	for _, instance := range d.Instances {
 		if instance.Up() && instance.Report.Certificate != d.CertificateOf(instance).Identity {
