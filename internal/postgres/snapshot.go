@@ -228,6 +228,8 @@ type Process struct {
 	// before any session was let in, which is proof.
 	Lost        bool `json:"lost,omitempty"`
 	LostAtStart bool `json:"lostAtStart,omitempty"`
+	// Consistent says that the server which runs has replayed all that its copy needs to be one. It may let nobody in yet.
+	Consistent bool `json:"consistent,omitempty"`
 	// CancelledWaits counts commits that are on this server and may be on no other, because their wait for replicas was
 	// cancelled, since the agent began.
 	CancelledWaits int64 `json:"cancelledWaits,omitempty"`

@@ -63,7 +63,7 @@ func followOnlyAHistoryThatHoldsTheCopy(s postgres.Snapshot, actions []postgres.
 			if present = true; s.Standing.Role != tenure.RoleFollow {
 				continue
 			}
-			if !toldByThePrimary(s, action.History) || !holdsCopy(s, action.History) {
+			if !toldByThePrimary(s, action.History) || !holdsCopy(s, action.History) && !becameWhole(s) {
 				return "a primary would be followed that has not told a history which holds this copy"
 			}
 		case postgres.StartServer:
@@ -73,6 +73,17 @@ func followOnlyAHistoryThatHoldsTheCopy(s postgres.Snapshot, actions []postgres.
 		}
 	}
 	return ""
+}
+
+// becameWhole says that the server follows the upstream of this standing already, as one that joins, and that its copy,
+// which a rewind had left short, has become one, and does not tell where it is yet. It was judged before it began.
+func becameWhole(s postgres.Snapshot) bool {
+	key := render.KeyName(s.Standing, s.Certificate.Installed)
+	alone := slices.ContainsFunc(s.Files, func(file postgres.File) bool {
+		return file.Name == render.UpstreamFile && file.Hash == render.Hash(render.Alone())
+	})
+	silent := endOf(s) == nil && s.Process.Running && s.Process.Consistent
+	return silent && !s.Data.Short && !alone && slices.Contains(s.Certificate.Lent, key)
 }
 
 // startNoUnjudgedTail: the data of a primary, which may end with what nobody else has, is started as a replica only to

@@ -23,6 +23,8 @@ type Words struct {
 	gone       bool
 	// open says that sessions have been let in, goneAtStart that gone was said before that.
 	open, goneAtStart bool
+	// consistent says that the server had replayed enough to let somebody in.
+	consistent bool
 	// cancelled counts commits that a session no longer waited for, over all starts.
 	cancelled int64
 }
@@ -50,6 +52,10 @@ var removed = regexp.MustCompile(
 
 // accepts is what the first process says before it lets the first session in.
 var accepts = regexp.MustCompile(`^database system is ready to accept`)
+
+// consistent is what the startup process says when it has replayed all that the copy needs to be one.
+// Transactions of the primary may hold up the first session after that.
+var consistent = regexp.MustCompile(`^consistent recovery state reached at `)
 
 // cancelled is the warning that a commit is on this server and may be on no other: its wait was cancelled, or its
 // session ended. A tenant can write the same, so it is counted, and nothing is decided by it.
@@ -101,13 +107,16 @@ func (w *Words) Clear() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.first, w.reached, w.complaints, w.last, w.gone = 0, false, nil, nil, false
-	w.open, w.goneAtStart = false, false
+	w.open, w.goneAtStart, w.consistent = false, false, false
 }
 
 // note looks for what is decided upon, in the words of the server alone, and for what is counted, in all.
 func (w *Words) note(own bool, severity, text string) {
 	if own && accepts.MatchString(text) {
 		w.open = true
+	}
+	if own && consistent.MatchString(text) {
+		w.consistent = true
 	}
 	if own && removed.MatchString(text) {
 		w.gone = true
@@ -131,6 +140,13 @@ func (w *Words) Lost() (said, atStart bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.gone, w.goneAtStart
+}
+
+// Consistent says that the server has replayed all that its copy needs to be one.
+func (w *Words) Consistent() bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.consistent
 }
 
 // Reached says that somebody may have spoken with the server.

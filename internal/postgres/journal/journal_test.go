@@ -123,6 +123,24 @@ func TestCancelledWaits(t *testing.T) {
 	}
 }
 
+// When a copy has become one, by the word of the server alone.
+func TestConsistent(t *testing.T) {
+	const text = "LOG:  consistent recovery state reached at 0/5000118"
+	var words journal.Words
+	words.Add([]byte(entry("12", "app", "app", text)))
+	if words.Consistent() {
+		t.Error("a tenant has said so")
+	}
+	words.Add([]byte(entry("10", "", "", text)))
+	if !words.Consistent() {
+		t.Error("the server has said so")
+	}
+	words.Clear()
+	if words.Consistent() {
+		t.Error("a start of before has said so")
+	}
+}
+
 // That the WAL is gone is proof only where it was said before anybody could connect: later, an application may have had
 // a part in the text.
 func TestLost(t *testing.T) {

@@ -50,19 +50,24 @@ func TestWhereThePrimaryWasIsRemembered(t *testing.T) {
 func TestACopyThatLacksWhatMakesItWhole(t *testing.T) {
 	whole, half := &postgres.Record{}, &postgres.Record{InProgress: postgres.StepRewind}
 	at := func(lsn uint64) *tenure.Position { return &tenure.Position{Timeline: 2, LSN: lsn} }
+	ended, runs := postgres.Process{}, postgres.Process{Running: true}
+	consistent := postgres.Process{Running: true, Consistent: true}
 	var memory observe.Short
 	for number, look := range []struct {
 		record    *postgres.Record
 		end       *tenure.Position
+		process   postgres.Process
 		reachable bool
 		want      bool
 	}{
-		{half, nil, false, false}, {whole, at(900), false, true}, {whole, nil, false, true}, {whole, at(1000), false, false},
-		{whole, at(999), false, true}, {whole, nil, true, false}, {whole, nil, false, false},
+		{half, nil, ended, false, false}, {whole, at(900), ended, false, true}, {whole, nil, runs, false, true},
+		{whole, at(1000), ended, false, false}, {whole, at(999), ended, false, true}, {whole, nil, runs, true, false},
+		{whole, nil, runs, false, false}, {whole, at(999), ended, false, true}, {whole, nil, consistent, false, false},
+		{whole, nil, runs, false, false},
 	} {
 		s := postgres.Snapshot{
 			Volume: postgres.Volume{Record: look.record}, Data: postgres.Data{Consistent: 1000, End: look.end},
-			Server: postgres.Server{Reachable: look.reachable},
+			Server: postgres.Server{Reachable: look.reachable}, Process: look.process,
 		}
 		if memory.Look(&s); s.Data.Short != look.want {
 			t.Errorf("look %d: short is %t", number, s.Data.Short)

@@ -188,7 +188,7 @@ type short bool
 
 func (m *short) look(s *postgres.Snapshot) {
 	switch {
-	case s.Server.Reachable || !s.Volume.Record.Whole():
+	case s.Server.Reachable || s.Process.Running && s.Process.Consistent || !s.Volume.Record.Whole():
 		*m = false
 	case s.Data.End != nil:
 		*m = short(s.Data.Consistent > s.Data.End.LSN)

@@ -146,3 +146,47 @@ func TestTheNameTellsTheTimeline(t *testing.T) {
 		}
 	}
 }
+
+// B2: a copy that was rewound and lacks the rest goes by the name of one that joins, until its server has told that it
+// is consistent. It may let nobody in for long after that.
+func TestAShortCopyJoins(t *testing.T) {
+	following := func(s postgres.Snapshot) string {
+		for _, action := range plan.Decide(s).Actions {
+			switch follow := action.(type) {
+			case postgres.FollowUpstream:
+				if violations := invariant.Check(s, plan.Decide(s)); len(violations) > 0 {
+					t.Errorf("violations: %v", violations)
+				}
+				return follow.Text
+			case postgres.FollowNobody:
+				return render.Alone()
+			}
+		}
+		return ""
+	}
+	s := replica()
+	s.Upstream.ByTimeline = true
+	s.Files = []postgres.File{{Name: render.UpstreamFile, Hash: render.Hash(render.Alone()), Ours: true}}
+	s.Data.Short = true
+	s.Process, s.Server = postgres.Process{}, postgres.Server{}
+	text := following(s)
+	if !strings.Contains(text, "application_name=cities-1+i1 ") || !strings.Contains(text, "primary_slot_name = ''") {
+		t.Fatalf("a short copy follows by %s", text)
+	}
+	s.Files[0].Hash = render.Hash(text)
+	s.Certificate.Lent = []string{render.KeyName(s.Standing, s.Certificate.Installed)}
+	s.Process, s.Data.End = postgres.Process{Running: true, Start: "s1"}, nil
+	if text := following(s); text != "" {
+		t.Errorf("while it recovers: %s", text)
+	}
+	s.Data.Short, s.Process.Consistent = false, true
+	told := s.Upstream
+	s.Upstream = postgres.Upstream{Problem: "it does not answer"}
+	if text := following(s); text != "" {
+		t.Errorf("it is whole, and the primary cannot be asked: %s", text)
+	}
+	s.Upstream = told
+	if text := following(s); !strings.Contains(text, "application_name=cities-1/i1@2 ") {
+		t.Errorf("a copy that is whole follows by %s", text)
+	}
+}

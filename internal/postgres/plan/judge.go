@@ -29,6 +29,17 @@ func connected(s postgres.Snapshot) bool {
 	return written(s, text)
 }
 
+// joined says that the server takes the log of the wanted upstream by the name of one that joins, because its copy was
+// short, and that the copy is whole now. It was judged when that was begun, and all that came since is of the same
+// history. That it tells where it is, is not waited for: transactions may hold up its first session.
+func joined(s postgres.Snapshot) bool {
+	before := s
+	before.Data.Short = true
+	text, key := upstream(before, false)
+	runs := s.Process.Running && s.Process.Consistent && !s.Data.Short
+	return key != "" && runs && slices.Contains(s.Certificate.Lent, key) && written(s, text)
+}
+
 // written says that the upstream file has this text.
 func written(s postgres.Snapshot, text string) bool {
 	return slices.ContainsFunc(s.Files, func(file postgres.File) bool {
@@ -44,9 +55,9 @@ func chooseTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	}
 	text, key := upstream(s, s.Upstream.ByTimeline)
 	switch {
-	case key != "" && (s.Standing.Role != tenure.RoleFollow || s.Judged()):
+	case key != "" && (s.Standing.Role != tenure.RoleFollow || s.Judged() || joined(s) && s.Told() && s.Position() == nil):
 		plan.do(follow(s, text, key))
-	case written(s, render.Alone()):
+	case joined(s) && !s.Diverged(), written(s, render.Alone()):
 	case key != "":
 		plan.do(postgres.FollowNobody{
 			Why: "postgres.follow-only-a-judged-history: " +

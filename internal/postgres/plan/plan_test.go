@@ -114,7 +114,7 @@ func (f fileState) addUpstream(s *postgres.Snapshot) {
 			Self: member, Host: render.Host(s.Database, s.Standing.Upstream.Name), Address: s.Standing.UpstreamAddress,
 			Port: wire.PortPostgres, Runtime: s.Runtime, Key: render.KeyName(s.Standing, s.Certificate.Installed),
 		}
-		if slices.Contains(s.Standing.Members, member) {
+		if slices.Contains(s.Standing.Members, member) && !s.Data.Short {
 			follow.Slot = render.Slot(member)
 		}
 		text = render.Upstream(follow)

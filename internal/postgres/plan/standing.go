@@ -105,8 +105,10 @@ func upstream(s postgres.Snapshot, bound bool) (text, key string) {
 		// Whatever it takes in the middle of an election counts for nobody.
 		follow.Self = wire.Member{Name: "catchup", Incarnation: s.Instance}
 	}
-	// Only for members a place is kept, and only by a primary.
-	if s.Standing.Role == tenure.RoleFollow && slices.Contains(s.Standing.Members, follow.Self) {
+	// Only for members a place is kept, and only by a primary. A copy that was rewound and lacks the rest is none yet:
+	// what it has of the WAL is lost with its source, so until then it goes by the name of one that joins, which does
+	// not count.
+	if s.Standing.Role == tenure.RoleFollow && slices.Contains(s.Standing.Members, follow.Self) && !s.Data.Short {
 		follow.Slot = render.Slot(follow.Self)
 		if bound {
 			follow.Timeline = s.Standing.Timeline

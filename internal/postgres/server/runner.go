@@ -65,7 +65,7 @@ func (r *Runner) Look() postgres.Process {
 		return postgres.Process{
 			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.Reached(),
 			Start: r.start, Lost: lost, LostAtStart: lostAtStart, Restart: r.restart,
-			CancelledWaits: r.words.CancelledWaits(),
+			Consistent: r.words.Consistent(), CancelledWaits: r.words.CancelledWaits(),
 		}
 	}
 	if !r.counted {

@@ -17,7 +17,11 @@ import (
 // copies makes copies of another server's data.
 type copies struct{ p *Pod }
 
-var errAway = errors.New("the other server does not answer")
+// Why a copy was not made.
+var (
+	errAway = errors.New("the other server does not answer")
+	errGone = errors.New("the other server has removed WAL that the copy needs")
+)
 
 // reach is the pod of a source, nil if it is not reached.
 func (c copies) reach(source postgres.Source) *Pod {
@@ -148,7 +152,8 @@ func (c copies) Rewind(ctx context.Context, source postgres.Source) error {
 	if up == nil {
 		return errAway
 	}
-	if err := p.sleep(ctx, p.w.Between(200*time.Millisecond, 3*time.Second)); err != nil {
+	copied, takes := up.server.Flushed(), p.w.Between(200*time.Millisecond, 3*time.Second)
+	if err := p.sleep(ctx, takes); err != nil {
 		return err
 	}
 	if up = c.reach(source); up == nil {
@@ -179,7 +184,27 @@ func (c copies) Rewind(ctx context.Context, source postgres.Source) error {
 		}
 	}
 	p.destroys(lost)
-	return c.flushSource(ctx, up)
+	if takes > slowRewind {
+		p.server.Disk.Forget(copied)
+	}
+	if err := c.flushSource(ctx, up); err != nil {
+		return err
+	}
+	return c.lacksWAL(up)
+}
+
+// slowRewind is how long a rewind takes that copies the WAL of its source at its begin. The copy needs it up to where
+// the source is in the end, and lacks what was written meanwhile. A shorter one copies what was written, flushed or
+// not.
+const slowRewind = 1500 * time.Millisecond
+
+// lacksWAL says that the source has removed what the copy needs to become one.
+func (c copies) lacksWAL(up *Pod) error {
+	end, timeline := c.p.server.Disk.Position()
+	if c.p.Short() && up.server.Removed(timeline, end.End) > 0 {
+		return errGone
+	}
+	return nil
 }
 
 // flushSource waits until the source has flushed all that it had.

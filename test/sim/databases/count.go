@@ -1,16 +1,28 @@
 package databases
 
 import (
+	"slices"
+
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/pgmodel"
 )
+
+// Short says that the copy was rewound and lacks what makes it whole: nobody gets anything from it before it has that.
+func (p *Pod) Short() bool {
+	if p.server.Disk == nil || p.server.Running() && p.server.Mode != pgmodel.Starting {
+		return false
+	}
+	end, _ := p.server.Disk.Position()
+	return end.End < p.server.Disk.Control.Minimum
+}
 
 // others are the members of a record, but for one, whose copies are whole.
 func (g *Group) others(but int, record wire.LeaseRecord) []*Pod {
 	var found []*Pod
 	for _, p := range g.pods {
 		member := wire.Member{Name: p.name, Incarnation: p.Incarnation()}
-		if p.index != but && p.Data() == tenure.DataWhole && record.Has(member) {
+		if p.index != but && p.Data() == tenure.DataWhole && !p.Short() && record.Has(member) {
 			found = append(found, p)
 		}
 	}
@@ -32,6 +44,18 @@ func (g *Group) Fewest(but int, of []int, record wire.LeaseRecord, counts map[in
 		}
 	}
 	return id, copies
+}
+
+// Lacking names another member whose copy has a write and is short, empty if there is none.
+func (g *Group) Lacking(but, id int, record wire.LeaseRecord) (name string) {
+	for _, p := range g.pods {
+		member := wire.Member{Name: p.name, Incarnation: p.Incarnation()}
+		short := p.Data() == tenure.DataWhole && p.Short()
+		if p.index != but && short && record.Has(member) && slices.Contains(p.Stored(), id) {
+			name = p.name
+		}
+	}
+	return name
 }
 
 // Takes names another member that lives and reaches the primary with this number, empty if there is none.

@@ -121,7 +121,7 @@ func (d disk) WriteRecord(record postgres.Record) error {
 	case before == nil || before.InProgress == record.InProgress:
 	case record.InProgress == postgres.StepRewind:
 		defer func() { d.p.w.Rewinds(d.p.index, d.p.Writes()) }()
-	case record.InProgress == postgres.StepDiscard && before.InProgress == "":
+	case record.InProgress == postgres.StepDiscard && before.InProgress == "" && !d.p.Short():
 		d.p.w.GivesUp(d.p.index, d.p.Writes())
 	}
 	d.p.record = &record

@@ -35,6 +35,8 @@ var (
 		"a copy is not rewound while it is one of two with an acknowledged write, and another replica takes that write")
 	EnoughCopies = law("sim.keep-enough-copies",
 		"a member gives its copy up only while as many others as a write quorum have each acknowledged write that it has")
+	WholeCopies = law("sim.acknowledge-on-whole-copies",
+		"a write is not acknowledged by a copy that was rewound and lacks WAL which its source alone has")
 	ForgetNoTerm  = law("sim.forget-no-term", "a volume never forgets a term", "M1")
 	RouteForward  = law("sim.route-never-back", "the write address never goes back to an earlier term", "R1")
 	KeepPromises  = law("sim.keep-promises", "nobody answers a ballot against its promise", "P1")
@@ -69,9 +71,9 @@ var (
 func World() []rule.Rule {
 	return []rule.Rule{
 		OneWriter, OpenFirst, LoseNothing, TermsGrow, LaterTerm, OneTimeline, SameWAL, LeadOnce, HandOverAll, RecoverAlone,
-		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, EnoughCopies, ForgetNoTerm, RouteForward,
-		KeepPromises, Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce, Acknowledge,
-		StartAlone, AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
+		RecoverByAll, NotRestored, EnoughFenced, Fenced, LastCopy, TwoCopies, EnoughCopies, WholeCopies, ForgetNoTerm,
+		RouteForward, KeepPromises, Readable, Storable, Settle, StaySettled, BeQuiet, PostgresCheck, RedisCheck, RewindOnce,
+		Acknowledge, StartAlone, AnswerFresh, StayEmptied, LeadWithData, LeadYoung, SameHistory, KeepData, BeginAlone,
 	}
 }
 

@@ -107,6 +107,9 @@ func (d *Disk) Clone() *Disk {
 	return &copied
 }
 
+// Forget drops what the log has after a place, of every timeline.
+func (d *Disk) Forget(after LSN) { d.Log.cut(0, after) }
+
 // End is the end of the log of a server that does not run, as its next start would find it.
 func (d *Disk) End() *Record {
 	timeline := d.Control.Timeline()
