@@ -332,8 +332,8 @@ func TestHibernate(t *testing.T) {
 	w.until("it is awake", func() bool { return w.ready() && w.up(holder) })
 }
 
-// TestMarksOfOthers starts an operator where somebody else has put the mark of a restart onto an object of their own. No
-// cache holds that, so a pass that waited for it would wait long.
+// TestMarksOfOthers starts an operator where somebody else has put the mark of a restart onto an object of their own.
+// No cache holds that, so a pass that waited for it would wait long.
 func TestMarksOfOthers(t *testing.T) {
 	w := rollTown(t)
 	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{

@@ -52,9 +52,9 @@ type member struct {
 	restarts bool
 }
 
-// Recall comes before the first look at any database: it finds those whose restart has begun, in all namespaces, because
-// they leave room to each other. It reads live, and not through the reader of a pass: what somebody else has marked
-// is in no cache, and a pass waits for what it has read.
+// Recall comes before the first look at any database: it finds those whose restart has begun, in all namespaces, since
+// they leave room to each other. It reads live, and not through the reader of a pass: what somebody else has marked is
+// in no cache, and a pass waits for what it has read.
 func (f *Fleet) Recall(ctx context.Context, live client.Reader) error {
 	if f == nil {
 		return nil
