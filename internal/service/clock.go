@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -28,12 +30,22 @@ func AskTimeThrough(through client.Client) AskTime {
 		switch {
 		case err == nil:
 			return review.CreationTimestamp.Time, nil
-		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err),
-			meta.IsNoMatchError(err):
+		case refused(err), meta.IsNoMatchError(err):
 			return time.Time{}, nil
 		}
 		return time.Time{}, fmt.Errorf("ask the API server for the time: %w", err)
 	}
+}
+
+// refused says that the API server will not answer, by a right, a version or an admission of its own, also when it is
+// asked again.
+func refused(err error) bool {
+	var told apierrors.APIStatus
+	if !errors.As(err, &told) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) {
+		return false
+	}
+	code := told.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
 // Compare notes how far the clock of this process is ahead of the other, if that is too far. It asks only where a

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"meridian.dev/meridian/internal/service"
 )
 
@@ -51,4 +55,25 @@ func TestCompareClocks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAskTimeThrough: whoever refuses to be asked does not hold up certificates; whoever may answer later does.
+func TestAskTimeThrough(t *testing.T) {
+	for code, want := range map[int]bool{
+		400: false, 403: false, 404: false, 405: false, 422: false, 429: true, 500: true, 504: true,
+	} {
+		if at, err := service.AskTimeThrough(refusing{code: code})(t.Context()); !at.IsZero() || (err != nil) != want {
+			t.Errorf("after an answer of %d: %s, %v; want an error: %t", code, at, err, want)
+		}
+	}
+}
+
+// refusing is an API server that answers what is made with a code.
+type refusing struct {
+	client.Client
+	code int
+}
+
+func (r refusing) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return apierrors.NewGenericServerResponse(r.code, "create", schema.GroupResource{}, "", "no", 0, true)
 }
