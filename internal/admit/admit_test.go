@@ -152,6 +152,10 @@ func TestParameters(t *testing.T) {
 			spec: `parameters: {huge_pages: "on"}`, refusals: []string{`huge_pages: on keeps the server`},
 		},
 		"huge pages, try": {spec: `parameters: {huge_pages: try}`},
+		"a silent server": {
+			spec: `parameters: {log_min_messages: FATAL}`, refusals: []string{`log_min_messages: hides by which words`},
+		},
+		"a quiet server": {spec: `parameters: {log_min_messages: log}`},
 		"all reserved": {
 			spec:     `parameters: {max_connections: "5", superuser_reserved_connections: "4", reserved_connections: "1"}`,
 			refusals: []string{field + `max_connections: the 5 connections are all reserved`},

@@ -24,6 +24,11 @@ var traps = []trap{
 		name: "huge_pages", values: []string{"on"},
 		why: "on keeps the server from starting on a node without huge pages; use try",
 	},
+	{
+		name: "log_min_messages", values: []string{"fatal", "panic"},
+		why: "hides by which words the server says that it has started, or that WAL which a replica needs is gone, so the " +
+			"replica would never be repaired; use log, or a lower level",
+	},
 }
 
 func (t trap) catches(value string) bool { return slices.Contains(t.values, value) != t.allow }
