@@ -45,7 +45,7 @@ func WishedTrial(s database.Snapshot) *Trial {
 	due := schedule.Last(s.Now)
 	planned := problem == nil && !due.IsZero()
 	wish := "due-" + due.UTC().Format("20060102T150405Z")
-	if planned && wish != last.For && due.After(lastTried(s, catalogue)) && oldestBackup(catalogue).Before(due) &&
+	if planned && wish != last.For && due.After(lastTried(s, catalogue)) && OldestBackup(catalogue).Before(due) &&
 		TrialsAsked(s).Since.Before(due) {
 		return &Trial{
 			TrialWish: database.TrialWish{For: wish, Now: last.Now, Try: 1},
@@ -97,8 +97,8 @@ func lastTried(s database.Snapshot, catalogue *wire.BackupReport) time.Time {
 	return catalogue.LastVerified
 }
 
-// oldestBackup is when something could be restored first, as far as that is told.
-func oldestBackup(catalogue *wire.BackupReport) time.Time {
+// OldestBackup is when something could be restored first, as far as that is told.
+func OldestBackup(catalogue *wire.BackupReport) time.Time {
 	oldest := catalogue.Backups[0].At
 	if from := catalogue.RecoverableFrom; !from.IsZero() && from.Before(oldest) {
 		return from

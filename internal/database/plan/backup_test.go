@@ -362,3 +362,61 @@ func TestTrialsOfManyDoNotBeginTogether(t *testing.T) {
 		}
 	}
 }
+
+// tried is a database whose base backups are of now, for which a restore on trial is due every day.
+func tried(t *testing.T) (*database.Snapshot, *wire.BackupReport) {
+	t.Helper()
+	snapshot := kept(t)
+	snapshot.Spec.Backup.Verify, snapshot.Spec.Backup.Schedule = "daily 11:30", "hourly"
+	made := snapshot.Now.Add(-30 * 24 * time.Hour)
+	snapshot.Backup.Trials.Asked = database.TrialsAsked{Verify: "daily 11:30", Since: made}
+	catalogue := &wire.BackupReport{
+		Ships: true, RecoverableFrom: made, RecoverableUntil: snapshot.Now, Listed: snapshot.Now, BackupCount: 500,
+	}
+	for hours := range wire.MostBackups {
+		at := snapshot.Now.Add(-time.Duration(wire.MostBackups-1-hours) * time.Hour)
+		catalogue.Backups = append(catalogue.Backups, wire.BaseBackup{ID: at.String(), For: "due-1", At: at})
+	}
+	snapshot.Instances[0].Report.Backup = catalogue
+	return &snapshot, catalogue
+}
+
+// A restore on trial that cannot be made says nothing of backups, and hides nothing of them either: the base backups
+// that are not there weigh more.
+func TestWhatCannotBeTriedHidesNothing(t *testing.T) {
+	snapshot, catalogue := tried(t)
+	trials := &snapshot.Backup.Trials
+	trials.Refusal, trials.Full = "exceeded quota: team", true
+	catalogue.LastVerified = snapshot.Now.Add(-time.Hour)
+	told := plan.Decide(*snapshot)
+	if told.Recoverable.Reason != "NoRoomToVerify" || told.Holds[0].Recheck < 30*time.Second {
+		t.Errorf("without room it is said that %+v, and %+v", told.Recoverable, told.Holds)
+	}
+	for i := range catalogue.Backups {
+		catalogue.Backups[i].At = catalogue.Backups[i].At.Add(-3 * 24 * time.Hour)
+	}
+	if told := plan.Decide(*snapshot).Recoverable; told.Reason != "BackupOverdue" {
+		t.Errorf("without room and without base backups for three days it is said that %+v", told)
+	}
+	catalogue.VerifyProblem = "a file is not what it was"
+	if told := plan.Decide(*snapshot).Recoverable; told.Reason != "VerifyFailed" {
+		t.Errorf("the backup was found bad, there is no room to try it again, and it is said that %+v", told)
+	}
+	trials.Refusal = ""
+	trials.Last = database.TrialNote{
+		TrialWish: database.TrialWish{For: "due-20260301T113000Z", Try: 2}, Pod: "uid-trial", At: snapshot.Now,
+		Outcome: database.TrialNoRoom, Problem: "no node takes its pod",
+	}
+	if told := plan.Decide(*snapshot).Recoverable; told.Reason != "VerifyFailed" {
+		t.Errorf("the backup was found bad, it found no room when it was tried again, and it is said that %+v", told)
+	}
+}
+
+// A report lists the newest base backups: with one an hour they are all of today, and a restore on trial that was never
+// made is overdue all the same.
+func TestTrialsAreOverdueWithManyBaseBackups(t *testing.T) {
+	snapshot, _ := tried(t)
+	if told := plan.Decide(*snapshot).Recoverable; told.Reason != "VerifyOverdue" {
+		t.Errorf("no backup was restored on trial for a month, and it is said that %+v", told)
+	}
+}

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian.dev/meridian/internal/admit"
@@ -44,7 +45,11 @@ func Tell(d *draft.Draft) {
 		(claim.Reason != reasonFirstPending || progress.For == "") && !onlyUntried(d, claim.Reason) {
 		weight = database.Degraded
 	}
-	d.Hold(weight, draft.Soon, claim.Reason, claim.Message)
+	recheck := draft.Soon
+	if slices.Contains([]string{reasonVerifyFailed, reasonNotMade, reasonNoRoom, reasonOverdue}, claim.Reason) {
+		recheck = draft.Later // It lasts for days, and is told by nobody's report.
+	}
+	d.Hold(weight, recheck, claim.Reason, claim.Message)
 }
 
 // onlyUntried says that nothing is wrong but that a restore on trial could not be made lately: there is no room for it,
@@ -134,9 +139,11 @@ func failedBackup(d *draft.Draft) string {
 		told.Base.Problem)
 }
 
-// lateBackup finds what should have been done by now.
+// lateBackup finds what should have been done by now, the gravest first: a backup that was found bad, one that is not
+// there, and then what could not be tried.
 func lateBackup(d *draft.Draft, told *wire.BackupReport) (reason, message string) {
-	if reason, message := failedTrial(d, told); reason != "" {
+	reason, message = failedTrial(d, told)
+	if reason == reasonVerifyFailed {
 		return reason, message
 	}
 	schedule, problem := admit.Schedule(*d.Spec.Backup)
@@ -146,8 +153,11 @@ func lateBackup(d *draft.Draft, told *wire.BackupReport) (reason, message string
 			return "BackupOverdue", "the base backup of " + due.UTC().Format(time.RFC3339) + " is not there"
 		}
 	}
+	if reason != "" {
+		return reason, message
+	}
 	if due := untriedSince(d, told); !due.IsZero() {
-		return "VerifyOverdue", "no backup was restored on trial since " + due.UTC().Format(time.RFC3339)
+		return reasonOverdue, "no backup was restored on trial since " + due.UTC().Format(time.RFC3339)
 	}
 	return "", ""
 }
@@ -157,7 +167,7 @@ func lateBackup(d *draft.Draft, told *wire.BackupReport) (reason, message string
 func untriedSince(d *draft.Draft, told *wire.BackupReport) time.Time {
 	verify, problem := admit.Verify(*d.Spec.Backup, d.UID)
 	due := verify.Last(d.Now.Add(-24 * time.Hour))
-	if problem != nil || due.IsZero() || len(told.Backups) == 0 || !told.Backups[0].At.Before(due) {
+	if problem != nil || due.IsZero() || len(told.Backups) == 0 || !design.OldestBackup(told).Before(due) {
 		return time.Time{}
 	}
 	for _, since := range []time.Time{lastTrial(d, told), design.TrialsAsked(d.Snapshot).Since} {

@@ -22,7 +22,8 @@ const (
 	// endPatience is how long after its deadline the kubelet may take to end it.
 	endPatience = 15 * time.Minute
 
-	reasonVerifyFailed, reasonNotMade, reasonNoRoom = "VerifyFailed", "VerifyNotMade", "NoRoomToVerify"
+	reasonVerifyFailed, reasonNotMade = "VerifyFailed", "VerifyNotMade"
+	reasonNoRoom, reasonOverdue       = "NoRoomToVerify", "VerifyOverdue"
 )
 
 // EndDeleted removes the pod of a database that is being deleted. The garbage collector does the same to most of them,
@@ -217,21 +218,21 @@ func failedTrial(d *draft.Draft, told *wire.BackupReport) (reason, message strin
 	counts := !told.LastVerified.After(last.At)
 	token := d.Spec.Backup.VerifyNow
 	matters := wish != nil || token != "" && token == last.Now // Nobody has to know of what nobody wants any more.
-	if wish != nil && trials.Pod == nil && trials.Refusal != "" {
-		if trials.Full {
-			return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
-		}
-		return reasonNotMade, "the restore on trial could not be made: " + trials.Refusal
-	}
+	refused := wish != nil && trials.Pod == nil && trials.Refusal != ""
 	switch {
-	case counts && last.Outcome == database.TrialNoRoom && matters:
-		return reasonNoRoom, inWords(last) + next
-	case counts && last.Outcome == database.TrialFailed && matters:
-		return reasonNotMade, inWords(last) + next
+	// What was found bad is so until another one is found good, whatever is in the way of that.
 	case counts && last.Outcome == database.TrialBad:
 		return reasonVerifyFailed, inWords(last) + next
 	case told.VerifyProblem != "" && !(counts && last.Outcome == database.TrialGood):
 		return reasonVerifyFailed, "the restore on trial has found: " + told.VerifyProblem
+	case refused && trials.Full:
+		return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
+	case refused:
+		return reasonNotMade, "the restore on trial could not be made: " + trials.Refusal
+	case counts && last.Outcome == database.TrialNoRoom && matters:
+		return reasonNoRoom, inWords(last) + next
+	case counts && last.Outcome == database.TrialFailed && matters:
+		return reasonNotMade, inWords(last) + next
 	}
 	return "", ""
 }
