@@ -50,6 +50,8 @@ func operatorCommand() *cobra.Command {
 		"databases whose instances are restarted at the same time; 0 means any number")
 	flags.IntVar(&options.RollFailures, "max-roll-failures", options.RollFailures,
 		"databases to which a change has done harm before no other one begins; 0 means any number")
+	flags.IntVar(&options.Trials, "max-trials", options.Trials,
+		"databases that are restored on trial at the same time; 0 means any number")
 	flags.IntVar(&options.Workers, "workers", options.Workers, "databases that are worked on at the same time")
 	flags.BoolVar(&options.Verbose, "verbose", options.Verbose, "log the borders of every stage")
 	return cmd

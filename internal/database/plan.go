@@ -20,6 +20,8 @@ type Plan struct {
 	Recoverable *Recoverable `json:"recoverable,omitempty"`
 	// Roll is how far a change that restarts instances has come.
 	Roll Roll `json:"-"`
+	// Need is what an instance lacks that a restore on trial may have, of this database or another one.
+	Need Need `json:"-"`
 	// Design is what the children are rendered from.
 	Design Design `json:"-"`
 }

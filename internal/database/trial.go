@@ -21,6 +21,8 @@ type Trials struct {
 	Refusal string `json:"refusal,omitempty"`
 	Full    bool   `json:"full,omitempty"`
 	Unknown string `json:"unknown,omitempty"`
+	// Crowd is what other databases leave to them.
+	Crowd Crowd `json:"crowd,omitzero"`
 }
 
 // TrialsAsked is since when spec.backup.verify says what it says. A moment of the schedule before that was never meant:

@@ -53,6 +53,8 @@ type Options struct {
 	// Rolls is how many databases may be restarted instance by instance at once, RollFailures after how many of them have
 	// stopped at harm no other one begins.
 	Rolls, RollFailures int
+	// Trials is how many databases may be restored on trial at once.
+	Trials int
 	// LostAfter is how long a node may be away before its instances are replaced.
 	LostAfter time.Duration
 	// Webhook has every replica answer the API server about objects before they are stored.
@@ -66,6 +68,7 @@ func Defaults() Options {
 	return Options{
 		Home: HomeNamespace, MetricsAddress: ":" + strconv.Itoa(MetricsPort), ProbeAddress: ":8081",
 		LeaderElection: true, Workers: 4, Webhook: true, LostAfter: 5 * time.Minute, Rolls: 10, RollFailures: 5,
+		Trials:      10,
 		Images:      database.Images{Server: "localhost/meridian/postgis"},
 		CacheImages: cache.Images{Redis: "localhost/meridian/redis:8", Valkey: "localhost/meridian/valkey:8"},
 	}
@@ -102,8 +105,8 @@ func (o Options) check() error {
 	if o.LostAfter < time.Minute {
 		problems = append(problems, errors.New("--node-lost-after must be at least 1m: nodes restart"))
 	}
-	if o.Rolls < 0 || o.RollFailures < 0 {
-		problems = append(problems, errors.New("--max-rolls and --max-roll-failures must not be negative"))
+	if o.Rolls < 0 || o.RollFailures < 0 || o.Trials < 0 {
+		problems = append(problems, errors.New("--max-rolls, --max-roll-failures and --max-trials must not be negative"))
 	}
 	if o.Workers < 1 {
 		problems = append(problems, errors.New("--workers must be at least 1"))

@@ -40,17 +40,20 @@ type scope struct {
 	leads func(context.Context) error
 	// fleet is what the databases of all scopes leave to each other.
 	fleet *observe.Fleet
+	// crowd is what the restores on trial of all scopes share.
+	crowd *observe.Crowd
 }
 
 // scopes returns one for each namespace that the operator works in.
 func (o Options) scopes(metrics *loop.Metrics) []scope {
 	fleet := &observe.Fleet{Most: o.Rolls, Failures: o.RollFailures, Namespaces: o.Namespaces}
+	crowd := &observe.Crowd{Most: o.Trials}
 	if len(o.Namespaces) == 0 {
-		return []scope{{options: o, metrics: metrics, fleet: fleet}}
+		return []scope{{options: o, metrics: metrics, fleet: fleet, crowd: crowd}}
 	}
 	var list []scope
 	for _, namespace := range o.Namespaces {
-		list = append(list, scope{namespace: namespace, options: o, metrics: metrics, fleet: fleet})
+		list = append(list, scope{namespace: namespace, options: o, metrics: metrics, fleet: fleet, crowd: crowd})
 	}
 	return list
 }
@@ -131,15 +134,16 @@ func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *servic
 	}, observe.Observer{
 		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
-		Fleet: s.fleet, AskTime: service.AskTimeThrough(part.GetClient()),
+		Fleet: s.fleet, Crowd: s.crowd, AskTime: service.AskTimeThrough(part.GetClient()),
 		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 		Try:      observe.TryPod(part.GetClient()), TryResize: observe.TryResize(part.GetClient()),
 	}, act.Actor{
 		Client: counted, Live: part.GetAPIReader(), Author: author, Random: rand.Reader, Now: time.Now,
-		Tell: act.TellAgent, Refused: refusals.Note, Begin: s.fleet.Begin,
+		Tell: act.TellAgent, Refused: refusals.Note, Begin: s.fleet.Begin, Try: s.crowd.Begin,
 	}, func(gone types.NamespacedName) {
 		refusals.Forget(gone)
 		s.fleet.Forget(gone)
+		s.crowd.Forget(gone)
 	})
 }
 

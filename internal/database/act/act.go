@@ -38,6 +38,8 @@ type Actor struct {
 	Refused func(key client.ObjectKey, id, why string, at time.Time)
 	// Begin says why no roll may begin for a database now, and counts it as begun if it may; it may be nil.
 	Begin func(key client.ObjectKey) string
+	// Try says why no restore on trial may begin for a database now, and counts it as begun if it may; it may be nil.
+	Try func(key client.ObjectKey) string
 	// Tell hands a request for another primary to the agent of the holder.
 	Tell func(ctx context.Context, agent service.Agent, request wire.Switchover) error
 }
@@ -149,7 +151,7 @@ func (p *pass) doForBackups(ctx context.Context, action database.Action) (databa
 	case database.WantBase:
 		return p.wantBase(ctx, action, do)
 	case database.BeginTrial:
-		return p.beginTrial(ctx, do)
+		return p.beginTrial(ctx, action, do)
 	case database.NoteTrial:
 		return p.noteTrial(ctx, action, do)
 	case database.EndTrial:

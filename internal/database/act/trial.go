@@ -4,13 +4,21 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/render"
 )
 
 // beginTrial makes the pod of a restore on trial. Its name is the same each time, so there is never a second one.
-func (p *pass) beginTrial(ctx context.Context, begin database.BeginTrial) (database.Result, error) {
+func (p *pass) beginTrial(
+	ctx context.Context, action database.Action, begin database.BeginTrial,
+) (database.Result, error) {
+	if p.Try != nil {
+		if why := p.Try(client.ObjectKeyFromObject(p.object)); why != "" {
+			return database.Result{}, moved(action, why)
+		}
+	}
 	pod, err := render.TrialPod(p.design, begin.TrialWish)
 	if err != nil {
 		return database.Result{}, err

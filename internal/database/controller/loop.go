@@ -38,6 +38,9 @@ func New(
 			if observer.Fleet != nil && done.Snapshot.Name != "" {
 				observer.Fleet.Note(client.ObjectKeyFromObject(object), done.Plan.Roll)
 			}
+			if observer.Crowd != nil && done.Snapshot.Name != "" {
+				observer.Crowd.Note(client.ObjectKeyFromObject(object), done.Plan.Need, done.Snapshot.Now)
+			}
 			return report(object, done)
 		},
 		Holds: holds,

@@ -57,6 +57,8 @@ type Observer struct {
 	TryResize func(ctx context.Context, pod *corev1.Pod, patch client.Patch) error
 	// Fleet knows what the other databases allow; without one, everything.
 	Fleet *Fleet
+	// Crowd knows what the other databases leave to restores on trial; without one, everything.
+	Crowd *Crowd
 	// Refusals are what agents have refused.
 	Refusals *Refusals
 	// Outside says that somebody else than the operator looks, with rights of their own: Secrets are not read and are

@@ -3,6 +3,8 @@ package observe
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -30,11 +32,14 @@ func (p *pass) readTrials(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	due := !found && p.trialDue()
-	if due {
-		// What the cache does not show may be there for all that.
-		if found, err = get(ctx, p.Live, key, &pod); err != nil {
-			return err
+	facts.Crowd = p.Crowd.Look(client.ObjectKeyFromObject(p.object), found && p.ours(&pod), p.facts.Now)
+	var wanted *corev1.Pod
+	if !found && p.trialDue() {
+		if wanted = p.askedTrial(facts); wanted != nil {
+			// What the cache does not show may be there for all that.
+			if found, err = get(ctx, p.Live, key, &pod); err != nil {
+				return err
+			}
 		}
 	}
 	switch {
@@ -42,16 +47,36 @@ func (p *pass) readTrials(ctx context.Context) error {
 		facts.Foreign = "it belongs to somebody else"
 	case found:
 		facts.Pod = p.trialFacts(&pod)
-	case due:
-		wish := design.WishedTrial(p.facts)
-		wanted, err := render.TrialPod(design.Of(p.facts), wish.TrialWish)
-		if err != nil {
-			facts.Refusal = err.Error()
-			return nil //nolint:nilerr // What cannot be rendered is a fact, and said in the status.
-		}
+	case wanted != nil:
 		judgeTrialPod(p.Try(ctx, wanted), facts)
+		p.Crowd.heard(client.ObjectKeyFromObject(p.object), podText(wanted), *facts, p.facts.Now)
 	}
 	return nil
+}
+
+// askedTrial is the pod that the API server is to be asked about, nil if nobody has to: it has said no lately, or the
+// restore on trial waits for others.
+func (p *pass) askedTrial(facts *database.Trials) *corev1.Pod {
+	wanted, err := render.TrialPod(design.Of(p.facts), design.WishedTrial(p.facts).TrialWish)
+	if err != nil {
+		facts.Refusal = err.Error() // What cannot be rendered is a fact, and said in the status.
+		return nil
+	}
+	if facts.Crowd.Need != "" || facts.Crowd.Held != "" {
+		return nil
+	}
+	if answer, known := p.Crowd.refused(client.ObjectKeyFromObject(p.object), podText(wanted), p.facts.Now); known {
+		facts.Refusal, facts.Full = answer.Refusal, answer.Full
+		return nil
+	}
+	return wanted
+}
+
+// podText tells pods apart that are asked about.
+func podText(pod *corev1.Pod) string {
+	text, _ := json.Marshal(pod) // What was rendered can be written.
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 func (p *pass) trialDue() bool {

@@ -420,3 +420,49 @@ func TestTrialsAreOverdueWithManyBaseBackups(t *testing.T) {
 		t.Errorf("no backup was restored on trial for a month, and it is said that %+v", told)
 	}
 }
+
+// TestInstancesGoBeforeTrials has an instance lack something while a backup is restored on trial.
+func TestInstancesGoBeforeTrials(t *testing.T) {
+	missing := func(s *database.Snapshot) { s.Instances[1].Pod, s.Instances[1].Report.Reachable = nil, false }
+	grows := func(s *database.Snapshot) {
+		s.Instances[1].Claim.Resize, s.Instances[1].Claim.Message = database.ResizeRunning, "out of room"
+	}
+	lasts := func(s *database.Snapshot) { s.Backup.Trials.Crowd.Since = s.Now.Add(-time.Minute) }
+	held := func(s *database.Snapshot) { s.Backup.Trials.Crowd.Held = "ten others are" }
+	others := func(s *database.Snapshot) { s.Backup.Trials.Crowd.Need = "towns-1 finds no node" }
+	for name, test := range map[string]struct {
+		world       []func(*database.Snapshot)
+		ends, waits bool
+	}{
+		"nothing lacks":               {},
+		"a pod is replaced":           {world: []func(*database.Snapshot){missing}, waits: true},
+		"a pod cannot be made":        {world: []func(*database.Snapshot){missing, lasts}, ends: true, waits: true},
+		"a volume grows":              {world: []func(*database.Snapshot){grows}, waits: true},
+		"a volume cannot grow":        {world: []func(*database.Snapshot){grows, lasts}, ends: true, waits: true},
+		"too many others":             {world: []func(*database.Snapshot){held}, waits: true},
+		"another one's finds no node": {world: []func(*database.Snapshot){others}, ends: true, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot, catalogue := tried(t)
+			catalogue.LastVerified = snapshot.Now.Add(-24 * time.Hour)
+			for _, change := range test.world {
+				change(snapshot)
+			}
+			does := func(verb string) bool {
+				return slices.ContainsFunc(plan.Decide(*snapshot).Actions, func(action database.Action) bool {
+					return action.Verb() == verb
+				})
+			}
+			if begins := does("BeginTrial"); begins == test.waits {
+				t.Errorf("a restore on trial begins: %t", begins)
+			}
+			snapshot.Backup.Trials.Pod = &database.TrialPod{
+				UID: "uid-trial", ResourceVersion: "3", Wish: database.TrialWish{For: "due-20260301T113000Z", Try: 1},
+				Created: snapshot.Now.Add(-time.Hour), Started: snapshot.Now.Add(-time.Hour),
+			}
+			if ends := does("EndTrial"); ends != test.ends {
+				t.Errorf("the one that runs is ended: %t", ends)
+			}
+		})
+	}
+}

@@ -176,15 +176,17 @@ func memory(flaw Flaw) func(reconcile.Reconciler) string {
 
 // loopOfDatabases puts the loop of databases together.
 func loopOfDatabases(made parts) (reconcile.Reconciler, error) {
+	crowd := &observe.Crowd{Most: 10}
 	return databaseloop.New(loop.Config{
 		Name: databaseOperator, Client: made.client, Live: made.live, Now: made.now, Tracker: made.tracker, Leads: made.leads,
 	}, observe.Observer{
 		Live: made.live, Author: made.author, Now: made.now, Ask: made.agents.ask, Try: takesEveryPod,
+		Crowd:        crowd,
 		Images:       database.Images{Agent: "meridian:" + made.version, Server: "postgis"},
 		Installation: home + "/operator", LostAfter: made.lostAfter,
 	}, act.Actor{
 		Client: made.client, Live: made.live, Author: made.author, Random: rand.Reader, Now: made.now,
-		Tell: made.agents.tell,
+		Tell: made.agents.tell, Try: crowd.Begin,
 	}, nil)
 }
 

@@ -38,6 +38,7 @@ func EndDeleted(d *draft.Draft) {
 // before it goes, so that an operator that ends in the middle neither forgets one nor makes it twice.
 func Try(d *draft.Draft) {
 	trials := d.Backup.Trials
+	d.Plan.Need = needOf(d)
 	switch {
 	case trials.Pod != nil:
 		attend(d, *trials.Pod)
@@ -60,7 +61,7 @@ func attend(d *draft.Draft, pod database.TrialPod) {
 		return
 	}
 	ended, note := outcomeOf(d, pod)
-	if needs := inNeedOfRoom(d); !ended && needs != "" {
+	if needs := goesFirst(d); !ended && needs != "" {
 		endTrial(d, d.Change, needs+", and may need the room that it has")
 		return
 	}
@@ -183,28 +184,53 @@ func obstacleTo(d *draft.Draft) string {
 		return "the settings of backups are being written"
 	case d.Rolls():
 		return "instances are being restarted"
-	case inNeedOfRoom(d) != "":
-		return inNeedOfRoom(d)
+	case d.Plan.Need.Why != "":
+		return d.Plan.Need.Why
+	case trials.Crowd.Need != "" || trials.Crowd.Held != "":
+		return cmp.Or(trials.Crowd.Need, trials.Crowd.Held)
 	case trials.Unknown != "":
 		return "the API server does not say whether it would take its pod: " + trials.Unknown
 	}
 	return ""
 }
 
-// inNeedOfRoom says which instance has no pod or no node, empty for none: it goes before a restore on trial, which has
-// as much CPU and memory as it takes, and counts in the same quota.
-func inNeedOfRoom(d *draft.Draft) string {
+// needOf finds what an instance lacks that a restore on trial may have: it goes before one, which takes as much CPU,
+// memory and storage, and counts in the same quotas.
+func needOf(d *draft.Draft) (need database.Need) {
 	for _, wanted := range d.Plan.Design.Instances {
 		instance, _ := d.Instance(wanted.Name)
 		switch {
 		case wanted.Stopped || instance.Set == nil || instance.Set.Stopped:
 		case instance.Pod == nil:
-			return wanted.Name + " has no pod"
+			need = database.Need{Why: wanted.Name + " has no pod", Within: true}
 		case !instance.Pod.UnplacedSince.IsZero():
-			return wanted.Name + " finds no node"
+			return database.Need{Why: wanted.Name + " finds no node"}
+		}
+		for _, claim := range d.Claims(instance) {
+			if need.Why == "" && claim.Claim != nil && claim.Bound && !claim.Deleting && lacksStorage(d, claim) {
+				need = database.Need{Why: "the volume of " + claim.Name + " cannot grow yet", Within: true}
+			}
 		}
 	}
-	return ""
+	return need
+}
+
+// lacksStorage says that a claim is to grow and was not written, as when a quota is used up, or that its storage has no
+// room for that.
+func lacksStorage(d *draft.Draft, claim database.ClaimOf) bool {
+	size, wanted := d.Plan.Design.ClaimSize(claim.Name)
+	return claim.Message != "" || wanted && size.Cmp(claim.Requested) > 0 && claim.Expansion != database.Fixed
+}
+
+// goesFirst says which instance goes before a restore on trial that runs. A pod is missing for a moment whenever
+// another one takes its place, and a claim grows in a moment: that alone ends none.
+func goesFirst(d *draft.Draft) string {
+	need, crowd := d.Plan.Need, d.Backup.Trials.Crowd
+	lasts := !crowd.Since.IsZero() && d.Now.Sub(crowd.Since) >= database.NeedPatience
+	if need.Why != "" && (!need.Within || lasts) {
+		return need.Why
+	}
+	return crowd.Need
 }
 
 // failedTrial is what is to be said of the last restore on trial, and of one that cannot be made.
