@@ -167,6 +167,20 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// A restore on trial that finds no room says nothing about what can be restored: nobody is told otherwise.
+func TestNoRoomToTryIsNoLoss(t *testing.T) {
+	groups, _ := parseRules(t)
+	for _, reason := range []string{"NoRoomToVerify", "VerifyNotMade"} {
+		about := append(slices.Clone(cities), "condition", "Recoverable", "reason", reason)
+		untried := of("meridian_condition", 1, 0, about...)
+		for _, rule := range groups.Groups[0].Rules {
+			if strings.Contains(rule.Expr, untried.metric) && slices.Contains(play(t, rule, []series{untried}), true) {
+				t.Errorf("%s: %s fires", reason, rule.Alert)
+			}
+		}
+	}
+}
+
 func parseRules(t *testing.T) (*rulefmt.RuleGroups, []error) {
 	t.Helper()
 	content, err := os.ReadFile("../../deploy/monitoring/alerts.yaml")
