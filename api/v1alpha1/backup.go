@@ -34,6 +34,13 @@ type Backup struct {
 	// +kubebuilder:default={window: "14d", atLeast: 2}
 	Retention Retention `json:"retention,omitempty"`
 
+	// How many bytes of the data a base backup reads in a second at most, such as `50Mi`, so that it leaves the volume
+	// and the network to applications. Without it there is no bound.
+	// Changing it takes effect at the next base backup.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('32Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="spec.backup.maxRate: must be between 32Ki and 1Gi, in a second"
+	MaxRate *resource.Quantity `json:"maxRate,omitempty"`
+
 	// When the latest backup is restored on trial, in a pod of its own with a volume of its own, and looked through:
 	// `weekly`, or any other schedule as in `schedule`, or `Never`. Without a time, each database has one of its own
 	// between two and seven at night, and in a week a day of its own. `status.backup.restoreDuration` says how long it

@@ -42,6 +42,7 @@ func Database() map[string][]any {
 		"spec.backup.verify":           {"weekly Sun 03:00", "Never", "weekly", "daily 03:00"},
 		"spec.backup.retention.window": {"14d", "1d", "12h", "0d", "9999d"},
 		"spec.backup.now":              {"1", "2"},
+		"spec.backup.maxRate":          {"50Mi", "32Ki", "1Ki", "2Gi"},
 		"spec.backup.timeZone":         {"UTC", "Europe/Berlin", "Mars/Olympus"},
 		"spec.bootstrap.restore.target.time": {
 			"2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "yesterday",

@@ -22,6 +22,9 @@ func backupSettings(snapshot database.Snapshot) *wire.BackupSettings {
 		Database: snapshot.Name, Repository: render.Repository(wanted.Repository),
 		WindowSeconds: int64(keep / time.Second), AtLeast: admit.AtLeast(wanted.Retention),
 	}
+	if wanted.MaxRate != nil {
+		settings.MaxRate = wanted.MaxRate.Value()
+	}
 	if stored := snapshot.Backup.Settings; stored != nil {
 		settings.Base = stored.Base
 	}

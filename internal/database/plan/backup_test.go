@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/database/design"
@@ -360,6 +362,19 @@ func TestTrialsOfManyDoNotBeginTogether(t *testing.T) {
 		if count > most || at.Hour() < 2 || at.Hour() > 7 {
 			t.Errorf("%d begin within the ten minutes until %s", count, at)
 		}
+	}
+}
+
+// TestBaseBackupsAreThrottled has the agents told of the rate that a user wants.
+func TestBaseBackupsAreThrottled(t *testing.T) {
+	snapshot := kept(t)
+	if told := design.Of(snapshot).BackupSettings; told.MaxRate != 0 {
+		t.Errorf("without a rate they are told of %d", told.MaxRate)
+	}
+	rate := resource.MustParse("50Mi")
+	snapshot.Spec.Backup.MaxRate = &rate
+	if told := design.Of(snapshot).BackupSettings; told.MaxRate != 50<<20 {
+		t.Errorf("they are told of %d", told.MaxRate)
 	}
 }
 
