@@ -65,8 +65,8 @@ e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traff
 
 e2e-backup: bin/sandbox ## Measure what backups cost and give, and do every fault to them: SIZE=1Gi, CASES=short for fewer faults
 	bin/sandbox up && bin/sandbox image build meridian --load
-	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -run 'TestBackupFigures|TestBackup$$' -figures=$(or $(SIZE),1Gi) \
-	  -backups='$(or $(CASES),all)' | grep --line-buffered -v '^=== '
+	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -figures=$(or $(SIZE),1Gi) \
+	  -run 'TestBackupFigures|TestBackup$$|TestBackupOnAClaim|TestRestoreOfWhatIsGone' -backups='$(or $(CASES),all)' | grep --line-buffered -v '^=== '
 
 test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, or of IMAGE=postgis-17 (Linux, root)
 	go test -p 1 -tags=cluster -count=1 -timeout 30m $(if $(IMAGE),-exec '$(CURDIR)/hack/in-image $(IMAGE)') -v \

@@ -121,6 +121,8 @@ func (c *Controller) serve(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return nil
 	case claim.Status.Phase == corev1.ClaimBound:
 		return c.expand(ctx, claim)
+	case claim.Spec.VolumeName == "" && claim.Annotations[provisioner] == SharedName:
+		return c.provisionShared(ctx, claim)
 	case claim.Spec.VolumeName == "" && claim.Annotations[provisioner] == DriverName &&
 		claim.Annotations[selectedNode] != "":
 		return c.provision(ctx, claim)
@@ -143,7 +145,11 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	if err := c.store.Create(node, name, size); err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().PersistentVolumes().Create(ctx, volumeFor(claim, class, size), metav1.CreateOptions{})
+	return c.create(ctx, volumeFor(claim, class, size))
+}
+
+func (c *Controller) create(ctx context.Context, volume *corev1.PersistentVolume) error {
+	_, err := c.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create volume: %w", err)
 	}
@@ -231,7 +237,7 @@ func (c *Controller) expand(ctx context.Context, claim *corev1.PersistentVolumeC
 // reclaim deletes a volume whose claim is gone, if its policy says so.
 func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolume) error {
 	node, ours := NodeOf(volume)
-	if !ours || volume.DeletionTimestamp != nil || volume.Status.Phase != corev1.VolumeReleased ||
+	if !ours && !isShared(volume) || volume.DeletionTimestamp != nil || volume.Status.Phase != corev1.VolumeReleased ||
 		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		return nil
 	}
@@ -243,7 +249,12 @@ func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolum
 	if err != nil {
 		return fmt.Errorf("read volume: %w", err)
 	}
-	if err := c.store.Delete(node, volume.Name); err != nil {
+	if isShared(volume) {
+		err = c.store.Unshare(volume.Name)
+	} else {
+		err = c.store.Delete(node, volume.Name)
+	}
+	if err != nil {
 		return err
 	}
 	err = c.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{

@@ -52,3 +52,27 @@ func TestVolumeBelongsToOneLifeOfItsClaim(t *testing.T) {
 		t.Errorf("a class without a policy gives %s", policy)
 	}
 }
+
+// TestSharedVolumeIsOneFolder checks that a volume of many nodes is a folder that anybody may write to, made once, and
+// gone with its volume.
+func TestSharedVolumeIsOneFolder(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	for range 2 {
+		if err := store.Share("pvc-1"); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(store.Shared("pvc-1"))
+		if err != nil || info.Mode().Perm() != 0o777 {
+			t.Fatalf("the folder is %v, %v", info, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(store.Shared("pvc-1"), "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Unshare("pvc-1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(store.Shared("pvc-1")); !os.IsNotExist(err) {
+		t.Errorf("the content is left: %v", err)
+	}
+}

@@ -4,9 +4,13 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/backup"
+	"meridian.dev/meridian/internal/backup/seal"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/test/e2e/checks"
 	processes "meridian.dev/meridian/test/e2e/faults"
@@ -50,8 +56,10 @@ var backupTable = []backupCase{
 	{name: "the repository is away for half a minute", short: true, do: func(b *backed) { b.away(30 * time.Second) }},
 	{name: "the repository is away for five minutes", do: func(b *backed) { b.away(5 * time.Minute) }},
 	{name: "the key is wrong", do: (*backed).wrongKey},
+	{name: "the key is replaced", do: (*backed).replaceKey},
 	{name: "the bucket is wrong", do: (*backed).wrongBucket},
 	{name: "the agent is killed during a base backup", do: (*backed).killDuringBase, moves: true},
+	{name: "the primary is lost during a base backup", do: (*backed).loseDuringBase, moves: true},
 	{name: "the node of the primary is off", do: (*backed).nodeOff, moves: true},
 }
 
@@ -223,12 +231,15 @@ func (b *backed) awaitBase(token string) {
 	b.t.Logf("the base backup %q took %s", token, took.Round(100*time.Millisecond))
 }
 
-// restoreOnTrial turns restores on trial on and asks for one: it is made beside the instances, finds the backup good,
-// tells how long it took, and leaves nothing in the cluster.
-func (b *backed) restoreOnTrial() {
+// restoreOnTrial turns restores on trial on and asks for one.
+func (b *backed) restoreOnTrial() { b.tryRestore("on trial") }
+
+// tryRestore asks for a restore on trial: it is made beside the instances, finds the backup good, tells how long it
+// took, and leaves nothing in the cluster.
+func (b *backed) tryRestore(token string) {
 	b.t.Helper()
-	const token = "on trial"
 	trial := client.ObjectKey{Namespace: failoverSpace, Name: failoverName + "-trial"}
+	before := len(b.store.catalogue(failoverName, b.uid).Verified)
 	b.patch(`{"spec":{"backup":{"verify":"weekly","verifyNow":"` + token + `"}}}`)
 	b.c.until("the pod of a restore on trial is there", time.Minute, func(ctx context.Context) (bool, string) {
 		err := b.c.Get(ctx, trial, &corev1.Pod{})
@@ -253,9 +264,13 @@ func (b *backed) restoreOnTrial() {
 		pod, volume := b.c.Get(ctx, trial, &corev1.Pod{}), b.c.Get(ctx, claim, &corev1.PersistentVolumeClaim{})
 		return apierrors.IsNotFound(pod) && apierrors.IsNotFound(volume), fmt.Sprint(pod, volume)
 	})
-	verified := b.store.catalogue(failoverName, b.uid).Verified
-	if len(verified) != 1 || verified[0].Problem != "" {
-		b.t.Errorf("the repository has %+v", verified)
+	catalogue := b.store.catalogue(failoverName, b.uid)
+	newest := catalogue.Backups[len(catalogue.Backups)-1].ID
+	found := slices.ContainsFunc(catalogue.Verified, func(one backup.Verified) bool {
+		return one.Backup == newest && one.Problem == ""
+	})
+	if len(catalogue.Verified) != before+1 || !found {
+		b.t.Errorf("the newest base backup is %s, and the repository has %+v", newest, catalogue.Verified)
 	}
 }
 
@@ -275,6 +290,62 @@ func (b *backed) wrongKey() {
 	undo()
 	b.touch()
 	b.awaitRecoverable("the key is right again")
+}
+
+// replaceKey puts another key before the old one. What is written from then on is sealed with it, and the old one still
+// opens what was there before.
+func (b *backed) replaceKey() {
+	another := newKey(b.t)
+	keys, err := seal.ParseKeys(another)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.store.key = another + b.store.key
+	b.store.setSecret(keyName, map[string]string{v1alpha1.KeyIdentity: b.store.key})
+	b.touch()
+	// The kubelets of the instances take a while to show them what is in the Secret: a base backup may be faster.
+	const most = 6
+	for try := 1; ; try++ {
+		token, before := fmt.Sprintf("with another key, %d", try), b.backups()
+		b.askBase(token)
+		b.awaitBase(token)
+		if after := b.backups(); after != before+1 {
+			b.t.Errorf("there were %d base backups, and there are %d", before, after)
+		}
+		err := b.opens(len(b.store.catalogue(failoverName, b.uid).Backups)-1, keys)
+		if err == nil {
+			break
+		}
+		if try == most {
+			b.t.Fatalf("the newest base backup is not sealed with the new key alone: %v", err)
+		}
+		b.t.Logf("the base backup %q was sealed before the key was there: %v", token, err)
+		time.Sleep(15 * time.Second)
+	}
+	if err := b.opens(0, keys); !errors.Is(err, seal.ErrKeyWrong) {
+		b.t.Errorf("the oldest base backup, which the old key has sealed, and the new one: %v", err)
+	}
+	both, err := seal.ParseKeys(b.store.key)
+	if err == nil {
+		err = b.opens(0, both)
+	}
+	if err != nil {
+		b.t.Errorf("the oldest base backup does not open with both keys: %v", err)
+	}
+}
+
+// opens reads the beginning of a base backup with some keys, counted from the oldest.
+func (b *backed) opens(number int, keys seal.Keys) error {
+	b.t.Helper()
+	opened := b.store.open(failoverName, b.uid)
+	name := b.store.catalogue(failoverName, b.uid).Backups[number].Manifest.Name
+	opened.Keys = keys
+	content, err := opened.Open(b.t.Context(), name)
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(content, make([]byte, 1))
+	return errors.Join(err, content.Close())
 }
 
 func (b *backed) wrongBucket() {
@@ -302,25 +373,10 @@ func (b *backed) killShipping() {
 
 // killDuringBase kills the agent that makes a base backup of a few hundred MiB, while it does.
 func (b *backed) killDuringBase() {
-	err := b.exec(b.t.Context(), `create table if not exists bulk (content text)`)
-	for leap := 0; err == nil && leap < 12; leap++ {
-		err = b.exec(b.t.Context(), `insert into bulk select string_agg(md5(random()::text), '') from generate_series(1, 800)
-			cross join generate_series(1, 600) as row group by row`)
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	b.fill()
 	const token = "killed"
 	b.askBase(token)
-	var maker string
-	b.c.until("the base backup runs", 3*time.Minute, func(ctx context.Context) (bool, string) {
-		database, err := b.get(ctx)
-		if err != nil || database.Status.Backup == nil {
-			return false, fmt.Sprint(err)
-		}
-		maker, _, _ = strings.Cut(database.Status.Backup.Running, ":")
-		return maker != "", fmt.Sprintf("%+v", database.Status.Backup)
-	})
+	maker := b.awaitMaker()
 	found, err := processes.Find(failoverSpace, maker)
 	if err != nil {
 		b.t.Fatal(err)
@@ -330,17 +386,107 @@ func (b *backed) killDuringBase() {
 	b.awaitBase(token)
 }
 
+// fill writes a few hundred MiB that hardly compress, once.
+func (b *backed) fill() {
+	b.t.Helper()
+	err := b.exec(b.t.Context(), `create table if not exists bulk (content text)`)
+	for leap := 0; err == nil && leap < 12; leap++ {
+		err = b.exec(b.t.Context(), `insert into bulk select string_agg(md5(random()::text), '') from generate_series(1, 800)
+			cross join generate_series(1, 600) as row where (select count(*) from bulk) <= `+strconv.Itoa(600*leap)+`
+			group by row`)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// awaitMaker waits until a base backup runs, and returns who makes it.
+func (b *backed) awaitMaker() (maker string) {
+	b.t.Helper()
+	b.c.until("the base backup runs", 3*time.Minute, func(ctx context.Context) (bool, string) {
+		database, err := b.get(ctx)
+		if err != nil || database.Status.Backup == nil {
+			return false, fmt.Sprint(err)
+		}
+		maker, _, _ = strings.Cut(database.Status.Backup.Running, ":")
+		return maker != "", fmt.Sprintf("%+v", database.Status.Backup)
+	})
+	return maker
+}
+
+// copying is the process that takes the base backup of an instance, 0 if none does.
+func (b *backed) copying(instance string) int {
+	b.t.Helper()
+	found, err := processes.Find(failoverSpace, instance)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, pid := range found.Others {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil &&
+			strings.TrimSpace(string(name)) == "pg_basebackup" {
+			return pid
+		}
+	}
+	return 0
+}
+
+// loseDuringBase takes the power of the primary's node while a replica makes a base backup, so slowly that it lasts
+// until long after the failover. The store stays. In the end the backup is there, and is restored on trial.
+func (b *backed) loseDuringBase() {
+	b.leaveNodeOfStore()
+	b.fill()
+	b.patch(`{"spec":{"backup":{"maxRate":"3Mi"}}}`)
+	const token = "across a failover"
+	term := b.term
+	b.askBase(token)
+	maker := b.awaitMaker()
+	if maker == b.before {
+		b.t.Fatalf("the primary %s makes the base backup, and there are replicas", maker)
+	}
+	var before int
+	b.c.until("pg_basebackup runs", 30*time.Second, func(context.Context) (bool, string) {
+		before = b.copying(maker)
+		return before != 0, "it does not"
+	})
+	lost := b.before
+	undo := b.stopNode()
+	b.awaitTerm(term)
+	during := b.copying(maker)
+	b.awaitSteady("writes are accepted while the node is off")
+	after := b.copying(maker)
+	database, err := b.get(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Logf("%s was lost while %s made a base backup: pg_basebackup was process %d, %d when the lease was taken, and %d "+
+		"when writes were accepted; the primary is %s", lost, maker, before, during, after, database.Status.Primary)
+	if during != before {
+		b.t.Errorf("the base backup did not last until the failover: this shows nothing")
+	}
+	undo()
+	b.patch(`{"spec":{"backup":{"maxRate":null}}}`)
+	b.awaitBase(token)
+	b.awaitWell()
+	b.tryRestore(token)
+}
+
 // nodeOff takes the power of the primary's node while it ships. That of the store stays on.
 func (b *backed) nodeOff() {
+	b.leaveNodeOfStore()
+	term := b.term
+	undo := b.stopNode()
+	b.awaitTerm(term)
+	b.awaitSteady("writes are accepted while the node is off")
+	undo()
+}
+
+// leaveNodeOfStore has the primary on another node than the store, and the traffic on the way to it.
+func (b *backed) leaveNodeOfStore() {
+	b.t.Helper()
 	for b.node == b.store.node() {
 		b.askSwitchover()
 		b.awaitTerm(b.term)
 		b.awaitWell()
 	}
-	term := b.term
 	b.steer()
-	undo := b.stopNode()
-	b.awaitTerm(term)
-	b.awaitSteady("writes are accepted while the node is off")
-	undo()
 }

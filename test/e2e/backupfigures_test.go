@@ -273,10 +273,23 @@ func cpu(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
+// idleLoad is the share of a processor that each agent uses while it makes no base backup.
+func (f *figures) idleLoad() map[string]float64 {
+	f.t.Helper()
+	loads, begun := f.loads(), time.Now()
+	time.Sleep(round)
+	shares := map[string]float64{}
+	for instance, one := range loads {
+		shares[instance] = float64(cpu(f.t, one.agent)-one.before) / float64(time.Since(begun))
+	}
+	return shares
+}
+
 // measureBase asks for a base backup and looks at who makes it.
 func (f *figures) measureBase() backup.Backup {
 	f.t.Helper()
 	const token = "figures"
+	idle := f.idleLoad()
 	loads := f.loads()
 	begun := time.Now()
 	f.askBase(token)
@@ -310,7 +323,9 @@ func (f *figures) measureBase() backup.Backup {
 	more := max(0, maker.peak-maker.rest) >> 10
 	f.tell("a base backup, from the wish to its end", "%.1f s, %s, %s of files are %s in the repository", took.Seconds(),
 		perMinute(made.Size, took), mib(made.Size), mib(stored))
-	f.tell("processor time of agent and pg_basebackup", "%.1f s a GiB", used.Seconds()/(float64(made.Size)/(1<<30)))
+	perGiB := func(used time.Duration) float64 { return used.Seconds() / (float64(made.Size) / (1 << 30)) }
+	f.tell("processor time of agent and pg_basebackup", "%.1f s a GiB, of which an agent uses %.1f for its other work",
+		perGiB(used), perGiB(time.Duration(idle[made.Instance]*float64(took))))
 	f.tell("memory of the agent, more during it", "%d MiB (%d before, %d at most)", more, maker.rest>>10, maker.peak>>10)
 	if more > moreMemory {
 		f.t.Errorf("a base backup takes %d MiB more, and %d are promised", more, moreMemory)

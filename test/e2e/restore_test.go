@@ -32,10 +32,7 @@ func TestRestore(t *testing.T) {
 	}
 	b.uid = database.UID
 	b.awaitRecoverable("the first point can be restored to")
-	b.do(`create table places (name text, spot geometry(point, 4326));
-		create index on places using gist (spot);
-		insert into places select 'place ' || n, st_setsrid(st_makepoint(n % 180, n % 90), 4326)
-		from generate_series(1, 5000) n`)
+	b.do(places)
 	place := b.place()
 	moment := b.pause()
 	b.do(`drop table places; create table after (word text)`)

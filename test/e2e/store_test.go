@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -35,11 +36,15 @@ const (
 	keyName   = "rivers-backup-key"
 )
 
-// objectStore is an S3 server in a namespace of the tests, and a key for what is kept there.
+// objectStore is an S3 server in a namespace of the tests, or a claim, and a key for what is kept there.
 type objectStore struct {
 	c         *cluster
 	namespace string
 	key       string
+	// of is the namespace of the databases that are kept there, if it is another one.
+	of string
+	// folder is where the content of the claim is on this machine, empty for a server.
+	folder string
 }
 
 // newStore starts the server, with TLS. It is waited for by nobody: a database begins without its repository.
@@ -88,6 +93,12 @@ func newKey(t *testing.T) string {
 
 // backup is what a user writes to have a database kept there.
 func (s *objectStore) backup() *v1alpha1.Backup {
+	if s.folder != "" {
+		return &v1alpha1.Backup{Repository: v1alpha1.Repository{
+			Claim:      &v1alpha1.ClaimRepository{Name: claimName, Prefix: "geo"},
+			Encryption: v1alpha1.Encryption{Key: &v1alpha1.SecretReference{Name: keyName}},
+		}}
+	}
 	return &v1alpha1.Backup{Repository: v1alpha1.Repository{
 		S3: &v1alpha1.S3Repository{
 			Bucket: bucket, Prefix: "geo", Endpoint: fmt.Sprintf("https://%s.%s.svc:7070", storeName, s.namespace),
@@ -149,6 +160,9 @@ func (s *objectStore) setSecret(name string, values map[string]string) (undo fun
 // open opens the repository of a database from outside of the cluster, as another cluster would.
 func (s *objectStore) open(name string, uid types.UID) *repository.Repository {
 	s.c.t.Helper()
+	if s.folder != "" {
+		return s.openFolder(name, uid)
+	}
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: s.namespace, Name: store.Credentials}
 	if err := s.c.Get(s.c.t.Context(), key, &secret); err != nil {
@@ -168,7 +182,7 @@ func (s *objectStore) open(name string, uid types.UID) *repository.Repository {
 	found, err := (&open.Opener{Folder: folder}).Repository(wire.Repository{Encrypted: true, S3: &wire.S3Bucket{
 		Bucket: bucket, Prefix: "geo", Endpoint: "https://" + s.address() + ":7070", Region: "us-east-1",
 		PathStyle: true,
-	}}, backup.Root("geo", s.namespace, name, string(uid)))
+	}}, backup.Root("geo", cmp.Or(s.of, s.namespace), name, string(uid)))
 	if err != nil {
 		s.c.t.Fatal(err)
 	}
