@@ -185,3 +185,26 @@ func TestANamesakeShipsNothing(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
+
+// A member looks at the repository, the primary ships more, and the member removes what the repository confirms, as its
+// slot says. When it becomes the primary, nothing of that is a gap.
+func TestASuccessorSeesWhatWasShippedBefore(t *testing.T) {
+	w := newWorld(t, 1)
+	w.faults = false
+	old, next := w.members[0], w.members[1]
+	w.pass(old)
+	w.pass(next)
+	old.flushed, next.flushed = 12*segment+7, 12*segment+7
+	w.pass(old)
+	next.kept = 11
+	w.failover()
+	if w.primary() != next {
+		t.Fatal("another one has become the primary")
+	}
+	w.pass(next)
+	for _, log := range w.catalogue().Logs {
+		if len(log.Gaps) > 0 {
+			t.Errorf("timeline %d has %d segments and the gaps %+v", log.Timeline, len(log.Segments), log.Gaps)
+		}
+	}
+}

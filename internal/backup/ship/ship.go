@@ -31,6 +31,8 @@ type Shipper struct {
 	stored *backup.Catalogue
 	// overtaken says that others have written since.
 	overtaken bool
+	// term is the one as whose primary it was listed, 0 for another member.
+	term int64
 	// compared says that the newest of what is stored was compared with the own log, differs what was found not to fit.
 	compared bool
 	differs  string
@@ -108,8 +110,15 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 
 // look claims and lists the repository unless it is known. Only the primary claims it: the copy of another instance may
 // be one that is about to be removed, of another system.
+//
+// Who becomes the primary lists anew: what the one before has shipped meanwhile may be gone here, since it is confirmed,
+// and would be taken for a gap.
 func (s *Shipper) look(ctx context.Context, facts plan.Facts) error {
-	if s.stored != nil && !s.overtaken {
+	term := int64(0)
+	if facts.Leads {
+		term = facts.Term
+	}
+	if s.stored != nil && !s.overtaken && s.term == term {
 		return nil
 	}
 	if facts.Leads {
@@ -122,7 +131,7 @@ func (s *Shipper) look(ctx context.Context, facts plan.Facts) error {
 		return err
 	}
 	catalogue.Objects = nil // Shipping needs no names.
-	s.stored, s.overtaken, s.compared = &catalogue, false, false
+	s.stored, s.overtaken, s.compared, s.term = &catalogue, false, false, term
 	return nil
 }
 

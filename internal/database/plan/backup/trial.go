@@ -242,22 +242,30 @@ func failedTrial(d *draft.Draft, told *wire.BackupReport) (reason, message strin
 		next = "; the next one is made at " + wish.NotBefore.UTC().Format(time.RFC3339)
 	}
 	counts := !told.LastVerified.After(last.At)
-	token := d.Spec.Backup.VerifyNow
-	matters := wish != nil || token != "" && token == last.Now // Nobody has to know of what nobody wants any more.
-	refused := wish != nil && trials.Pod == nil && trials.Refusal != ""
-	switch {
 	// What was found bad is so until another one is found good, whatever is in the way of that.
+	switch {
 	case counts && last.Outcome == database.TrialBad:
 		return reasonVerifyFailed, inWords(last) + next
 	case told.VerifyProblem != "" && !(counts && last.Outcome == database.TrialGood):
 		return reasonVerifyFailed, "the restore on trial has found: " + told.VerifyProblem
-	case refused && trials.Full:
-		return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
-	case refused:
+	}
+	if wish != nil && trials.Pod == nil && trials.Refusal != "" {
+		if trials.Full {
+			return reasonNoRoom, "there is no room for a restore on trial: " + trials.Refusal
+		}
 		return reasonNotMade, "the restore on trial could not be made: " + trials.Refusal
-	case counts && last.Outcome == database.TrialNoRoom && matters:
+	}
+	token := d.Spec.Backup.VerifyNow
+	matters := wish != nil || token != "" && token == last.Now // Nobody has to know of what nobody wants any more.
+	return untried(last, counts && matters, next)
+}
+
+// untried is what is to be said of one that was not made.
+func untried(last database.TrialNote, matters bool, next string) (reason, message string) {
+	switch {
+	case matters && last.Outcome == database.TrialNoRoom:
 		return reasonNoRoom, inWords(last) + next
-	case counts && last.Outcome == database.TrialFailed && matters:
+	case matters && last.Outcome == database.TrialFailed:
 		return reasonNotMade, inWords(last) + next
 	}
 	return "", ""
