@@ -111,8 +111,8 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 // look claims and lists the repository unless it is known. Only the primary claims it: the copy of another instance may
 // be one that is about to be removed, of another system.
 //
-// Who becomes the primary lists anew: what the one before has shipped meanwhile may be gone here, since it is confirmed,
-// and would be taken for a gap.
+// Who becomes the primary lists anew: what the one before has shipped meanwhile may be gone here, since it is
+// confirmed, and would be taken for a gap.
 func (s *Shipper) look(ctx context.Context, facts plan.Facts) error {
 	term := int64(0)
 	if facts.Leads {
