@@ -158,6 +158,7 @@ var Table = []Field{
 	{"spec.backup.timeZone", []Class{Live}, "It moves the schedules."},
 	{"spec.backup.retention.window", []Class{Live}, "What is not needed any more is deleted within the hour."},
 	{"spec.backup.retention.atLeast", []Class{Live}, "What is not needed any more is deleted within the hour."},
+	{"spec.backup.maxRate", []Class{Live}, "It counts from the next base backup on."},
 	{"spec.backup.verify", []Class{Live}, "It says when the next restore on trial is made."},
 	{"spec.backup.now", []Class{Live}, "A base backup begins. Removing it does nothing."},
 	{"spec.backup.verifyNow", []Class{Live}, "A restore on trial begins. Removing it does nothing."},
