@@ -149,11 +149,5 @@ func (w *cacheWorld) complete(report wire.CacheReport) wire.CacheReport {
 	if !ok {
 		return report
 	}
-	agreed := status.Complete(wire.Report{
-		Role: report.Role, Serving: report.Serving, Reason: report.Reason, Message: report.Message,
-	}, shown.Snapshot, shown.Plan)
-	report.Term, report.Holder, report.Standing = agreed.Term, agreed.Holder, agreed.Standing
-	report.Fenced, report.Serving = agreed.Fenced, agreed.Serving
-	report.Reason, report.Message = agreed.Reason, agreed.Message
-	return report
+	return status.CompleteCache(report, shown.Snapshot, shown.Plan)
 }

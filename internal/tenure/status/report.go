@@ -26,6 +26,17 @@ func Complete(report wire.Report, snapshot tenure.Snapshot, decided tenure.Plan)
 	return report
 }
 
+// CompleteCache does the same for an instance of a cache.
+func CompleteCache(report wire.CacheReport, snapshot tenure.Snapshot, decided tenure.Plan) wire.CacheReport {
+	agreed := Complete(wire.Report{
+		Role: report.Role, Serving: report.Serving, Reason: report.Reason, Message: report.Message,
+	}, snapshot, decided)
+	report.Term, report.Holder, report.Standing = agreed.Term, agreed.Holder, agreed.Standing
+	report.Fenced, report.Serving = agreed.Fenced, agreed.Serving
+	report.Reason, report.Message = agreed.Reason, agreed.Message
+	return report
+}
+
 // foremost is the hold that a user should hear of: one that needs a human, or else the first.
 func foremost(holds []tenure.Hold) (tenure.Hold, bool) {
 	for _, hold := range holds {
