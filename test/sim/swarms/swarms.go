@@ -24,13 +24,20 @@ func WholeSwarm(seed uint64) sim.Case {
 	c := databaseSwarm(seed)
 	random := agenda.Chosen(seed, 0x3407e)
 	c.Name, c.Whole, c.Major = "swarm of a whole database", true, []int{15, 17}[random.IntN(2)]
+	c.Faults = append(c.Faults, Troubles(c, random, sim.Began)...)
+	return c
+}
+
+// Troubles are what goes wrong with servers beside their loops, and with agents before an act of those, after a moment.
+func Troubles(c sim.Case, random *rand.Rand, from time.Duration) []sim.Fault {
+	var faults []sim.Fault
 	for range random.IntN(4) {
 		fault := sim.FaultsAt[sim.PointAct][random.IntN(2)]
-		fault.Point, fault.Node, fault.Ordinal = sim.PointAct, random.IntN(c.Nodes), random.IntN(100)
-		c.Faults = append(c.Faults, fault)
+		fault.Point, fault.Node, fault.Ordinal = sim.PointAct, random.IntN(c.Instances), random.IntN(100)
+		faults = append(faults, fault)
 	}
 	if random.IntN(3) == 0 {
-		return c
+		return faults
 	}
 	kinds := []sim.FaultKind{
 		sim.FaultDisk, sim.FaultServer, sim.FaultCheckpoint, sim.FaultReplay, sim.FaultSilent, sim.FaultMuch,
@@ -39,14 +46,14 @@ func WholeSwarm(seed uint64) sim.Case {
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+random.IntN(3)]
 	for range 1 + random.IntN(4) {
-		c.Faults = append(c.Faults, sim.Fault{
+		faults = append(faults, sim.Fault{
 			Kind: kinds[random.IntN(len(kinds))],
-			At:   sim.Began + time.Duration(random.Int64N(int64(c.Last-sim.Began-5*time.Second))),
-			Node: random.IntN(c.Nodes+3) - 2, Wish: 1 + random.IntN(6),
+			At:   from + time.Duration(random.Int64N(int64(c.Last-from-5*time.Second))),
+			Node: random.IntN(c.Instances+3) - 2, Wish: 1 + random.IntN(6),
 			For: time.Duration(random.Int64N(int64(25*time.Second))) + 500*time.Millisecond,
 		})
 	}
-	return c
+	return faults
 }
 
 func databaseSwarm(seed uint64) sim.Case {
