@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/internal/tenure/controller"
 	"meridian.dev/meridian/internal/tenure/status"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/caches"
 )
 
 // Cluster is what surrounds the agents where a world has more of it than a lease and a write address: the objects of an
@@ -62,13 +63,21 @@ func (w *World) ShowRoute(address string, term int64, absent bool) {
 const never = time.Duration(1<<63 - 1)
 
 // Wish is what the settings ask for, in the end of all instances.
-func (w *World) Wish(settings wire.Settings) { w.policy = agents.PolicyOf(settings, true, false) }
+func (w *World) Wish(settings wire.Settings) {
+	w.policy = agents.PolicyOf(settings, true, w.caches != nil)
+}
 
 // Mount has settings come to a pod.
 func (w *World) Mount(who int, settings wire.Settings) {
 	n := w.nodes[who]
 	n.mounted = &settings
-	n.seen(agents.PolicyOf(settings, true, false))
+	n.seen(agents.PolicyOf(settings, true, w.caches != nil))
+}
+
+// MountCache has everything come to a pod of a cache, with the settings in the words of the lease.
+func (w *World) MountCache(who int, given caches.Mounted, settings wire.Settings) {
+	w.nodes[who].given = &given
+	w.Mount(who, settings)
 }
 
 // StartPod starts the container of a pod at its address, and EndPod ends it for good. In between it may end and start
@@ -84,6 +93,7 @@ func (w *World) EndPod(who int) {
 	n := w.nodes[who]
 	n.wanted, n.leaving, n.cut = false, false, ""
 	n.end()
+	n.renew()
 }
 
 // TellToEnd is SIGTERM.
@@ -108,10 +118,7 @@ func (w *World) LoseVolume(who int) {
 // Spares says that the copy of an instance may be lost.
 func (w *World) Spares(who int) bool { return w.spares(w.nodes[who]) }
 
-// Runs says that the container of a pod lives, and Reached that somebody beside the API server gets through to it.
-func (w *World) Runs(who int) bool { return w.nodes[who].agent != nil }
-
-// Reached says that too.
+// Reached says that the container of a pod lives, and that somebody beside the API server gets through to it.
 func (w *World) Reached(who int) bool {
 	n := w.nodes[who]
 	cut := w.api.cutFrom[who] && slices.ContainsFunc(w.nodes, func(other *node) bool { return w.cut[other.index][who] })
@@ -125,19 +132,40 @@ func (w *World) Report(who int) (wire.Report, bool) {
 		return wire.Report{}, false
 	}
 	report, ok := n.database.Report()
-	if loop, shows := n.agent.loop.(interface {
-		Shown() (controller.Shown, bool)
-	}); ok && shows {
-		if shown, ok := loop.Shown(); ok {
-			return status.Complete(report, shown.Snapshot, shown.Plan), true
-		}
+	if shown, told := n.agent.shown(); ok && told {
+		return status.Complete(report, shown.Snapshot, shown.Plan), true
 	}
 	return report, ok
 }
 
+// ReportCache is that of an instance of a cache.
+func (w *World) ReportCache(who int) (wire.CacheReport, bool) {
+	n := w.nodes[who]
+	if n.agent == nil {
+		return wire.CacheReport{}, false
+	}
+	report, ok := n.cache.Report()
+	if shown, told := n.agent.shown(); ok && told {
+		return status.CompleteCache(report, shown.Snapshot, shown.Plan), true
+	}
+	return report, ok
+}
+
+// shown is what the loop of the lease has shown last.
+func (a *agent) shown() (controller.Shown, bool) {
+	loop, shows := a.loop.(interface {
+		Shown() (controller.Shown, bool)
+	})
+	if !shows {
+		return controller.Shown{}, false
+	}
+	return loop.Shown()
+}
+
 // Ready is what the probe of the kubelet is told.
 func (w *World) Ready(who int) bool {
-	return w.nodes[who].agent != nil && w.nodes[who].database.Ready()
+	n := w.nodes[who]
+	return n.agent != nil && (n.cache != nil && n.cache.Ready() || n.database != nil && n.database.Ready())
 }
 
 // Copy is the incarnation of the copy of an instance, empty if it has none, and Leads the term at which applications
@@ -149,13 +177,24 @@ func (w *World) Leads(who int) (term int64, leads bool) { return w.nodes[who].le
 
 // AskSwitchover hands a request to an agent, and its answer back.
 func (w *World) AskSwitchover(who int, wish wire.Switchover, answer func(wire.SwitchoverReply)) {
-	a := w.nodes[who].agent
-	if a == nil {
-		return
+	if a := w.nodes[who].agent; a != nil {
+		a.nextID++
+		a.decided[a.nextID] = answer
+		a.take(tenure.SwitchoverAsked{ID: a.nextID, Switchover: wish})
 	}
-	a.nextID++
-	a.decided[a.nextID] = answer
-	a.take(tenure.SwitchoverAsked{ID: a.nextID, Switchover: wish})
+}
+
+// AskFlush hands a request to empty the cache to an agent.
+func (w *World) AskFlush(who int, id string) {
+	if n := w.nodes[who]; n.agent != nil {
+		n.agent.inAgent(func() { n.cache.Ask(id) })
+	}
+}
+
+// AnotherLease has terms begin again: the lease of a cache was lost, and nobody has obeyed it.
+func (w *World) AnotherLease() {
+	w.truth.record, w.truth.highest = nil, 0
+	w.caches.BeginAnew()
 }
 
 // Away says that the API server does not answer.
@@ -178,8 +217,13 @@ func (w *World) Meets(kind PointKind) *Fault {
 // nowhere is in the place of a machine for what happens on none.
 const nowhere = -1
 
-// UnsettledDatabase says what of the instances is not as wished.
-func (w *World) UnsettledDatabase() string { return w.unsettledDatabase() }
+// UnsettledInstances says what of the instances is not as wished.
+func (w *World) UnsettledInstances() string {
+	if w.caches != nil {
+		return w.unsettledCache()
+	}
+	return w.unsettledDatabase()
+}
 
 // Stored is the record of the lease that was written last.
 func (w *World) Stored() *wire.LeaseRecord { return w.truth.record }

@@ -42,8 +42,9 @@ type node struct {
 	watchDead   time.Duration
 	watchBroken bool
 	policy      tenure.Policy
-	mounted     *wire.Settings // Where settings are mounted as a whole.
-	cut         string         // The annotation of the pod.
+	mounted     *wire.Settings  // Where settings are mounted as a whole.
+	given       *caches.Mounted // What a pod of a cache is given then.
+	cut         string          // The annotation of the pod.
 
 	volume volume
 	past   []volume // Older states of the volume, the latest last: snapshots that somebody has made.

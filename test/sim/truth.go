@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"meridian.dev/meridian/internal/tenure"
-	"meridian.dev/meridian/internal/tenure/controller"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/quorum"
 	"meridian.dev/meridian/kit/rule"
@@ -407,13 +406,7 @@ func (t *truth) replied(n *node, request wire.PeerRequest, reply wire.PeerReply)
 }
 
 func (t *truth) passed(a *agent) {
-	loop, ok := a.loop.(interface {
-		Shown() (controller.Shown, bool)
-	})
-	if !ok {
-		return
-	}
-	shown, ok := loop.Shown()
+	shown, ok := a.shown()
 	if ok && t.w.Case.Plans {
 		if err := json.NewEncoder(t.w.plans).Encode(shown.Plan); err != nil {
 			panic(err) // A plan is data.
@@ -435,10 +428,10 @@ func (t *truth) unsettled() string {
 		}
 	}
 	switch {
-	case w.caches != nil:
-		return w.unsettledCache()
 	case w.cluster != nil:
 		return w.cluster.Unsettled()
+	case w.caches != nil:
+		return w.unsettledCache()
 	case w.database != nil:
 		return w.unsettledDatabase()
 	}

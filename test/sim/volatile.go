@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/sim/caches"
@@ -55,12 +56,15 @@ func (h cacheHost) InAgent(run func()) {
 	}
 }
 
-func (h cacheHost) Settings() wire.CacheSettings {
+func (h cacheHost) Mounted() caches.Mounted {
+	if h.n.given != nil {
+		return *h.n.given
+	}
 	policy := h.n.policySeen()
-	return wire.CacheSettings{
+	return caches.Mounted{Certificate: "c1", Passwords: redis.Passwords{Present: "secret"}, Settings: wire.CacheSettings{
 		CacheUID: databaseUID, LeaseUID: policy.LeaseUID, Instances: policy.Instances,
 		LeaseMilliseconds: policy.Duration.Milliseconds(),
-	}
+	}}
 }
 
 // healthEvery is how often it is looked who could not hear or say everything.
@@ -167,6 +171,9 @@ func (n *node) powerOff() {
 	if n.cache != nil {
 		noted = n.cache.Noted()
 	}
+	if n.w.cluster != nil && n.cache != nil {
+		return // The pod is there still, with its folder.
+	}
 	n.move()
 	if n.cache != nil && n.wanted && n.w.chance(0.5) {
 		n.volume = kept
@@ -226,9 +233,8 @@ func (w *World) operateTheCachesLease() {
 	case lease.UID == "":
 		w.note(-1, "the operator makes another lease: no instance has obeyed the one before")
 		w.api.create("", nil)
-		w.truth.record, w.truth.highest = nil, 0
 		w.api.lost, w.api.putBack = false, false
-		w.caches.BeginAnew()
+		w.AnotherLease()
 	default:
 		w.policy.LeaseUID = lease.UID
 		w.publishPolicy()

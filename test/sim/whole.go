@@ -281,15 +281,21 @@ func (n *node) held() dataCopy {
 
 // incarnation is that of the copy.
 func (n *node) incarnation() string {
-	if n.database == nil {
-		return n.volume.copy.incarnation
+	switch {
+	case n.cache != nil:
+		return n.cache.Copy()
+	case n.database != nil:
+		return n.database.Incarnation()
 	}
-	return n.database.Incarnation()
+	return n.volume.copy.incarnation
 }
 
 // leading is the term at which applications write here, if they do.
 func (n *node) leading() (term int64, leads bool) {
-	if n.database != nil {
+	switch {
+	case n.cache != nil:
+		return n.cache.Leading()
+	case n.database != nil:
 		return n.database.Leading()
 	}
 	s := n.server

@@ -3,6 +3,7 @@ package caches
 import (
 	"time"
 
+	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/rule"
 )
@@ -29,14 +30,23 @@ type Host interface {
 	// Clock is the clock of the machine.
 	Clock() time.Time
 	Address() string
-	// Settings are those that have come to the pod.
-	Settings() wire.CacheSettings
+	// Mounted is what has come to the pod.
+	Mounted() Mounted
 	// InAgent runs something of the agent's process, after a freeze if there is one, and never in a later life of it.
 	InAgent(run func())
 	// Changed tells the loop of the lease that there are new facts.
 	Changed()
 	// Well is for how long nothing has been wrong with it: it could hear and say everything.
 	Well() time.Duration
+}
+
+// Mounted is what a pod is given. Settings without a name of the cache are completed here.
+type Mounted struct {
+	Settings  wire.CacheSettings
+	Passwords redis.Passwords
+	// Certificate identifies it, and Limit is the memory of the container in bytes, 0 without one.
+	Certificate string
+	Limit       int64
 }
 
 // Flaw is what is broken on purpose.
@@ -97,8 +107,7 @@ func (g *Group) use() {
 func (g *Group) Ask(id string) {
 	for _, p := range g.pods {
 		if s := p.server; s != nil && !s.replica && s.open && p.loop != nil {
-			p.loop.Ask(id)
-			p.soon(g.w.Between(0, 10*time.Millisecond))
+			p.Ask(id)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"meridian.dev/meridian/internal/redis/controller"
 	"meridian.dev/meridian/internal/redis/observe"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/test/sim/law"
 )
 
@@ -23,11 +24,13 @@ type Pod struct {
 	host  Host
 
 	// noted is the copy that was started last. It lies in a folder that lives as long as the pod.
-	noted    string
-	server   *server
-	ended    time.Duration
-	failures int
-	ran      bool // A server was started in this life of the agent.
+	noted string
+	// installed is the certificate that the server reads. It lies there too.
+	installed string
+	server    *server
+	ended     time.Duration
+	failures  int
+	ran       bool // A server was started in this life of the agent.
 
 	life    int
 	loop    *controller.Loop
@@ -54,7 +57,7 @@ func (p *Pod) Start(authority tenure.Authority) {
 	p.track = &observe.Track{}
 	said, around := speaker{p}, mounts{p}
 	p.loop = controller.New(&observe.Observer{
-		Instance: p.name, Cache: cacheName, Clock: around, Mounts: around, Room: around, Runner: runner{p}, Link: said,
+		Instance: p.name, Cache: Name, Clock: around, Mounts: around, Room: around, Runner: runner{p}, Link: said,
 		Track: p.track,
 	}, &act.Actor{
 		Mounts: around, Runner: runner{p}, Link: said, Memory: p.track, Clock: around, Names: names{p}, Authority: authority,
@@ -83,7 +86,48 @@ func (p *Pod) End(silently bool) {
 }
 
 // Forget is another pod in the place of this one.
-func (p *Pod) Forget() { p.noted = "" }
+func (p *Pod) Forget() { p.noted, p.installed = "", "" }
+
+// Report is what the loop tells of the server, if it has told anything, and Ready what the kubelet is told.
+func (p *Pod) Report() (wire.CacheReport, bool) {
+	if p.loop == nil {
+		return wire.CacheReport{}, false
+	}
+	state, ok := p.loop.State()
+	return state.Report, ok
+}
+
+// Ready says that applications can use it.
+func (p *Pod) Ready() bool {
+	if p.loop == nil {
+		return false
+	}
+	state, ok := p.loop.State()
+	return ok && state.Ready
+}
+
+// Copy is the incarnation of what it has, empty if it has no server, and Leading the term at which applications write.
+func (p *Pod) Copy() string {
+	if p.server == nil {
+		return ""
+	}
+	return p.server.incarnation
+}
+
+// Leading tells it, if they do.
+func (p *Pod) Leading() (term int64, leads bool) {
+	s := p.server
+	if s == nil || s.replica || !s.open || !s.answers() {
+		return 0, false
+	}
+	return s.term, true
+}
+
+// Ask asks the agent to empty the cache.
+func (p *Pod) Ask(id string) {
+	p.loop.Ask(id)
+	p.soon(p.w.Between(0, 10*time.Millisecond))
+}
 
 // Noted is what another container of the same pod finds, and Remember puts it back.
 func (p *Pod) Noted() string { return p.noted }

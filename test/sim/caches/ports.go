@@ -12,36 +12,45 @@ import (
 	"meridian.dev/meridian/test/sim/law"
 )
 
-// cacheName is the cache that all pods belong to.
-const cacheName = "cities"
+// Name is that of the cache.
+const Name = "cities"
 
 var (
 	errDown    = errors.New("the server does not answer")
 	errLoading = errors.New("LOADING the server is reading its data")
 )
 
-// mounts is what surrounds the server and never changes here: passwords and certificates have their own tests.
+// mounts is what surrounds the server. That it is found out who knows which password has its own tests.
 type mounts struct{ p *Pod }
 
 func (m mounts) Settings() (wire.CacheSettings, error) {
-	settings := m.p.host.Settings()
+	settings := m.p.host.Mounted().Settings
 	if m.p.g.flaw.AgesNever {
 		settings.LeaseMilliseconds *= 1000
 	}
-	settings.Cache, settings.Engine, settings.Memory = cacheName, "redis", 64<<20
-	settings.EvictionPolicy = "allkeys-lru"
+	if settings.Cache == "" {
+		settings.Cache, settings.Engine, settings.Memory = Name, "redis", 64<<20
+		settings.EvictionPolicy = "allkeys-lru"
+	}
 	return settings, nil
 }
 
+// Certificate has the first one installed: that takes a pass, and nothing here is about it.
 func (m mounts) Certificate() redis.Certificate {
-	return redis.Certificate{Mounted: "c1", Installed: "c1", Leaf: "leaf"}
+	mounted := m.p.host.Mounted().Certificate
+	m.p.installed = cmp.Or(m.p.installed, mounted)
+	return redis.Certificate{Mounted: mounted, Installed: m.p.installed, Leaf: m.p.installed}
 }
 
-func (m mounts) InstallCertificate(string) error { return nil }
-func (m mounts) Passwords() (redis.Passwords, error) {
-	return redis.Passwords{Present: "secret"}, nil
+func (m mounts) InstallCertificate(identity string) error {
+	m.p.installed = identity
+	return nil
 }
-func (m mounts) Limit() int64   { return 0 }
+
+func (m mounts) Passwords() (redis.Passwords, error) { return m.p.host.Mounted().Passwords, nil }
+
+func (m mounts) Limit() int64 { return m.p.host.Mounted().Limit }
+
 func (m mounts) Now() time.Time { return m.p.host.Clock() }
 
 type names struct{ p *Pod }
@@ -87,7 +96,8 @@ func (r runner) Start(how redis.StartServer) error {
 func (p *Pod) newServer(incarnation string) *server {
 	s := &server{
 		p: p, incarnation: incarnation, started: p.w.Now(), said: map[string]string{}, id: p.w.Identity("history-"),
-		ready: p.w.Now() + p.w.Between(20*time.Millisecond, 300*time.Millisecond),
+		loaded: p.installed,
+		ready:  p.w.Now() + p.w.Between(20*time.Millisecond, 300*time.Millisecond),
 	}
 	p.server, p.noted, p.ran = s, incarnation, true
 	s.later(p.w.Between(0, time.Second), s.cron)
@@ -138,7 +148,7 @@ func (l speaker) Server(_ context.Context, parameters []string, _ redis.Logins) 
 	}
 	facts := redis.Server{
 		Reachable: true, Replication: s.replication(), MaxMemory: s.memory, Waiting: redis.Waiting(s.memory),
-		Policy: s.policy, Loaded: "c1", Open: s.open, Matches: s.open,
+		Policy: s.policy, Loaded: s.loaded, Open: s.open, Matches: s.open,
 	}
 	for _, name := range parameters {
 		facts.Parameters = append(facts.Parameters, redis.Parameter{
@@ -284,10 +294,19 @@ func (l speaker) SetPolicy(_ context.Context, policy string) error {
 }
 
 // Fixed implements redis.Link, and what follows what nothing here is about.
-func (l speaker) Fixed() []string                               { return nil }
-func (l speaker) Presented(context.Context) (string, error)     { return "leaf", nil }
-func (l speaker) LoadCertificate(context.Context, string) error { return nil }
-func (l speaker) ReturnMemory(context.Context) error            { return nil }
+func (l speaker) Fixed() []string                    { return nil }
+func (l speaker) ReturnMemory(context.Context) error { return nil }
+
+// Presented implements redis.Link.
+func (l speaker) Presented(context.Context) (shown string, err error) {
+	err = l.tell(func(s *server) { shown = s.loaded })
+	return shown, err
+}
+
+// LoadCertificate implements redis.Link.
+func (l speaker) LoadCertificate(_ context.Context, identity string) error {
+	return l.tell(func(s *server) { s.loaded = identity })
+}
 
 // Flush implements redis.Link: it is a write like any other.
 func (l speaker) Flush(context.Context) error {

@@ -43,6 +43,7 @@ type server struct {
 	term      int64
 	memory    int64
 	policy    string
+	loaded    string // The certificate that it was last told to read.
 	said      map[string]string
 	recovered int
 }

@@ -98,7 +98,7 @@ func (t *truth) bound(p *Pod) time.Duration { return max(t.twice(p), linkTimeout
 
 // twice is two leases, by the settings of an instance.
 func (t *truth) twice(p *Pod) time.Duration {
-	return 2 * time.Duration(p.host.Settings().LeaseMilliseconds) * time.Millisecond
+	return 2 * time.Duration(p.host.Mounted().Settings.LeaseMilliseconds) * time.Millisecond
 }
 
 // read is an answer to a client (V3).

@@ -1,9 +1,10 @@
-// Package operated is a database with all of its loops in one simulated world: those of the agents, which decide who
-// leads and run the servers, on a model of PostgreSQL (package sim), and that of the operator beside them. They meet as
-// they do in a cluster: by objects of the API server of kit/sim, by reports, and by settings that are mounted late.
-// Between any two calls of the operator the rest of the world goes on.
+// Package operated is a database or a cache with all of its loops in one simulated world: those of the agents, which
+// decide who leads and run the servers, on a model of PostgreSQL or of Redis (package sim), and that of the operator
+// beside them. They meet as they do in a cluster: by objects of the API server of kit/sim, by reports, and by settings
+// that are mounted late. Between any two calls of the operator the rest of the world goes on.
 //
-// Start reading at New, then at [Database].
+// Start reading at New, then at [Cluster]. What only a database has is in database.go, what only a cache has in
+// cache.go.
 package operated
 
 import (
@@ -17,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"meridian.dev/meridian/api/v1alpha1"
 	agents "meridian.dev/meridian/internal/agent"
 	"meridian.dev/meridian/internal/database"
 	"meridian.dev/meridian/internal/postgres"
@@ -33,9 +34,11 @@ import (
 	"meridian.dev/meridian/test/sim/lives"
 )
 
-// Database is a database in a cluster. It implements sim.Cluster.
-type Database struct {
+// Cluster is a cluster with a database or a cache in it. It implements sim.Cluster.
+type Cluster struct {
 	*sim.World
+	of     operand
+	names  names
 	server *store.Server
 	// cluster reads and writes live, for everything that is modelled.
 	cluster  client.Client
@@ -45,34 +48,85 @@ type Database struct {
 	pods     []*pod
 	operator *operator // The process that leads, nil while there is none.
 	begun    int       // How many there were.
+	made     string    // The lease that was there last.
 	// certificates are those that were mounted, in the order in which they were seen.
 	certificates []string
 	flaw         Flaw
 	judge
 }
 
-var _ sim.Cluster = (*Database)(nil)
+var _ sim.Cluster = (*Cluster)(nil)
 
-// name is that of the database, of which every object has a part.
+// name is that of the database or of the cache, of which every object has a part.
 var name = client.ObjectKey{Namespace: kube.Space, Name: databases.Name}
 
-// New puts a database with its operator around the agents of a world.
+// operand is what a world is about: a database or a cache. For everything else here there is no difference.
+type operand interface {
+	names() names
+	// made are the objects that its user makes in the beginning.
+	made() []client.Object
+	// seen is the resource as its user sees it, nil if it is gone.
+	seen() *seen
+	// edit is what a user changes in it. It returns false for anything else.
+	edit(object client.Object, fault sim.Fault) bool
+	// loop puts the loop of the operator together as production does.
+	loop(o *operator, p parts) (reconcile.Reconciler, error)
+	// publish tells what the stored settings ask for, and mount makes what is mounted into a pod what is stored.
+	publish(stored *corev1.ConfigMap)
+	mount(who int, object *corev1.Pod)
+	// follows is the word of an agent that its instance follows the primary, lacks what an instance waits for by the word
+	// of its agent and by its pod, empty for nothing.
+	follows(who int) bool
+	lacks(who int, pod *corev1.Pod) string
+	// attend is a user who looks at the status in the end, and does what it asks for.
+	attend()
+	// weigh is asked about writes of the operator, beside the rules for those of both.
+	weigh(call store.Call)
+}
+
+// names are those of objects, and what else differs only by name.
+type names struct {
+	program, label         string
+	kind                   schema.GroupVersionKind
+	cached                 []client.Object
+	lease, write, settings string
+	grace                  time.Duration
+}
+
+// seen is a database or a cache as its user sees it.
+type seen struct {
+	client.Object
+	conditions []metav1.Condition
+	observed   int64
+	count      int
+	image      string
+	primary    string // As the status names it.
+	asleep     bool   // It shall have no instances.
+	asks       string // What was asked for and is not carried out.
+}
+
+// New puts a database, or a cache, with its operator around the agents of a world.
 func New(flaw Flaw) func(*sim.World) sim.Cluster {
 	return func(w *sim.World) sim.Cluster {
-		d := &Database{World: w, ctx: context.Background(), flaw: flaw}
-		d.must(d.begin())
-		return d
+		c := &Cluster{World: w, ctx: context.Background(), flaw: flaw}
+		c.of = geodatabase{c}
+		if w.Case.Volatile {
+			c.of = &geocache{Cluster: c}
+		}
+		c.names = c.of.names()
+		c.must(c.begin())
+		return c
 	}
 }
 
 // must is for what the model itself does: that it fails is a mistake of the model.
-func (d *Database) must(err error) {
+func (c *Cluster) must(err error) {
 	if err != nil {
-		d.Wrong(law.Modelled, "%v", err)
+		c.Wrong(law.Modelled, "%v", err)
 	}
 }
 
-func (d *Database) begin() error {
+func (c *Cluster) begin() error {
 	known, err := kube.Scheme()
 	if err != nil {
 		return err
@@ -81,75 +135,90 @@ func (d *Database) begin() error {
 	if err != nil {
 		return err
 	}
-	if d.server, err = store.New(store.Options{Scheme: known, Kinds: custom, Now: d.clock}); err != nil {
+	if c.server, err = store.New(store.Options{Scheme: known, Kinds: custom, Now: c.clock}); err != nil {
 		return err
 	}
-	process, err := d.server.Start(store.Life{Name: "cluster"})
+	process, err := c.server.Start(store.Life{Name: "cluster"})
 	if err != nil {
 		return err
 	}
-	d.cluster = process.Live()
-	if err := lives.Settle(d.ctx, d.cluster); err != nil {
+	c.cluster = process.Live()
+	if err := lives.Settle(c.ctx, c.cluster); err != nil {
 		return err
 	}
-	for range d.Case.Nodes {
-		d.pods = append(d.pods, &pod{})
+	for range c.Case.Nodes {
+		c.pods = append(c.pods, &pod{})
 	}
-	d.down = make([]time.Duration, d.Case.Nodes)
-	if err := d.cluster.Create(d.ctx, wished(d.Case)); err != nil {
-		return err
+	c.down, c.counted = make([]time.Duration, c.Case.Nodes), make([]time.Duration, c.Case.Nodes)
+	for _, object := range c.of.made() {
+		if err := c.cluster.Create(c.ctx, object); err != nil {
+			return err
+		}
 	}
-	d.After(0, func() {
-		d.show()
-		d.startOperator(0)
+	c.After(0, func() {
+		c.show()
+		c.startOperator(0)
 	})
-	d.After(watchEvery, d.watch)
+	c.After(watchEvery, c.watch)
 	return nil
 }
 
 // clock is the wall clock of the API server and of the operator.
-func (d *Database) clock() time.Time { return new(store.Clock).Now().Add(d.Now()) }
+func (c *Cluster) clock() time.Time { return new(store.Clock).Now().Add(c.Now()) }
 
-func (d *Database) get(name string, into client.Object) error {
-	return d.cluster.Get(d.ctx, client.ObjectKey{Namespace: kube.Space, Name: name}, into)
+func (c *Cluster) get(name string, into client.Object) error {
+	return c.cluster.Get(c.ctx, client.ObjectKey{Namespace: kube.Space, Name: name}, into)
 }
 
 // show tells everybody of what was written since it was called last.
-func (d *Database) show() {
-	for latest := d.server.Version(); d.shown < latest; latest = d.server.Version() {
-		events := d.server.Events(schema.GroupVersionKind{}, d.shown, latest)
-		d.shown = latest
+func (c *Cluster) show() {
+	for latest := c.server.Version(); c.shown < latest; latest = c.server.Version() {
+		events := c.server.Events(schema.GroupVersionKind{}, c.shown, latest)
+		c.shown = latest
 		for _, event := range events {
-			d.showEvent(event)
+			c.showEvent(event)
 		}
 	}
 }
 
-func (d *Database) showEvent(event store.Event) {
+func (c *Cluster) showEvent(event store.Event) {
 	switch key := event.Key.Name; {
-	case event.Kind.Kind == "Lease" && key == database.LeaseName(name.Name):
-		d.ShowLease(d.lease())
-	case event.Kind.Kind == "EndpointSlice" && key == database.WriteName(name.Name):
-		d.showRoute()
-	case event.Kind.Kind == "ConfigMap" && key == database.SettingsName(name.Name):
-		if settings, ok := d.settings(); ok {
-			d.Wish(settings)
+	case event.Kind.Kind == "Lease" && key == c.names.lease:
+		c.showLease()
+	case event.Kind.Kind == "EndpointSlice" && key == c.names.write:
+		c.showRoute()
+	case event.Kind.Kind == "ConfigMap" && key == c.names.settings:
+		var stored corev1.ConfigMap
+		if c.get(key, &stored) == nil {
+			c.of.publish(&stored)
 		}
 	case event.Kind.Kind == "Pod":
-		d.podChanged(key)
+		c.podChanged(key)
 	}
 	if event.Kind.Kind != "Lease" {
-		d.stir()
+		c.stir()
 	}
-	if d.operator != nil {
-		d.operator.hear(event.Kind)
+	if c.operator != nil {
+		c.operator.hear(event.Kind)
 	}
+}
+
+// showLease tells of the lease. Of another one of a cache terms begin again.
+func (c *Cluster) showLease() {
+	view := c.lease()
+	if view.UID != "" {
+		if c.made != "" && c.made != view.UID && c.Case.Volatile {
+			c.AnotherLease()
+		}
+		c.made = view.UID
+	}
+	c.ShowLease(view)
 }
 
 // lease is the lease as agents read it, empty if there is none.
-func (d *Database) lease() tenure.View {
+func (c *Cluster) lease() tenure.View {
 	var object coordinationv1.Lease
-	if d.get(database.LeaseName(name.Name), &object) != nil {
+	if c.get(c.names.lease, &object) != nil {
 		return tenure.View{}
 	}
 	seen := lease.Lease{
@@ -169,14 +238,14 @@ func (d *Database) lease() tenure.View {
 }
 
 // WriteLease implements sim.Cluster.
-func (d *Database) WriteLease(write tenure.Write) bool {
+func (c *Cluster) WriteLease(write tenure.Write) bool {
 	var object coordinationv1.Lease
 	document, err := write.Record.Encode()
-	d.must(err)
-	if d.get(database.LeaseName(name.Name), &object) != nil || object.ResourceVersion != write.Version {
+	c.must(err)
+	if c.get(c.names.lease, &object) != nil || object.ResourceVersion != write.Version {
 		return false
 	}
-	holder, now := write.Holder.String(), metav1.NewMicroTime(d.clock())
+	holder, now := write.Holder.String(), metav1.NewMicroTime(c.clock())
 	term, seconds := int32(write.Record.Term), int32((write.Duration+time.Second-1)/time.Second)
 	object.Spec.HolderIdentity, object.Spec.LeaseTransitions = &holder, &term
 	object.Spec.LeaseDurationSeconds, object.Spec.RenewTime = &seconds, &now
@@ -187,33 +256,33 @@ func (d *Database) WriteLease(write tenure.Write) bool {
 	if write.Kind == tenure.WriteSucceed || write.Kind == tenure.WriteRestore {
 		delete(object.Annotations, wire.AnnotationGivenUp)
 	}
-	err = d.cluster.Update(d.ctx, &object)
-	d.show()
+	err = c.cluster.Update(c.ctx, &object)
+	c.show()
 	return err == nil
 }
 
-func (d *Database) showRoute() {
+func (c *Cluster) showRoute() {
 	var object discoveryv1.EndpointSlice
-	if d.get(database.WriteName(name.Name), &object) != nil {
-		d.ShowRoute("", 0, true)
+	if c.get(c.names.write, &object) != nil {
+		c.ShowRoute("", 0, true)
 		return
 	}
 	var term int64
 	if text := object.Annotations[wire.AnnotationTerm]; text != "" {
 		_, err := fmt.Sscan(text, &term)
-		d.must(err)
+		c.must(err)
 	}
 	address := ""
 	for _, endpoint := range object.Endpoints {
 		address += endpoint.Addresses[0]
 	}
-	d.ShowRoute(address, term, false)
+	c.ShowRoute(address, term, false)
 }
 
 // WriteRoute implements sim.Cluster.
-func (d *Database) WriteRoute(who int, address string, term int64) bool {
+func (c *Cluster) WriteRoute(who int, address string, term int64) bool {
 	var object discoveryv1.EndpointSlice
-	if d.get(database.WriteName(name.Name), &object) != nil {
+	if c.get(c.names.write, &object) != nil {
 		return false
 	}
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, wire.AnnotationTerm, fmt.Sprint(term))
@@ -225,15 +294,15 @@ func (d *Database) WriteRoute(who int, address string, term int64) bool {
 			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: kube.Space, Name: podName(who)},
 		}}
 	}
-	err := d.cluster.Update(d.ctx, &object)
-	d.show()
+	err := c.cluster.Update(c.ctx, &object)
+	c.show()
 	return err == nil
 }
 
 // Label implements sim.Cluster. It is refused for another pod.
-func (d *Database) Label(who int, labels tenure.Labelled) bool {
+func (c *Cluster) Label(who int, labels tenure.Labelled) bool {
 	var object corev1.Pod
-	if d.get(podName(who), &object) != nil || object.UID != d.pods[who].uid {
+	if c.get(podName(who), &object) != nil || object.UID != c.pods[who].uid {
 		return false
 	}
 	if object.Annotations == nil {
@@ -248,47 +317,27 @@ func (d *Database) Label(who int, labels tenure.Labelled) bool {
 	if labels.Use > 0 {
 		object.Annotations[wire.AnnotationVolumeUse] = fmt.Sprint(labels.Use)
 	}
-	err := d.cluster.Update(d.ctx, &object)
-	d.show()
+	err := c.cluster.Update(c.ctx, &object)
+	c.show()
 	return err == nil
 }
 
-// settings are those that are stored.
-func (d *Database) settings() (wire.Settings, bool) {
-	var stored corev1.ConfigMap
-	if d.get(database.SettingsName(name.Name), &stored) != nil {
-		return wire.Settings{}, false
-	}
-	settings, err := wire.DecodeSettings([]byte(stored.Data[wire.KeySettings]))
-	d.must(err)
-	return settings, err == nil
-}
-
 // Certificate implements sim.Cluster.
-func (d *Database) Certificate(who int) string { return d.pods[who].certificate }
+func (c *Cluster) Certificate(who int) string { return c.pods[who].certificate }
 
 // Logins implements sim.Cluster.
-func (d *Database) Logins(who int) postgres.Logins { return d.pods[who].logins }
+func (c *Cluster) Logins(who int) postgres.Logins { return c.pods[who].logins }
 
-// instanceName names an instance by its number, and podName its pod.
+// instanceName names an instance of either by its number, and podName its pod.
 func instanceName(who int) string { return database.InstanceName(name.Name, who+1) }
 func podName(who int) string      { return database.PodName(instanceName(who)) }
 
 // whose is the number of the instance that a pod or an instance is named by.
-func (d *Database) whose(name string) (int, bool) {
-	for who := range d.pods {
+func (c *Cluster) whose(name string) (int, bool) {
+	for who := range c.pods {
 		if name == podName(who) || name == instanceName(who) {
 			return who, true
 		}
 	}
 	return 0, false
-}
-
-// object is the database as its user sees it, nil if it is gone.
-func (d *Database) object() *v1alpha1.GeoDatabase {
-	var found v1alpha1.GeoDatabase
-	if d.get(name.Name, &found) != nil {
-		return nil
-	}
-	return &found
 }

@@ -74,9 +74,20 @@ func TestScenarios(t *testing.T) {
 }
 
 // TestSwarm is about users who do not wait, machines that fail, and an operator that is not well.
-func TestSwarm(t *testing.T) {
+func TestSwarm(t *testing.T) { swarm(t, 1, operated.Swarm) }
+
+// TestServerSwarm has troubles of servers beside that: disks and processes that hang, slow replay, long checkpoints,
+// connections that say nothing.
+func TestServerSwarm(t *testing.T) { swarm(t, 10, operated.ServerSwarm) }
+
+// TestCacheSwarm is the same as the first with a cache.
+func TestCacheSwarm(t *testing.T) { swarm(t, 2, operated.CacheSwarm) }
+
+// swarm runs one of so many seeds, where no time is given.
+func swarm(t *testing.T, one int, draw func(seed uint64) sim.Case) {
+	t.Helper()
 	if *seedFlag != 0 {
-		c := operated.Swarm(*seedFlag)
+		c := draw(*seedFlag)
 		if out := sim.Run(c, false); len(out.Problems) > 0 {
 			report(t, c)
 		} else {
@@ -86,8 +97,8 @@ func TestSwarm(t *testing.T) {
 	}
 	began, count, failures := time.Now(), 0, 0
 	traces := map[uint64]bool{}
-	for ; *timeFlag == 0 && count < *seedsFlag || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
-		c := operated.Swarm(*fromFlag + uint64(count))
+	for ; *timeFlag == 0 && count < *seedsFlag/one || *timeFlag > 0 && time.Since(began) < *timeFlag; count++ {
+		c := draw(*fromFlag + uint64(count))
 		out := sim.Run(c, false)
 		traces[out.Hash] = true
 		if len(out.Problems) == 0 {
@@ -105,8 +116,9 @@ func TestSwarm(t *testing.T) {
 
 // TestSameSeedSameTrace is what replaying and shrinking rest on.
 func TestSameSeedSameTrace(t *testing.T) {
-	for seed := uint64(1); seed <= 3; seed++ {
-		c := operated.Swarm(seed)
+	cases := []sim.Case{operated.Swarm(1), operated.Swarm(2), operated.CacheSwarm(1), operated.CacheSwarm(2)}
+	for _, c := range cases {
+		seed := c.Seed
 		one, other := sim.Run(c, true), sim.Run(c, true)
 		for line := range one.Story {
 			if line >= len(other.Story) || one.Story[line] != other.Story[line] {
@@ -150,28 +162,31 @@ var callsFlag = flag.Int("calls", 400, "give answers to one call of the operator
 
 // TestCallFaults gives every answer to calls of the operator while it scales, rolls and cleans up.
 func TestCallFaults(t *testing.T) {
-	ran := 0
+	tried := []string{"scale from three to five to two", "another image", "deleted"}
 	for _, s := range operated.Scenarios() {
-		if s.Name != "scale from three to five to two" && s.Name != "another image" && s.Name != "deleted" {
+		if !slices.Contains(tried, strings.TrimPrefix(s.Name, "cache, ")) {
 			continue
 		}
-		s.Seed = 1
-		calls := sim.Run(s.Case, false).Met(operated.PointCall)
-		for ordinal := int(*fromFlag); ordinal < calls; ordinal += *callsFlag {
-			for _, kind := range operated.Answers() {
-				c := s.Case
-				c.Faults = append(slices.Clone(c.Faults), sim.Fault{
-					Kind: kind, Point: operated.PointCall, Node: operated.Nowhere, Ordinal: ordinal, For: 5 * time.Second,
-				})
-				if ran++; len(sim.Run(c, false).Problems) > 0 {
-					report(t, c)
-					return
+		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
+			s.Seed = 1
+			ran, calls := 0, sim.Run(s.Case, false).Met(operated.PointCall)
+			first := int(*fromFlag) - 1 + min(*callsFlag, calls)*9/10 // Not in the beginning, which all have.
+			for ordinal := first; ordinal < calls; ordinal += *callsFlag {
+				for _, kind := range operated.Answers() {
+					c := s.Case
+					c.Faults = append(slices.Clone(c.Faults), sim.Fault{
+						Kind: kind, Point: operated.PointCall, Node: operated.Nowhere, Ordinal: ordinal, For: 5 * time.Second,
+					})
+					if ran++; len(sim.Run(c, false).Problems) > 0 {
+						report(t, c)
+						return
+					}
 				}
 			}
-		}
-	}
-	t.Logf("%d schedules", ran)
-	if ran == 0 {
-		t.Error("nothing was run")
+			t.Logf("%d schedules of %d calls", ran, calls)
+			if ran == 0 {
+				t.Error("nothing was run")
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package operated
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,13 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/database/act"
-	"meridian.dev/meridian/internal/database/controller"
-	"meridian.dev/meridian/internal/database/observe"
 	"meridian.dev/meridian/internal/service"
-	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/apply"
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
@@ -36,7 +30,7 @@ import (
 
 // operator is one process of the operator: its loop, its cache, and when it makes its next pass.
 type operator struct {
-	d       *Database
+	c       *Cluster
 	process *store.Process
 	loop    reconcile.Reconciler
 	watches []search.Watch
@@ -54,32 +48,32 @@ type operator struct {
 }
 
 // startOperator begins a life, with a cache that may begin some versions in the past.
-func (d *Database) startOperator(back uint64) {
-	d.begun++
+func (c *Cluster) startOperator(back uint64) {
+	c.begun++
 	o := &operator{
-		d: d, moving: map[schema.GroupVersionKind]bool{}, seen: map[string]*unstructured.Unstructured{},
-		pulse: &service.Pulse{Label: database.LabelDatabase},
+		c: c, moving: map[schema.GroupVersionKind]bool{}, seen: map[string]*unstructured.Unstructured{},
+		pulse: &service.Pulse{Label: c.names.label},
 	}
-	o.watches = lives.Watches(v1alpha1.GroupVersion.WithKind("GeoDatabase"), controller.Cached(), database.LabelDatabase)
+	o.watches = lives.Watches(c.names.kind, c.names.cached, c.names.label)
 	var watched []schema.GroupVersionKind
 	for _, watch := range o.watches {
 		watched = append(watched, watch.Kind)
 	}
-	version := d.server.Version()
+	version := c.server.Version()
 	var err error
-	o.process, err = d.server.Start(store.Life{
-		Name: fmt.Sprintf("operator %d", d.begun), Hook: o.call,
+	o.process, err = c.server.Start(store.Life{
+		Name: fmt.Sprintf("%s %d", c.names.program, c.begun), Hook: o.call,
 		Cache: store.CacheOptions{
 			Uncached: []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}, Watched: watched,
 			At: version - min(back, version-1),
 		},
 	})
-	d.must(err)
+	c.must(err)
 	inner, err := o.assemble()
-	d.must(err)
+	c.must(err)
 	o.loop = lives.Strictly(inner)
-	d.operator = o
-	d.Note(-1, "%s starts", fmt.Sprintf("operator %d", d.begun))
+	c.operator = o
+	c.Note(-1, "%s %d starts", c.names.program, c.begun)
 	for _, kind := range watched {
 		o.hear(kind)
 	}
@@ -90,35 +84,32 @@ func (d *Database) startOperator(back uint64) {
 // memo is shared by all worlds: the same objects are wanted again and again.
 var memo = apply.NewMemo(4096)
 
-// assemble puts the loop together as production does.
+// parts are what a loop is put together from.
+type parts struct {
+	config loop.Config
+	author apply.Author
+	pulse  *service.Pulse
+}
+
+// assemble puts the loop together.
 func (o *operator) assemble() (reconcile.Reconciler, error) {
-	d := o.d
+	c := o.c
 	cached, live := o.process.Client(), o.process.Live()
-	if d.flaw.Sees != nil {
-		change := d.flaw.Sees()
+	if c.flaw.Sees != nil {
+		change := c.flaw.Sees()
 		cached, live = lives.Seeing(cached, change), lives.Seeing(live, change)
 	}
 	author := apply.Author{
 		Scheme: live.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: memo,
 	}
-	ask := o.report
-	if d.flaw.Told != nil {
-		ask = d.flaw.Told(ask)
-	}
 	pulse := o.pulse
-	if d.flaw.Deaf {
+	if c.flaw.Deaf {
 		pulse = nil
 	}
-	return controller.New(loop.Config{
-		Name: "operator", Client: cached, Live: live, Now: d.clock, Leads: o.leads,
-		Tracker: expect.New(o.process.Cache(), live.Scheme(), expect.Options{Now: d.clock}),
-	}, observe.Observer{
-		Live: live, Author: author, Now: d.clock, Pulse: pulse, Ask: ask,
-		Images:       database.Images{Agent: "meridian:1", Server: "postgis"},
-		Installation: "meridian-system/operator", LostAfter: 5 * time.Minute,
-	}, act.Actor{
-		Client: cached, Live: live, Author: author, Random: rand.Reader, Now: d.clock, Tell: o.tell,
-	}, nil)
+	return c.of.loop(o, parts{author: author, pulse: pulse, config: loop.Config{
+		Name: c.names.program, Client: cached, Live: live, Now: c.clock, Leads: o.leads,
+		Tracker: expect.New(o.process.Cache(), live.Scheme(), expect.Options{Now: c.clock}),
+	}})
 }
 
 // leads reads who leads among operators. There is no such object: that is known here.
@@ -129,7 +120,7 @@ func (o *operator) leads(ctx context.Context) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read who leads: %w", err)
 	}
-	if o.d.operator != o {
+	if o.c.operator != o {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "leader", errors.New("another process leads"))
 	}
 	return nil
@@ -141,7 +132,7 @@ func (o *operator) hear(kind schema.GroupVersionKind) {
 		return
 	}
 	o.moving[kind] = true
-	o.d.After(max(o.d.Between(2*time.Millisecond, 60*time.Millisecond), o.stalls-o.d.Now()), func() {
+	o.c.After(max(o.c.Between(2*time.Millisecond, 60*time.Millisecond), o.stalls-o.c.Now()), func() {
 		if o.moving[kind] = false; !o.ended {
 			o.move(kind)
 		}
@@ -150,7 +141,7 @@ func (o *operator) hear(kind schema.GroupVersionKind) {
 
 // move moves the cache of a kind to the present, and asks for a pass if there is news.
 func (o *operator) move(kind schema.GroupVersionKind) {
-	if o.d.Away() || o.d.Now() < o.stalls {
+	if o.c.Away() || o.c.Now() < o.stalls {
 		o.hear(kind)
 		return
 	}
@@ -159,8 +150,8 @@ func (o *operator) move(kind schema.GroupVersionKind) {
 		if watch.Kind != kind {
 			continue
 		}
-		events, err := cache.Advance(kind, o.d.server.Version())
-		o.d.must(err)
+		events, err := cache.Advance(kind, o.c.server.Version())
+		o.c.must(err)
 		for _, event := range events {
 			if o.isNews(watch, event) && len(watch.Map(event.Object)) > 0 {
 				o.ask(0)
@@ -169,8 +160,8 @@ func (o *operator) move(kind schema.GroupVersionKind) {
 		return
 	}
 	for _, read := range cache.Read() {
-		_, err := cache.Advance(read, o.d.server.Version())
-		o.d.must(err)
+		_, err := cache.Advance(read, o.c.server.Version())
+		o.c.must(err)
 	}
 }
 
@@ -183,18 +174,18 @@ func (o *operator) isNews(watch search.Watch, event store.Event) bool {
 	}
 	if event.Kind.Kind == "Lease" && event.Type != "DELETED" {
 		was, is := leaseOf(before), leaseOf(event.Object)
-		return o.pulse.Beat(is, o.d.clock()) || service.LeaseChanged(was, is)
+		return o.pulse.Beat(is, o.c.clock()) || service.LeaseChanged(was, is)
 	}
 	return watch.News == nil || event.Type != "MODIFIED" || watch.News(before, event.Object)
 }
 
 // listen has a pass run when a lease is late or ends, which is no event.
 func (o *operator) listen() {
-	o.d.After(250*time.Millisecond, func() {
+	o.c.After(250*time.Millisecond, func() {
 		if o.ended {
 			return
 		}
-		if len(o.pulse.Silent(o.d.clock())) > 0 {
+		if len(o.pulse.Silent(o.c.clock())) > 0 {
 			o.ask(0)
 		}
 		o.listen()
@@ -209,7 +200,7 @@ func (o *operator) ask(in time.Duration) {
 	}
 	o.planned++
 	planned := o.planned
-	o.d.After(in, func() {
+	o.c.After(in, func() {
 		if o.planned == planned && !o.ended && !o.passing {
 			o.pass()
 		}
@@ -224,7 +215,7 @@ func (o *operator) pass() {
 	next, stop := iter.Pull(func(yield func(time.Duration) bool) {
 		defer func() {
 			if thrown := recover(); thrown != nil {
-				o.d.Wrong(law.OperatorCheck, "%v", thrown)
+				o.c.Wrong(law.OperatorCheck, "%v", thrown)
 			}
 		}()
 		o.pause = yield
@@ -237,11 +228,11 @@ func (o *operator) pass() {
 			return
 		}
 		pause, more := next()
-		o.d.show()
+		o.c.show()
 		switch {
 		case more:
-			o.d.After(pause, step)
-		case o.d.operator != o: // It was overtaken, and its lease is lost.
+			o.c.After(pause, step)
+		case o.c.operator != o: // It was overtaken, and its lease is lost.
 			o.end()
 		case !o.ended:
 			o.finish(result, failure)
@@ -256,10 +247,10 @@ func (o *operator) finish(result reconcile.Result, failure error) {
 	switch {
 	case o.process.Crashed():
 		o.end()
-		o.d.After(o.d.Between(time.Second, 15*time.Second), func() { o.d.replace(o) })
+		o.c.After(o.c.Between(time.Second, 15*time.Second), func() { o.c.replace(o) })
 		return
 	case failure != nil:
-		o.d.Note(-1, "the pass fails: %v", failure)
+		o.c.Note(-1, "the pass fails: %v", failure)
 		o.ask(min(time.Second<<min(o.failed, 10), time.Minute))
 		o.failed++
 	case result.RequeueAfter > 0:
@@ -283,13 +274,13 @@ func (o *operator) end() {
 	if o.stop != nil {
 		o.stop()
 	}
-	o.d.show()
+	o.c.show()
 }
 
 // replace begins another life, unless that has happened already.
-func (d *Database) replace(o *operator) {
-	if d.operator == o {
-		d.startOperator(uint64(d.Between(0, 30)))
+func (c *Cluster) replace(o *operator) {
+	if c.operator == o {
+		c.startOperator(uint64(c.Between(0, 30)))
 	}
 }
 
@@ -300,42 +291,42 @@ func (o *operator) sleep(pause time.Duration) bool {
 
 // travel is the way of a call to the API server.
 func (o *operator) travel() time.Duration {
-	if o.d.Chance(0.05) {
-		return o.d.Between(20*time.Millisecond, 900*time.Millisecond)
+	if o.c.Chance(0.05) {
+		return o.c.Between(20*time.Millisecond, 900*time.Millisecond)
 	}
-	return o.d.Between(time.Millisecond, 15*time.Millisecond)
+	return o.c.Between(time.Millisecond, 15*time.Millisecond)
 }
 
 // call decides about each call of the process, and lets the world go on until it arrives.
 func (o *operator) call(call store.Call) store.Verdict {
-	d := o.d
+	c := o.c
 	if o.ended {
 		return store.CrashBefore
 	}
-	d.show() // What the call before this one has done.
-	fault := d.Meets(PointCall)
+	c.show() // What the call before this one has done.
+	fault := c.Meets(PointCall)
 	way := o.travel()
 	if fault != nil && (fault.Kind == sim.FaultLate || fault.Kind == FaultOvertaken) {
 		way += fault.For
 	}
-	if fault != nil && fault.Kind == FaultOvertaken && d.operator == o {
-		d.After(0, func() { d.replace(o) })
+	if fault != nil && fault.Kind == FaultOvertaken && c.operator == o {
+		c.After(0, func() { c.replace(o) })
 	}
 	if !o.sleep(way) {
 		return store.CrashBefore
 	}
 	verdict := o.verdict(fault)
 	if call.Verb.Writes() && (verdict == store.Done || verdict == store.Applied || verdict == store.CrashAfter) {
-		d.Act()
-		d.Note(-1, "%s", call)
-		d.judgeCall(call)
+		c.Act()
+		c.Note(-1, "%s", call)
+		c.judgeCall(call)
 	}
 	return verdict
 }
 
 func (o *operator) verdict(fault *sim.Fault) store.Verdict {
 	switch {
-	case o.d.Away():
+	case o.c.Away():
 		return store.Refused
 	case fault == nil:
 		return store.Done
@@ -348,59 +339,46 @@ func (o *operator) verdict(fault *sim.Fault) store.Verdict {
 }
 
 // at is the instance whose container is reached at an address.
-func (d *Database) at(address string) (int, error) {
-	for who, p := range d.pods {
-		if p.address == address && p.uid != "" && d.powered(who) && d.Reached(who) {
+func (c *Cluster) at(address string) (int, error) {
+	for who, p := range c.pods {
+		if p.address == address && p.uid != "" && c.powered(who) && c.Reached(who) {
 			return who, nil
 		}
 	}
 	return 0, errors.New("no answer")
 }
 
-// report asks an agent for its report, which goes over the wire as it does in production. Several are asked at once, so
+// asks is how the operator gets a report, of a database or of a cache.
+type asks[R any] func(context.Context, service.Agent) (R, error)
+
+// asking asks an agent for its report, which goes over the wire as it does in production. Several are asked at once, so
 // nothing here waits or is left to chance.
-func (o *operator) report(_ context.Context, agent service.Agent) (wire.Report, error) {
-	who, err := o.d.at(agent.Address)
-	if err != nil {
-		return wire.Report{}, err
+func asking[R interface{ Encode() ([]byte, error) }](
+	c *Cluster, report func(who int) (R, bool), decode func([]byte) (R, error),
+) asks[R] {
+	return func(_ context.Context, agent service.Agent) (none R, err error) {
+		who, err := c.at(agent.Address)
+		if err != nil {
+			return none, err
+		}
+		told, ok := report(who)
+		if !ok {
+			return none, errors.New("there is no report yet")
+		}
+		document, err := told.Encode()
+		if err != nil {
+			return none, err
+		}
+		return decode(document)
 	}
-	report, ok := o.d.Report(who)
-	if !ok {
-		return wire.Report{}, errors.New("there is no report yet")
-	}
-	report.Certificate = o.d.identity(report.Certificate)
-	document, err := report.Encode()
-	if err != nil {
-		return wire.Report{}, err
-	}
-	return wire.DecodeReport(document)
 }
 
-// tell asks the agent of the holder to hand over, and waits for its answer.
-func (o *operator) tell(_ context.Context, agent service.Agent, request wire.Switchover) error {
-	if !o.sleep(o.d.Between(time.Millisecond, 20*time.Millisecond)) {
-		return store.ErrCrashed
+// reach is the instance whose agent is called, when the call is there.
+func (o *operator) reach(agent service.Agent) (int, error) {
+	if !o.sleep(o.c.Between(time.Millisecond, 20*time.Millisecond)) {
+		return 0, store.ErrCrashed
 	}
-	who, err := o.d.at(agent.Address)
-	if err != nil {
-		return err
-	}
-	var answer *wire.SwitchoverReply
-	o.d.AskSwitchover(who, request, func(reply wire.SwitchoverReply) { answer = &reply })
-	for end := o.d.Now() + 3*time.Second; answer == nil && o.d.Now() < end; {
-		if !o.sleep(20 * time.Millisecond) {
-			return store.ErrCrashed
-		}
-	}
-	switch {
-	case answer == nil:
-		return errors.New("there was no answer")
-	case answer.Accepted:
-		return nil
-	case answer.Later:
-		return errors.New("the agent answers 503")
-	}
-	return &act.RefusedError{Why: answer.Why}
+	return o.c.at(agent.Address)
 }
 
 // leaseOf reads a lease of the API.

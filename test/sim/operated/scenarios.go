@@ -33,6 +33,13 @@ func of(name string, instances int, faults ...sim.Fault) sim.Scenario {
 	return sim.Scenario{Case: c}
 }
 
+// ofCache is a scenario of a cache.
+func ofCache(name string, instances int, faults ...sim.Fault) sim.Scenario {
+	s := of("cache, "+name, instances, faults...)
+	s.Whole, s.Volatile = false, true
+	return s
+}
+
 // alone is a database of one instance, which can keep nothing twice.
 func alone(s sim.Scenario) sim.Scenario {
 	s.Durability = tenure.Async
@@ -56,7 +63,9 @@ func quietly(moves int, gap time.Duration, s sim.Scenario) Scenario {
 }
 
 // Scenarios are all of them.
-func Scenarios() []Scenario {
+func Scenarios() []Scenario { return append(databaseScenarios(), cacheScenarios()...) }
+
+func databaseScenarios() []Scenario {
 	const s = time.Second
 	image := sim.Fault{Kind: FaultImage, At: Began, Wish: 7}
 	rolling := func(what, shows string, fault sim.Fault) Scenario {
@@ -77,5 +86,32 @@ func Scenarios() []Scenario {
 		quietly(-1, 130*s, of("hibernates and wakes", 3,
 			at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0))),
 		quietly(-1, 2*s, of("deleted", 3, at(0, FaultDelete, Nowhere, 0))),
+	}
+}
+
+func cacheScenarios() []Scenario {
+	const s = time.Second
+	image := sim.Fault{Kind: FaultImage, At: Began, Wish: 7}
+	rolling := func(what, shows string, fault sim.Fault) Scenario {
+		return Scenario{Scenario: ofCache("another image, "+what, 3, image, fault), Moves: -1, Shows: shows}
+	}
+	return []Scenario{
+		quietly(0, 2*s, ofCache("bootstrap of three", 3)),
+		quietly(0, 2*s, ofCache("bootstrap of one", 1)),
+		quietly(1, 4*s, ofCache("pod of the primary deleted", 3, at(0, sim.FaultTerminate, sim.Holder, 0))),
+		quietly(0, 2*s, ofCache("scale from three to five to two", 3, wishing(0, 5), wishing(90*s, 2))),
+		quietly(0, 2*s, ofCache("scale from one to three to one", 1, wishing(0, 3), wishing(60*s, 1))),
+		quietly(0, 2*s, ofCache("another parameter", 3, sim.Fault{Kind: FaultParameter, At: Began, Wish: 3})),
+		quietly(0, 2*s, ofCache("more memory, and less", 3, sim.Fault{Kind: FaultMemory, At: Began, Wish: 4},
+			sim.Fault{Kind: FaultMemory, At: Began + 60*s, Wish: 2})),
+		quietly(0, 2*s, ofCache("emptied", 3, at(0, sim.FaultFlush, Nowhere, 0))),
+		quietly(1, 4*s, ofCache("another image", 3, image)),
+		rolling("holder powered off", "FAULT power-off", at(6*s, sim.FaultPowerOff, sim.Holder, 30*s)),
+		rolling("operator ends", "cache operator 2 starts", at(4*s, sim.FaultOperator, Nowhere, 20*s)),
+		rolling("lease deleted", "create Lease", at(6*s, sim.FaultLeaseLost, Nowhere, 0)),
+		rolling("node gone", "is noticed to be away", at(6*s, sim.FaultPowerOff, sim.Replica, gone)),
+		quietly(-1, 135*s, ofCache("hibernates and wakes", 3,
+			at(0, FaultHibernate, Nowhere, 0), at(120*s, FaultWake, Nowhere, 0))),
+		quietly(-1, 2*s, ofCache("deleted", 3, at(0, FaultDelete, Nowhere, 0))),
 	}
 }

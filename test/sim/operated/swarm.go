@@ -7,6 +7,7 @@ import (
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/agenda"
+	"meridian.dev/meridian/test/sim/swarms"
 )
 
 // What a swarm draws from: what users do, what befalls machines and networks, and what befalls the operator.
@@ -19,6 +20,16 @@ var (
 		sim.FaultCrash, sim.FaultPowerOff, sim.FaultKillServer, sim.FaultCut, sim.FaultCutAPI, sim.FaultCutPeers,
 		sim.FaultFreeze, sim.FaultFreezePod, sim.FaultAPIAway, sim.FaultAllCrash, sim.FaultAllOff, sim.FaultWatchDead,
 		sim.FaultHang, sim.FaultVolumeLost, sim.FaultLeaseLost, sim.FaultRouteGone, sim.FaultSettings, sim.FaultSettings,
+	}
+	// Those of caches: a volume is nothing to them, and their model knows no pod that stands still.
+	wishesOfCache = []sim.FaultKind{
+		sim.FaultWish, sim.FaultWish, sim.FaultFlush, FaultParameter, FaultImage, FaultRestart, FaultMemory,
+		sim.FaultTerminate, FaultHibernate, FaultDelete, FaultImage,
+	}
+	mishapsOfCache = []sim.FaultKind{
+		sim.FaultCrash, sim.FaultPowerOff, sim.FaultKillServer, sim.FaultCut, sim.FaultCutAPI, sim.FaultCutPeers,
+		sim.FaultFreeze, sim.FaultAPIAway, sim.FaultAllCrash, sim.FaultAllOff, sim.FaultWatchDead, sim.FaultHang,
+		sim.FaultLeaseLost, sim.FaultRouteGone, sim.FaultSettings, sim.FaultSettings,
 	}
 	troubles = []sim.FaultKind{sim.FaultOperator, FaultStall}
 	// answers are what calls of the operator may get, and overtakings how they may be late.
@@ -43,6 +54,32 @@ func Swarm(seed uint64) sim.Case {
 	}
 	c.Instances = []int{3, 3, 3, 2, 4}[random.IntN(5)]
 	c.Durability = []tenure.Durability{tenure.Strict, tenure.Strict, tenure.Strict, tenure.Available}[random.IntN(4)]
+	return drawn(c, random, wishes, mishaps)
+}
+
+// ServerSwarm is one in which servers of a database have troubles beside their loops as well.
+func ServerSwarm(seed uint64) sim.Case {
+	c := Swarm(seed)
+	c.Name, c.Last = "swarm of an operated database with troubled servers", max(c.Last, Began+40*time.Second)
+	for _, fault := range swarms.Troubles(c, agenda.Chosen(seed, 0x3407e), Began) {
+		c.Faults, c.Last = append(c.Faults, fault), max(c.Last, fault.At+time.Second)
+	}
+	return c
+}
+
+// CacheSwarm is one of a cache.
+func CacheSwarm(seed uint64) sim.Case {
+	random := agenda.Chosen(seed, 0x09e7cac4)
+	c := sim.Case{
+		Name: "swarm of an operated cache", Seed: seed, Nodes: machines, Volatile: true, Lag: random.IntN(2) == 0,
+		Budget: 15 * time.Minute, Around: New(Flaw{}),
+	}
+	c.Instances = []int{3, 3, 3, 2, 1}[random.IntN(5)]
+	return drawn(c, random, wishesOfCache, mishapsOfCache)
+}
+
+// drawn draws what goes wrong.
+func drawn(c sim.Case, random *rand.Rand, wishes, mishaps []sim.FaultKind) sim.Case {
 	span := 40*time.Second + time.Duration(random.Int64N(int64(100*time.Second)))
 	start := Began
 	if random.IntN(6) == 0 {
@@ -56,7 +93,8 @@ func Swarm(seed uint64) sim.Case {
 		})
 	}
 	for range random.IntN(4) {
-		if next := mishap(c, random, moment()); next.Kind != sim.FaultVolumeLost || !sim.HasKind(c.Faults, next.Kind) {
+		next := mishap(c, random, mishaps, moment())
+		if next.Kind != sim.FaultVolumeLost || !sim.HasKind(c.Faults, next.Kind) {
 			c.Faults = append(c.Faults, next)
 		}
 	}
@@ -79,7 +117,7 @@ func Swarm(seed uint64) sim.Case {
 }
 
 // mishap is one of a machine or a network. Few machines stay away for good.
-func mishap(c sim.Case, random *rand.Rand, moment time.Duration) sim.Fault {
+func mishap(c sim.Case, random *rand.Rand, mishaps []sim.FaultKind, moment time.Duration) sim.Fault {
 	fault := sim.Fault{
 		Kind: mishaps[random.IntN(len(mishaps))], At: moment, Node: random.IntN(c.Nodes+2) - 2,
 		For: 500*time.Millisecond + time.Duration(random.Int64N(int64(30*time.Second))),

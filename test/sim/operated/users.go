@@ -9,14 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"meridian.dev/meridian/api/v1alpha1"
-	"meridian.dev/meridian/internal/database"
-	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/kit/condition"
 	"meridian.dev/meridian/test/sim"
 	"meridian.dev/meridian/test/sim/kube"
@@ -33,6 +28,8 @@ const (
 	FaultHibernate sim.FaultKind = "user-hibernates"
 	FaultWake      sim.FaultKind = "user-wakes"
 	FaultDelete    sim.FaultKind = "user-deletes"
+	// FaultMemory changes the memory of a cache.
+	FaultMemory sim.FaultKind = "user-changes-memory"
 )
 
 // What goes wrong with the operator, beside its end (sim.FaultOperator).
@@ -48,212 +45,181 @@ const (
 	Nowhere = -1
 )
 
-// wished is the database that a user asks for in the beginning.
-func wished(c sim.Case) *v1alpha1.GeoDatabase {
-	durability := map[tenure.Durability]v1alpha1.Durability{
-		tenure.Available: v1alpha1.DurabilityAvailable, tenure.Async: v1alpha1.DurabilityAsync,
-	}[c.Durability]
-	if durability == "" {
-		durability = v1alpha1.DurabilityStrict
-	}
-	reclaim := v1alpha1.ReclaimDelete
-	if c.Seed%3 == 0 {
-		reclaim = v1alpha1.ReclaimRetain
-	}
-	return &v1alpha1.GeoDatabase{
-		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
-		Spec: v1alpha1.GeoDatabaseSpec{
-			Instances: int32(c.Instances), Durability: durability,
-			Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi"), Reclaim: reclaim},
-		},
-	}
-}
-
 // Befall implements sim.Cluster.
-func (d *Database) Befall(fault sim.Fault) bool {
-	edits := map[sim.FaultKind]func(*v1alpha1.GeoDatabase){
-		sim.FaultWish:       func(o *v1alpha1.GeoDatabase) { o.Spec.Instances = int32(fault.Wish) },
-		sim.FaultSwitchover: func(o *v1alpha1.GeoDatabase) { d.askSwitchover(o, fault) },
-		FaultParameter: func(o *v1alpha1.GeoDatabase) {
-			o.Spec.Parameters = map[string]v1alpha1.Setting{
-				"max_connections": v1alpha1.Setting(fmt.Sprint(200 + 10*fault.Wish)),
-			}
-		},
-		FaultImage:     func(o *v1alpha1.GeoDatabase) { o.Spec.Image = fmt.Sprintf("postgis:17.%d", fault.Wish) },
-		FaultRestart:   func(o *v1alpha1.GeoDatabase) { o.Spec.Restart = d.Identity("token-") },
-		FaultHibernate: func(o *v1alpha1.GeoDatabase) { o.Spec.Hibernated = true },
-		FaultWake:      func(o *v1alpha1.GeoDatabase) { o.Spec.Hibernated = false },
+func (c *Cluster) Befall(fault sim.Fault) bool {
+	object := c.of.seen()
+	if object == nil || object.GetDeletionTimestamp() != nil {
+		made := c.of.made()
+		object = &seen{Object: made[len(made)-1]} // Of which nothing is written.
 	}
-	if edit := edits[fault.Kind]; edit != nil {
-		d.Note(-1, "FAULT %s, %d", fault.Kind, fault.Wish)
-		if object := d.object(); object != nil && object.DeletionTimestamp == nil {
-			edit(object)
-			if err := d.cluster.Update(d.ctx, object); err != nil {
-				d.Note(-1, "it is refused: %v", err)
-			}
-			d.show()
+	if !c.of.edit(object.Object, fault) {
+		return c.befall(fault)
+	}
+	c.Note(-1, "FAULT %s, %d", fault.Kind, fault.Wish)
+	if object.GetUID() != "" {
+		if err := c.cluster.Update(c.ctx, object.Object); err != nil {
+			c.Note(-1, "it is refused: %v", err)
 		}
-		return true
 	}
-	return d.befall(fault)
-}
-
-func (d *Database) askSwitchover(object *v1alpha1.GeoDatabase, fault sim.Fault) {
-	target := database.AnyInstance
-	if fault.Other > 0 {
-		target = instanceName(fault.Other % int(object.Spec.Instances))
-	}
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, database.AnnotationSwitchover, target)
-}
-
-func (d *Database) befall(fault sim.Fault) bool {
-	switch fault.Kind {
-	case FaultDelete:
-		d.Note(-1, "FAULT %s", fault.Kind)
-		if object := d.object(); object != nil {
-			d.must(d.cluster.Delete(d.ctx, object))
-		}
-	case sim.FaultTerminate:
-		var object corev1.Pod
-		who := d.Whom(fault.Node)
-		d.Note(who, "FAULT somebody deletes the pod")
-		if d.get(podName(who), &object) == nil {
-			d.must(d.cluster.Delete(d.ctx, &object))
-		}
-	case sim.FaultLeaseLost, sim.FaultRouteGone:
-		d.Note(-1, "FAULT %s", fault.Kind)
-		d.takeAway(fault.Kind)
-	case sim.FaultVolumeLost:
-		d.takeVolume(d.Whom(fault.Node))
-	case sim.FaultSettings:
-		who := d.Whom(fault.Node)
-		d.Note(who, "FAULT %s", fault.Kind)
-		d.pods[who].late = max(d.pods[who].late, d.Now()+fault.For)
-	case sim.FaultOperator:
-		d.Note(-1, "FAULT %s", fault.Kind)
-		ending := d.operator
-		ending.end()
-		d.After(fault.For, func() { d.replace(ending) })
-	case FaultStall:
-		d.Note(-1, "FAULT %s", fault.Kind)
-		d.operator.stalls = max(d.operator.stalls, d.Now()+fault.For)
-	default:
-		return false
-	}
-	d.show()
+	c.show()
 	return true
 }
 
-// takeAway deletes the lease, finalizer and all, or the write address.
-func (d *Database) takeAway(kind sim.FaultKind) {
-	var object client.Object = &discoveryv1.EndpointSlice{}
-	of := database.WriteName(name.Name)
-	if kind == sim.FaultLeaseLost {
-		object, of = &coordinationv1.Lease{}, database.LeaseName(name.Name)
+func (c *Cluster) befall(fault sim.Fault) bool {
+	switch fault.Kind {
+	case FaultDelete:
+		c.Note(-1, "FAULT %s", fault.Kind)
+		if object := c.of.seen(); object != nil {
+			c.must(c.cluster.Delete(c.ctx, object.Object))
+		}
+	case sim.FaultTerminate:
+		who := c.Whom(fault.Node)
+		c.Note(who, "FAULT somebody deletes the pod")
+		c.deletePod(who)
+	case sim.FaultLeaseLost, sim.FaultRouteGone:
+		c.Note(-1, "FAULT %s", fault.Kind)
+		c.takeAway(fault.Kind)
+	case sim.FaultVolumeLost:
+		c.takeVolume(c.Whom(fault.Node))
+	case sim.FaultSettings:
+		who := c.Whom(fault.Node)
+		c.Note(who, "FAULT %s", fault.Kind)
+		c.pods[who].late = max(c.pods[who].late, c.Now()+fault.For)
+	case sim.FaultOperator:
+		c.Note(-1, "FAULT %s", fault.Kind)
+		ending := c.operator
+		ending.end()
+		c.After(fault.For, func() { c.replace(ending) })
+	case FaultStall:
+		c.Note(-1, "FAULT %s", fault.Kind)
+		c.operator.stalls = max(c.operator.stalls, c.Now()+fault.For)
+	default:
+		return false
 	}
-	record := d.Stored()
-	if record == nil || !record.Initialised || !d.Serves() || d.get(of, object) != nil {
+	c.show()
+	return true
+}
+
+func (c *Cluster) deletePod(who int) {
+	var object corev1.Pod
+	if c.get(podName(who), &object) == nil {
+		c.must(c.cluster.Delete(c.ctx, &object))
+	}
+}
+
+// takeAway deletes the lease, finalizer and all, or the write address.
+func (c *Cluster) takeAway(kind sim.FaultKind) {
+	var object client.Object = &discoveryv1.EndpointSlice{}
+	of := c.names.write
+	if kind == sim.FaultLeaseLost {
+		object, of = &coordinationv1.Lease{}, c.names.lease
+	}
+	record := c.Stored()
+	if record == nil || !record.Initialised || !c.Serves() || c.get(of, object) != nil {
 		return // Before there is data nobody mends it: the user makes the database anew.
 	}
 	object.SetFinalizers(nil)
-	d.must(d.cluster.Update(d.ctx, object))
-	d.must(client.IgnoreNotFound(d.cluster.Delete(d.ctx, object)))
+	c.must(c.cluster.Update(c.ctx, object))
+	c.must(client.IgnoreNotFound(c.cluster.Delete(c.ctx, object)))
 }
 
 // takeVolume is a user who deletes the claim of an instance and its pod, as the runbook says where a volume is broken.
-func (d *Database) takeVolume(who int) {
+func (c *Cluster) takeVolume(who int) {
 	var claim corev1.PersistentVolumeClaim
 	var object corev1.Pod
-	if !d.Serves() || !d.Spares(who) || d.get(instanceName(who), &claim) != nil || d.get(podName(who), &object) != nil {
+	if !c.Serves() || !c.Spares(who) || c.get(instanceName(who), &claim) != nil || c.get(podName(who), &object) != nil {
 		return
 	}
-	d.Note(who, "FAULT somebody deletes the claim and the pod")
-	d.must(d.cluster.Delete(d.ctx, &claim))
-	d.must(d.cluster.Delete(d.ctx, &object))
+	c.Note(who, "FAULT somebody deletes the claim and the pod")
+	c.must(c.cluster.Delete(c.ctx, &claim))
+	c.must(c.cluster.Delete(c.ctx, &object))
 }
 
 // Serves implements sim.Cluster.
-func (d *Database) Serves() bool {
-	object := d.object()
-	return object != nil && object.DeletionTimestamp == nil && !object.Spec.Hibernated
+func (c *Cluster) Serves() bool {
+	object := c.of.seen()
+	return object != nil && object.GetDeletionTimestamp() == nil && !object.asleep
 }
 
 // Unsettled implements sim.Cluster.
-func (d *Database) Unsettled() string {
-	object := d.object()
+func (c *Cluster) Unsettled() string {
+	object := c.of.seen()
 	switch {
-	case d.operator.ended || d.Now() < d.operator.stalls:
+	case c.operator.ended || c.Now() < c.operator.stalls:
 		return "the operator is not well"
 	case object == nil:
-		return d.left()
-	case object.DeletionTimestamp != nil:
-		return "the database is being deleted"
-	case object.Status.ObservedGeneration != object.Generation:
+		return c.left()
+	case object.GetDeletionTimestamp() != nil:
+		return "it is being deleted"
+	case object.observed != object.GetGeneration():
 		return "the operator has not seen the last change"
-	case object.Annotations[database.AnnotationSwitchover] != "":
-		return "a switchover is asked for"
-	case object.Spec.Hibernated:
-		return d.unslept()
+	case object.asks != "":
+		return "something is asked for: " + object.asks
+	case object.asleep:
+		return c.unslept()
 	}
-	if reason := d.UnsettledDatabase(); reason != "" {
+	if reason := c.UnsettledInstances(); reason != "" {
 		return reason
 	}
-	ready := condition.Find(object.Status.Conditions, condition.Ready)
-	if ready == nil || ready.Status != metav1.ConditionTrue {
-		return fmt.Sprintf("the status is %+v", object.Status.Conditions)
+	if !condition.IsTrue(object.conditions, condition.Ready) {
+		return fmt.Sprintf("the status is %+v", object.conditions)
 	}
-	return d.unrolled(object)
+	if object.primary != c.Holder().Name {
+		return fmt.Sprintf("the status names %q as the primary, and %s is", object.primary, c.Holder().Name)
+	}
+	return c.unrolled(object)
 }
 
 // unrolled says which pod is not as wished.
-func (d *Database) unrolled(object *v1alpha1.GeoDatabase) string {
+func (c *Cluster) unrolled(object *seen) string {
 	var list corev1.PodList
-	d.must(d.cluster.List(d.ctx, &list, client.InNamespace(kube.Space)))
-	if len(list.Items) != int(object.Spec.Instances) {
+	c.must(c.cluster.List(c.ctx, &list, client.InNamespace(kube.Space)))
+	if len(list.Items) != object.count {
 		return fmt.Sprintf("there are %d pods", len(list.Items))
 	}
 	for _, pod := range list.Items {
-		who, _ := d.whose(pod.Name)
-		report, _ := d.Report(who)
-		image := object.Spec.Image
+		who, _ := c.whose(pod.Name)
+		image := object.image
 		differs := func(container corev1.Container) bool { return container.Image != image }
 		switch {
 		case !kube.Ready(&pod) || pod.DeletionTimestamp != nil:
 			return pod.Name + " is not ready"
 		case image != "" && slices.ContainsFunc(pod.Spec.Containers, differs):
 			return pod.Name + " has another image"
-		case len(report.PendingRestart) > 0:
-			return fmt.Sprintf("%s waits for a start: %v", pod.Name, report.PendingRestart)
+		}
+		if lacks := c.of.lacks(who, &pod); lacks != "" {
+			return pod.Name + " waits for " + lacks
 		}
 	}
 	return ""
 }
 
-// unslept says what still runs of a database that hibernates.
-func (d *Database) unslept() string {
+// unslept says what still runs of what hibernates.
+func (c *Cluster) unslept() string {
 	var list corev1.PodList
-	d.must(d.cluster.List(d.ctx, &list, client.InNamespace(kube.Space)))
+	c.must(c.cluster.List(c.ctx, &list, client.InNamespace(kube.Space)))
 	if len(list.Items) > 0 {
 		return fmt.Sprintf("%d pods run", len(list.Items))
 	}
 	return ""
 }
 
-// left says what is left of a database that is gone.
-func (d *Database) left() string {
-	kept := wished(d.Case).Spec.Storage.Reclaim == v1alpha1.ReclaimRetain
-	for _, kind := range d.server.Kinds() {
+// left says what is left of what is gone.
+func (c *Cluster) left() string {
+	of, is := c.of.(geodatabase)
+	kept := is && of.keeps()
+	for _, kind := range c.server.Kinds() {
 		if kept && kind.Kind == "PersistentVolumeClaim" {
 			continue
 		}
 		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(kind)
-		err := d.cluster.List(d.ctx, &list, client.InNamespace(kube.Space))
+		err := c.cluster.List(c.ctx, &list, client.InNamespace(kube.Space))
 		if meta.IsNoMatchError(err) {
 			continue
 		}
 		for _, item := range list.Items {
-			if item.GetNamespace() == kube.Space && item.GetLabels()[database.LabelDatabase] != "" && !lives.Foreign(&item) {
+			if item.GetNamespace() == kube.Space && item.GetLabels()[c.names.label] != "" && !lives.Foreign(&item) {
 				return fmt.Sprintf("%s %s is left", item.GetKind(), item.GetName())
 			}
 		}
