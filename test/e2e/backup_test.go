@@ -374,6 +374,7 @@ func (b *backed) killShipping() {
 // killDuringBase kills the agent that makes a base backup of a few hundred MiB, while it does.
 func (b *backed) killDuringBase() {
 	b.fill()
+	b.patch(`{"spec":{"backup":{"maxRate":"8Mi"}}}`) // It shall be seen before it is done.
 	const token = "killed"
 	b.askBase(token)
 	maker := b.awaitMaker()
@@ -384,6 +385,7 @@ func (b *backed) killDuringBase() {
 	b.signal(syscall.SIGKILL, found.Agent)
 	b.t.Logf("the agent of %s was killed during the base backup", maker)
 	b.awaitBase(token)
+	b.patch(`{"spec":{"backup":{"maxRate":null}}}`)
 }
 
 // fill writes a few hundred MiB that hardly compress, once.
