@@ -23,7 +23,7 @@ func (s Store) Shared(volume string) string { return filepath.Join(s.Dir, "share
 // Share makes the folder. Anybody may write there: the kubelet gives no such folder to the group of a pod.
 func (s Store) Share(volume string) error {
 	folder := s.Shared(volume)
-	if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o777)); err != nil { //nolint:gosec // See above.
+	if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o777)); err != nil {
 		return fmt.Errorf("make shared volume %s: %w", volume, err)
 	}
 	return nil
