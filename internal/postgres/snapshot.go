@@ -230,6 +230,11 @@ type Process struct {
 	LostAtStart bool `json:"lostAtStart,omitempty"`
 	// Consistent says that the server which runs has replayed all that its copy needs to be one. It may let nobody in yet.
 	Consistent bool `json:"consistent,omitempty"`
+	// LetsIn says that the server has told that it lets sessions in.
+	LetsIn bool `json:"letsIn,omitempty"`
+	// Silent is for how long the server of a replica has been consistent and has not let anybody in yet: a snapshot of its
+	// primary does not name all subtransactions, and only more WAL, or a promotion, ends that.
+	Silent time.Duration `json:"silent,omitempty"`
 	// CancelledWaits counts commits that are on this server and may be on no other, because their wait for replicas was
 	// cancelled, since the agent began.
 	CancelledWaits int64 `json:"cancelledWaits,omitempty"`

@@ -231,11 +231,12 @@ func bringNoPasswordBack(s postgres.Snapshot, actions []postgres.Action) string 
 }
 
 // stopOnlyWhenTold: a primary ends when the pod does or when it gives its place away; a replica also for its copy to be
-// replaced. A kill is for what may not live at all.
+// replaced, and to lead where it lets nobody in. A kill is for what may not live at all.
 func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 	yields := s.Standing.Role == tenure.RoleYield
 	replaced := s.Standing.Role == tenure.RoleFollow && s.Data.Standby
-	again := s.Standing.Role == tenure.RoleLead && s.Data.Standby && s.Data.Timeline == s.Standing.Timeline
+	again := s.Standing.Role == tenure.RoleLead && s.Data.Standby &&
+		(s.Data.Timeline == s.Standing.Timeline || letsNobodyIn(s))
 	if has[postgres.StopServer](actions) && !s.Stopping && !yields && !replaced && !again && !restarts(s) {
 		return "a server would be stopped although nobody asked for it"
 	}
@@ -397,10 +398,17 @@ func stayFenced(s postgres.Snapshot, actions []postgres.Action) string {
 	return ""
 }
 
+// letsNobodyIn says that the server of a replica is consistent, and has let nobody in.
+func letsNobodyIn(s postgres.Snapshot) bool {
+	return s.Data.Standby && s.Process.Consistent && !s.Process.LetsIn && !s.Server.Reachable
+}
+
 // leadWithTheQuorum: the quorum is in force, or in the file of a server that is not started yet, before one leads.
 func leadWithTheQuorum(s postgres.Snapshot, actions []postgres.Action) string {
 	names := render.StandbyNames(&s.Standing.Setting, s.Standing.Timeline)
-	if has[postgres.Promote](actions) && (s.Server.Replication.Names != names || s.Server.Open) {
+	// A server that lets nobody in tells nothing. It has started with the files that are there, and loads them once more.
+	silent := letsNobodyIn(s) && has[postgres.Reload](actions) && !has[postgres.WriteFiles](actions)
+	if has[postgres.Promote](actions) && !silent && (s.Server.Replication.Names != names || s.Server.Open) {
 		return "a replica would be promoted without its quorum in force, or with an open gate"
 	}
 	if start, starts := first[postgres.StartServer](actions); !starts || !start.Primary {

@@ -142,11 +142,11 @@ func (w *Words) Lost() (said, atStart bool) {
 	return w.gone, w.goneAtStart
 }
 
-// Consistent says that the server has replayed all that its copy needs to be one.
-func (w *Words) Consistent() bool {
+// Consistent says that the server has replayed all that its copy needs to be one, and open that it lets sessions in.
+func (w *Words) Consistent() (said, open bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	return w.consistent
+	return w.consistent, w.open
 }
 
 // Reached says that somebody may have spoken with the server.

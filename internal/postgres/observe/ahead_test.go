@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/observe"
@@ -71,6 +72,28 @@ func TestACopyThatLacksWhatMakesItWhole(t *testing.T) {
 		}
 		if memory.Look(&s); s.Data.Short != look.want {
 			t.Errorf("look %d: short is %t", number, s.Data.Short)
+		}
+	}
+}
+
+// A server that is consistent and lets nobody in is silent, from when that was first seen.
+func TestASilentServer(t *testing.T) {
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	var memory observe.Silent
+	for number, look := range []struct {
+		process postgres.Process
+		want    time.Duration
+	}{
+		{postgres.Process{Running: true}, 0}, {postgres.Process{Running: true, Consistent: true}, 0},
+		{postgres.Process{Running: true, Consistent: true}, time.Second},
+		{postgres.Process{Running: true, Consistent: true, LetsIn: true}, 0},
+		{postgres.Process{Running: true, Consistent: true}, 0}, {postgres.Process{}, 0},
+	} {
+		s := postgres.Snapshot{
+			Now: began.Add(time.Duration(number) * time.Second), Data: postgres.Data{Standby: true}, Process: look.process,
+		}
+		if memory.Look(&s); s.Process.Silent != look.want {
+			t.Errorf("look %d: silent for %s", number, s.Process.Silent)
 		}
 	}
 }

@@ -20,6 +20,12 @@ type Short struct{ short }
 // Look takes the snapshot of a pass.
 func (m *Short) Look(s *postgres.Snapshot) { m.short.look(s) }
 
+// Silent is the memory of since when a server has let nobody in, for the tests.
+type Silent struct{ silent }
+
+// Look takes the snapshot of a pass.
+func (m *Silent) Look(s *postgres.Snapshot) { m.silent.look(s) }
+
 // RememberAhead is a look at a replica.
 func (o *Observer) RememberAhead(server *postgres.Server) { o.rememberAhead(server) }
 

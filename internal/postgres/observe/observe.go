@@ -37,6 +37,7 @@ type Observer struct {
 	foreign  foreign
 	end      end
 	short    short
+	silent   silent
 	places   places
 	ran      ran
 	place    end

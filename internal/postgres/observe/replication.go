@@ -79,6 +79,7 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	s.Promoting = s.Process.Running && promoted.start == s.Process.Start && promoted.start != ""
 	s.Data.End = o.endOf(*s)
 	o.short.look(s)
+	o.silent.look(s)
 	if s.Server.Reachable && s.Server.Replica {
 		s.Server.Replication.Place = o.placeOf(*s)
 		o.rememberAhead(&s.Server)
@@ -194,6 +195,21 @@ func (m *short) look(s *postgres.Snapshot) {
 		*m = short(s.Data.Consistent > s.Data.End.LSN)
 	}
 	s.Data.Short = bool(*m)
+}
+
+// silent is since when a server has been consistent without letting anybody in.
+type silent time.Time
+
+func (m *silent) look(s *postgres.Snapshot) {
+	process := &s.Process
+	if !process.Running || !process.Consistent || process.LetsIn || s.Server.Reachable || !s.Data.Standby {
+		*m = silent{}
+		return
+	}
+	if time.Time(*m).IsZero() {
+		*m = silent(s.Now)
+	}
+	process.Silent = s.Now.Sub(time.Time(*m))
 }
 
 // endOf reads the end of the log once for each end of a server or of a job that changes the copy.

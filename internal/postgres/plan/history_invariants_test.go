@@ -1,8 +1,10 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"meridian.dev/meridian/internal/postgres"
 	"meridian.dev/meridian/internal/postgres/invariant"
@@ -188,5 +190,33 @@ func TestAShortCopyJoins(t *testing.T) {
 	s.Upstream = told
 	if text := following(s); !strings.Contains(text, "application_name=cities-1/i1@2 ") {
 		t.Errorf("a copy that is whole follows by %s", text)
+	}
+}
+
+// A server that is consistent and lets nobody in does not tell where it is. It is stopped when its upstream has told,
+// so that its copy can be judged, and not before: it may let somebody in at any moment.
+func TestASilentServerIsJudgedStopped(t *testing.T) {
+	s := replica()
+	s.Files = []postgres.File{{Name: render.UpstreamFile, Hash: render.Hash(render.Alone()), Ours: true}}
+	s.Process = postgres.Process{Running: true, Start: "s1", Consistent: true}
+	s.Server, s.Data.End = postgres.Server{}, nil
+	stops := func() bool {
+		decided := plan.Decide(s)
+		if violations := invariant.Check(s, decided); len(violations) > 0 {
+			t.Errorf("violations: %v", violations)
+		}
+		return slices.ContainsFunc(decided.Actions, func(action postgres.Action) bool {
+			_, stop := action.(postgres.StopServer)
+			return stop
+		})
+	}
+	if stops() {
+		t.Error("it is stopped in the moment in which it is consistent")
+	}
+	if s.Process.Silent = time.Second; !stops() {
+		t.Error("its copy is never judged")
+	}
+	if s.Upstream.Known = false; stops() {
+		t.Error("it is stopped, and nobody has told a history")
 	}
 }

@@ -111,10 +111,18 @@ func askTheUpstream(s postgres.Snapshot, plan *draft) bool {
 	return false
 }
 
+// silentPatience is how long a consistent server is waited for that lets nobody in: most do within the same moment.
+const silentPatience = time.Second
+
+// silent says that the server is consistent, and that it may let nobody in for ever.
+func silent(s postgres.Snapshot) bool { return s.Process.Silent >= silentPatience }
+
 // stopAShortCopy stops a server that cannot let anybody in before it gets more WAL, and that follows nobody: only the
-// end of its WAL tells where it is.
+// end of its WAL tells where it is. One that is whole and silent is stopped when its upstream has told: it starts again
+// as soon as that is followed.
 func stopAShortCopy(s postgres.Snapshot, plan *draft) bool {
-	if !s.Process.Running || s.Server.Reachable || !s.Data.Short || !s.Data.Standby || !follows(s) || !unjudged(s) {
+	lacks := s.Data.Short || silent(s) && s.Told() && written(s, render.Alone())
+	if !s.Process.Running || s.Server.Reachable || !lacks || !s.Data.Standby || !follows(s) || !unjudged(s) {
 		return false
 	}
 	if !s.JobOf(postgres.JobStop).Running {

@@ -162,6 +162,10 @@ func waitForTheServer(s postgres.Snapshot, plan *draft) bool {
 	if s.Server.Reachable {
 		return false
 	}
+	if s.Standing.Role == tenure.RoleLead && s.Process.Consistent && s.Data.Standby && !s.Process.LetsIn {
+		promoteASilentReplica(s, plan)
+		return true
+	}
 	plan.hold(wire.ReasonServerRecovering, "PostgreSQL does not accept connections yet: %s", s.Server.Problem)
 	return true
 }

@@ -267,6 +267,26 @@ func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
 	return true
 }
 
+// promoteASilentReplica is for a server that lets nobody in before it gets more WAL of a primary that is lost: the
+// quorum is in force when the server was started with it, and nobody has entered since.
+func promoteASilentReplica(s postgres.Snapshot, plan *draft) {
+	plan.wait(promoting("the server lets nobody in, and does not tell more than that it is consistent"))
+	_, mark := plan.files(s)
+	switch {
+	case !silent(s) || s.Promoting || s.JobOf(postgres.JobStop).Running || s.Trouble != "" || s.MayRepeat():
+	case s.Data.Timeline > s.Standing.Timeline:
+		plan.wait(passedTimeline(s))
+	case s.Process.Mark != mark || s.Data.Timeline == s.Standing.Timeline:
+		plan.do(postgres.StopServer{Why: "it lets nobody in, and starts again with the quorum of a primary"})
+	default:
+		plan.do(postgres.Reload{Why: "what it was started with is in force before it leads, whatever it has loaded since"})
+		plan.do(postgres.Promote{
+			Why:      postgres.Why(fmt.Sprintf("this instance leads in term %d, and lets nobody in before", s.Standing.Term)),
+			Timeline: s.Standing.Timeline,
+		})
+	}
+}
+
 func promoting(detail string) postgres.Hold {
 	return postgres.Hold{Reason: wire.ReasonPromoting, Detail: detail, Recheck: 20 * time.Millisecond}
 }

@@ -61,11 +61,12 @@ func (r *Runner) Look() postgres.Process {
 	}
 	exit, ended := r.process.Exit()
 	lost, lostAtStart := r.words.Lost()
+	consistent, open := r.words.Consistent()
 	if !ended {
 		return postgres.Process{
 			Running: true, Failures: r.failures, Mark: r.mark, Started: r.process.Started(), Reached: r.words.Reached(),
 			Start: r.start, Lost: lost, LostAtStart: lostAtStart, Restart: r.restart,
-			Consistent: r.words.Consistent(), CancelledWaits: r.words.CancelledWaits(),
+			Consistent: consistent, LetsIn: open, CancelledWaits: r.words.CancelledWaits(),
 		}
 	}
 	if !r.counted {
