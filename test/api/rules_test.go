@@ -144,7 +144,8 @@ var ruleCases = map[string]map[string]ruleCase{
 		"spec.backup.schedule: must be": {
 			good: backupSpec(`schedule: "Mon-Fri 22:00"`), bad: backupSpec(`schedule: nightly`),
 		},
-		"spec.backup.verify: must be": {good: backupSpec(`verify: Never`), bad: backupSpec(`verify: sometimes`)},
+		"spec.backup.maxRate: must be between": {good: backupSpec(`maxRate: 50Mi`), bad: backupSpec(`maxRate: 2Gi`)},
+		"spec.backup.verify: must be":          {good: backupSpec(`verify: Never`), bad: backupSpec(`verify: sometimes`)},
 		"spec.backup.now: must be one line": {
 			good: backupSpec(`now: "2026-11-18T12:00:00Z"`), bad: backupSpec(`now: "a\nb"`),
 		},

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	changesFlag = flag.Int("changes", 150, "specs: how many random changes of each kind")
+	changesFlag = flag.Int("changes", 250, "specs: how many random changes of each kind")
 	seedFlag    = flag.Uint64("seed", 1, "specs: the first seed")
 )
 
