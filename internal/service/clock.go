@@ -41,7 +41,7 @@ func AskTimeThrough(through client.Client) AskTime {
 // asked again.
 func refused(err error) bool {
 	var told apierrors.APIStatus
-	if !errors.As(err, &told) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) {
+	if !errors.As(err, &told) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) {
 		return false
 	}
 	code := told.Status().Code

@@ -60,7 +60,7 @@ func TestCompareClocks(t *testing.T) {
 // TestAskTimeThrough: whoever refuses to be asked does not hold up certificates; whoever may answer later does.
 func TestAskTimeThrough(t *testing.T) {
 	for code, want := range map[int]bool{
-		400: false, 403: false, 404: false, 405: false, 422: false, 429: true, 500: true, 504: true,
+		400: false, 401: true, 403: false, 404: false, 405: false, 422: false, 429: true, 500: true, 504: true,
 	} {
 		if at, err := service.AskTimeThrough(refusing{code: code})(t.Context()); !at.IsZero() || (err != nil) != want {
 			t.Errorf("after an answer of %d: %s, %v; want an error: %t", code, at, err, want)
