@@ -110,7 +110,7 @@ func (j Job) AskPause() time.Duration { return min(firstAskPause<<min(j.Failures
 // pg_rewind goes by what it has replayed.
 func (s Snapshot) TooEarly() time.Duration {
 	job := s.JobOf(JobRewind)
-	if !job.Early || job.For != Essence(s.Standing) {
+	if !job.Early && !job.Vain || job.For != Essence(s.Standing) {
 		return 0
 	}
 	return max(job.Pause()-s.Now.Sub(job.Ended), 0)

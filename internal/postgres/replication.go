@@ -153,6 +153,9 @@ const (
 // on an earlier timeline until that has written the first one of its own.
 var ErrEarly = errors.New("pg_rewind can do nothing before the first checkpoint of the primary's timeline")
 
+// ErrVain is of a rewind that did nothing although its source was ready.
+var ErrVain = errors.New("pg_rewind takes the copy to be a part of the primary's history, although its WAL is not")
+
 // Job is something that takes long.
 type Job struct {
 	Kind JobKind `json:"kind"`
@@ -162,8 +165,9 @@ type Job struct {
 	// Problem is why the last one failed, Failures how many did in a row, Ended when the last one did.
 	Problem  string `json:"problem,omitempty"`
 	Failures int    `json:"failures,omitempty"`
-	// Early says that it did nothing, because something was not ready that will be.
+	// Early says that it did nothing, because something was not ready that will be, and Vain that nothing was the matter.
 	Early bool      `json:"early,omitempty"`
+	Vain  bool      `json:"vain,omitempty"`
 	Ended time.Time `json:"ended,omitzero"`
 	// NotYet says that the last one failed before it began, because its source did not let it in.
 	NotYet bool `json:"notYet,omitempty"`

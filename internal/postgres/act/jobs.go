@@ -71,7 +71,7 @@ func (j *Jobs) enter(kind postgres.JobKind, purpose string, cancel context.Cance
 func (j *Jobs) end(ended *job, err error) {
 	j.mutex.Lock()
 	ended.Running, ended.Ended, ended.Problem = false, j.Clock.Now(), ""
-	ended.Early = errors.Is(err, postgres.ErrEarly)
+	ended.Early, ended.Vain = errors.Is(err, postgres.ErrEarly), errors.Is(err, postgres.ErrVain)
 	refused, _ := errors.AsType[*postgres.RestoreError](err)
 	ended.Refused, ended.Outside = refused != nil, refused != nil && refused.Outside
 	_, ended.NotYet = errors.AsType[*postgres.NotYetError](err)

@@ -124,7 +124,7 @@ func rewindTheCopy(s postgres.Snapshot, plan *draft) bool {
 	hold := postgres.Hold{Reason: wire.ReasonCopying, Detail: "the copy is made to fit that of the primary"}
 	switch {
 	case job.Running:
-	case tried && job.Early:
+	case tried && again(job):
 		plan.do(postgres.RecordRewound{Why: "the rewind has changed nothing, and is tried again later", Vain: true})
 	case tried && job.Problem == "":
 		plan.do(postgres.RecordRewound{Why: "the copy fits that of the primary"})
@@ -138,6 +138,10 @@ func rewindTheCopy(s postgres.Snapshot, plan *draft) bool {
 		}
 	case s.Rewinding != postgres.Essence(s.Standing):
 		plan.do(postgres.BeginDiscard{Why: "a rewind for another primary, or of an earlier agent, has left half a copy"})
+	case misread(s.Data):
+		plan.do(postgres.BeginDiscard{
+			Why: "pg_rewind 15 takes a copy to be on the timeline of its last checkpoint, and this one has gone on to another",
+		})
 	case s.Certificate.Installed == "":
 		return installForCopy(s, plan)
 	default:
@@ -145,6 +149,22 @@ func rewindTheCopy(s postgres.Snapshot, plan *draft) bool {
 	}
 	plan.wait(hold)
 	return true
+}
+
+// vainRewinds is how many rewinds in a row may do nothing. One does if the copy has WAL that no server has replayed so
+// far: pg_rewind goes by the control file, which tells of what was replayed.
+const vainRewinds = 5
+
+// again says that a rewind has done nothing, and may do something later.
+func again(job postgres.Job) bool { return job.Early || job.Vain && job.Failures < vainRewinds }
+
+// misread says that pg_rewind would take the copy to be on an earlier timeline than it is on. Before 16 it goes by the
+// last checkpoint, and a replica has that of the primary before, until the next one has sent its first. It would look
+// for the fork in the wrong history, find nothing to do for ever, or leave pages as they are that differ. The copy of a
+// primary that was not shut down is recovered before, which ends with a checkpoint.
+func misread(data postgres.Data) bool {
+	return data.Major < 16 && data.Checkpointed > 0 && data.Checkpointed < data.Timeline &&
+		data.State == "shut down in recovery"
 }
 
 // replaceable says that this copy is a replica's beside the one of another instance.
@@ -174,10 +194,11 @@ func replaceADivergedCopy(s postgres.Snapshot, plan *draft) bool {
 		})
 		return false
 	case left && !lost && s.TooEarly() > 0:
-		plan.wait(postgres.Hold{
-			Reason: wire.ReasonCopying, Recheck: s.TooEarly(),
-			Detail: "the copy cannot be rewound before the primary has written the first checkpoint of its timeline",
-		})
+		detail := "the copy cannot be rewound before the primary has written the first checkpoint of its timeline"
+		if s.JobOf(postgres.JobRewind).Vain {
+			detail = "the copy cannot be rewound before PostgreSQL has replayed more of it"
+		}
+		plan.wait(postgres.Hold{Reason: wire.ReasonCopying, Recheck: s.TooEarly(), Detail: detail})
 		return false
 	case !left && !s.Data.Short && !spare(s): // A short copy is nobody's: it can neither lead nor hand its WAL on.
 		plan.wait(postgres.Hold{

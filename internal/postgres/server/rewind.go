@@ -36,7 +36,7 @@ func (c *Copies) Rewind(ctx context.Context, source postgres.Source) error {
 	}
 	// Only a copy that has left the history is rewound, so this is never true.
 	if bytes.Contains(output, []byte("no rewind required")) {
-		return fmt.Errorf("rewind: %w", postgres.ErrEarly)
+		return fmt.Errorf("rewind: %w", postgres.ErrVain)
 	}
 	if err := c.flushSource(ctx, source); err != nil {
 		return fmt.Errorf("rewind: %w", err)

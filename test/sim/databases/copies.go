@@ -172,7 +172,7 @@ func (c copies) Rewind(ctx context.Context, source postgres.Source) error {
 		return nil
 	}
 	if !needed {
-		return fmt.Errorf("rewind: %w", postgres.ErrEarly)
+		return fmt.Errorf("rewind: %w", postgres.ErrVain)
 	}
 	p.pid = false
 	p.files = maps.Clone(up.files)

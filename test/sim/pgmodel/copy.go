@@ -3,6 +3,7 @@ package pgmodel
 import (
 	"errors"
 	"maps"
+	"slices"
 )
 
 // Why a copy was not made.
@@ -115,9 +116,15 @@ func forkOf(a, b History) (fork LSN, found bool) {
 	return fork, found
 }
 
-// commonCheckpoint is the last one before a place, nil if the log does not reach back so far.
+// commonCheckpoint is the last one before a place, nil if the log does not reach back so far. It is looked for from the
+// record that begins there, which the files of the wrong timeline may lack.
 func (d *Disk) commonCheckpoint(fork LSN) *Record {
 	history := d.Log.history(d.controlTimeline())
+	if !slices.ContainsFunc(history, func(branch Branch) bool {
+		return d.Log.find(place{branch.Timeline, d.Log.number(fork)}, fork) != nil
+	}) {
+		return nil
+	}
 	record := d.Control.Checkpoint
 	for record != nil && (record.Start >= fork || record.Kind != KindCheckpoint && record.Kind != KindShutdown) {
 		record = record.Prev

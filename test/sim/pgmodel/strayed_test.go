@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"meridian.dev/meridian/test/sim/pgmodel"
 )
 
-// TestFidelityOfAStrayedStandby does to both what random operations never meet, because it is over within milliseconds:
-// a standby learns of the timeline of a new primary, which is lost before a record of it has come.
+// TestFidelityOfAStrayedStandby does to both what random operations never meet: a standby learns of the timeline of a
+// new primary, which is lost before a record of it has come, or before its first checkpoint has.
 func TestFidelityOfAStrayedStandby(t *testing.T) {
 	all := found(t)
 	if len(all) == 0 {
@@ -24,7 +25,11 @@ func TestFidelityOfAStrayedStandby(t *testing.T) {
 		folder := scratch(t)
 		template := filepath.Join(folder, "t")
 		must(t, makeTemplate(p, template))
-		for name, story := range map[string]func(*pair) []act{"waits for a new start": waits, "is promoted": promoted} {
+		for name, story := range map[string]func(*pair) []act{
+			"waits for a new start": waits, "is promoted": promoted,
+			"is ahead of the wrong fork": func(b *pair) []act { return rewound(b, 1) },
+			"is behind the wrong fork":   func(b *pair) []act { return rewound(b, 8) },
+		} {
 			t.Run(fmt.Sprintf("%d %s", p.major, name), func(t *testing.T) {
 				home := filepath.Join(folder, strings.ReplaceAll(name, " ", "-"))
 				must(t, os.Mkdir(home, 0o755))
@@ -120,4 +125,28 @@ func promoted(b *pair) []act {
 		b.stops("a"), b.follows("c", ""), b.leads("b"), b.starts("a", true), b.learns("a", "b"), b.promotes("a"),
 		b.follows("c", "a"),
 	}
+}
+
+// rewound has a follow b to timeline 2, which has no checkpoint before b is lost. Then c leads, whose timeline 3 begins
+// where a never was, after so many writes that only c has. Before 16, pg_rewind takes a to be on timeline 1, and finds
+// nothing to do or nothing to begin with.
+func rewound(b *pair, tail int) []act {
+	return append(append([]act{b.follows("b", "")}, slices.Repeat([]act{b.writes("a")}, tail)...),
+		b.killed("a"), act{"clone a from b", func() (string, string) { return b.clone("a", "b") }},
+		b.follows("a", "b"), b.starts("a", true), act{"hold b", func() (string, string) { return b.hold("b") }},
+		b.promotes("b"), b.writes("b"), b.killed("b"), b.follows("c", ""), b.promotes("c"), b.stops("a"),
+		act{"rewind a to c", func() (string, string) { return b.rewind("a", "c") }},
+	)
+}
+
+func (b *pair) writes(name string) act {
+	return act{"commit on " + name, func() (string, string) { return b.commit(name, pgmodel.LevelLocal) }}
+}
+
+func (b *pair) killed(name string) act {
+	return act{"kill " + name, func() (string, string) {
+		b.model.servers[name].Kill()
+		b.real[name].kill()
+		return "", ""
+	}}
 }
