@@ -63,9 +63,9 @@ e2e-chaos: bin/sandbox ## Do random overlapping faults to a database under traff
 	go test -tags=cluster -count=1 -timeout 24h -v ./test/e2e/ -run TestChaos -chaos=$(or $(TIME),30m) -seed=$(or $(SEED),1) | \
 	  grep --line-buffered -v '^=== '
 
-e2e-backup: bin/sandbox ## Measure what backups cost and give, and do every fault to them: SIZE=1Gi, CASES=short for fewer faults
+e2e-backup: bin/sandbox ## Measure what backups cost and give, and do every fault to them: SIZE=10Gi INSTANCES=1, CASES=short for fewer faults
 	bin/sandbox up && bin/sandbox image build meridian --load
-	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -figures=$(or $(SIZE),1Gi) \
+	go test -tags=cluster -count=1 -timeout 3h -v ./test/e2e/ -figures=$(or $(SIZE),1Gi) -figures-instances=$(or $(INSTANCES),3) \
 	  -run 'TestBackupFigures|TestBackup$$|TestBackupOnAClaim|TestRestoreOfWhatIsGone' -backups='$(or $(CASES),all)' | grep --line-buffered -v '^=== '
 
 test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, or of IMAGE=postgis-17 (Linux, root)

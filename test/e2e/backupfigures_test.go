@@ -32,7 +32,10 @@ import (
 	"meridian.dev/meridian/test/e2e/traffic"
 )
 
-var figuresSize = flag.String("figures", "", "how much is backed up and restored, such as 1Gi; empty: no test of it")
+var (
+	figuresSize      = flag.String("figures", "", "how much is backed up and restored, such as 1Gi; empty: no test of it")
+	figuresInstances = flag.Int("figures-instances", 3, "how many instances have it: each, its copy and two more need room")
+)
 
 const (
 	// mostLoss is how much may be missing when all instances are lost at the same time.
@@ -73,6 +76,7 @@ func TestBackupFigures(t *testing.T) {
 		f.store = newStore(connect(t), failoverSpace)
 		f.store.grow(resource.NewQuantity(2*f.size+2<<30, resource.BinarySI).String())
 		database.Spec.Storage.Size.Set(3*f.size + 2<<30)
+		database.Spec.Instances = int32(*figuresInstances)
 	})
 	database, err := f.get(t.Context())
 	if err != nil {
@@ -333,11 +337,11 @@ func (f *figures) measureBase() backup.Backup {
 	return made
 }
 
-// measureCopy copies the files of a replica on its own volume, as the plainest way there is.
+// measureCopy copies the files of a replica on its own volume, as the plainest way there is, or of the only instance.
 func (f *figures) measureCopy() {
 	f.t.Helper()
 	instances := f.instances()
-	replica := instances[slices.IndexFunc(instances, func(one string) bool { return one != f.before })]
+	replica := instances[max(0, slices.IndexFunc(instances, func(one string) bool { return one != f.before }))]
 	target := dataFolder + "-copied"
 	const script = `cp -a --reflink=never "$0/base" "$1" && sync -f "$1" && du -sb "$1"`
 	begun := time.Now()

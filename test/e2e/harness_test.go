@@ -54,6 +54,8 @@ type failover struct {
 	memory, idle             []string
 	// withoutIt is what was asked of the API server in a minute before the database was there.
 	withoutIt map[string]int
+	// wanted are its instances.
+	wanted int
 	// before and term are the primary and its term before the fault.
 	before  string
 	node    string
@@ -86,6 +88,7 @@ func newFailover(t *testing.T, adjust ...func(*v1alpha1.GeoDatabase)) *failover 
 	for _, one := range adjust {
 		one(database)
 	}
+	f.wanted = int(database.Spec.Instances)
 	start := time.Now()
 	if err := c.Create(t.Context(), database); err != nil {
 		t.Fatal(err)
@@ -199,7 +202,8 @@ func (f *failover) awaitWell() {
 		f.before, f.term = status.Primary, status.Term
 		// While the operator was away the status has stood still: lease and pods tell whether it is of today.
 		return condition.IsTrue(status.Conditions, v1alpha1.ConditionReady) && status.Primary != "" &&
-			status.Replicas == "2/2" && status.Term == f.leaseTerm(ctx) && f.readyPods(ctx) == 3, fmt.Sprintf("%+v", status)
+			status.Replicas == fmt.Sprintf("%d/%d", f.wanted-1, f.wanted-1) && status.Term == f.leaseTerm(ctx) &&
+			f.readyPods(ctx) == f.wanted, fmt.Sprintf("%+v", status)
 	})
 	pod := f.pod(f.before)
 	f.node = pod.Spec.NodeName
