@@ -34,7 +34,7 @@ import (
 
 var (
 	figuresSize      = flag.String("figures", "", "how much is backed up and restored, such as 1Gi; empty: no test of it")
-	figuresInstances = flag.Int("figures-instances", 3, "how many instances have it: each, its copy and two more need room")
+	figuresInstances = flag.Int("figures-instances", 3, "how many instances have it: each needs room")
 )
 
 const (

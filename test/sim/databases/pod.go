@@ -410,7 +410,8 @@ func (p *Pod) Ready() bool {
 
 // Incarnation is that of the copy, empty if there is none.
 func (p *Pod) Incarnation() string {
-	if p.Data() == tenure.DataNone {
+	first := p.record != nil && p.record.InProgress == postgres.StepInitialise // The lease may call it whole already.
+	if p.Data() == tenure.DataNone && !first {
 		return ""
 	}
 	return p.record.Incarnation
