@@ -56,13 +56,14 @@ func waitForInstance(d *draft.Draft, instance database.Instance) {
 		d.Hold(database.Progressing, 0, "InstanceStopping", "the pod of "+instance.Name+" is being deleted")
 	case pod.Stuck != "":
 		d.Hold(database.Progressing, 0, "InstanceStuck", fmt.Sprintf("%s cannot start: %s", instance.Name, pod.Stuck))
+	case !pod.UnplacedSince.IsZero() && !report.Reachable:
+		// Looked at again: what the scheduler says counts after a while, and is no event then.
+		d.Hold(database.Progressing, draft.Soon, "InstanceStarting", instance.Name+" waits for a node")
 	case unbound(d, instance) != "":
 		d.Hold(database.Progressing, 0, "ClaimPending", "the claim "+unbound(d, instance)+" has no volume yet")
 	case !pod.Ready && report.Reachable:
 		d.Hold(database.Progressing, draft.Soon, "InstanceStarting",
 			strings.TrimRight(fmt.Sprintf("%s is %s: %s", instance.Name, report.State, report.Message), ": "))
-	case !pod.UnplacedSince.IsZero():
-		d.Hold(database.Progressing, draft.Soon, "InstanceStarting", instance.Name+" waits for a node")
 	case !pod.Ready:
 		d.Hold(database.Progressing, patience(d, instance.Name), "InstanceStarting", instance.Name+" is not ready")
 	case !report.Reachable:
