@@ -41,7 +41,16 @@ func ParseHistory(timeline int, text string) (History, error) {
 		history = append(history, Branch{Timeline: parent, Begin: begin})
 		begin = end
 	}
-	return append(history, Branch{Timeline: timeline, Begin: begin}), nil
+	return append(history, Branch{Timeline: timeline, Begin: begin}).Effective(), nil
+}
+
+// Effective lets no branch begin after a later one. A server that was promoted while it waited for the WAL of a
+// timeline writes down that its own comes from that one, at a place before it began: of all between it has nothing.
+func (h History) Effective() History {
+	for index := len(h) - 2; index >= 0; index-- {
+		h[index].Begin = min(h[index].Begin, h[index+1].Begin)
+	}
+	return h
 }
 
 // Timeline is whose history it is.
@@ -84,6 +93,12 @@ func (h History) Holds(position tenure.Position) bool {
 		}
 	}
 	return false
+}
+
+// Beyond says that it is the history of a timeline that goes on from a copy which has come this far, and begins later.
+func (h History) Beyond(position tenure.Position) bool {
+	return len(h) > 0 && !h.Placeholder() && h.Timeline() > position.Timeline && h[len(h)-1].Begin > position.LSN &&
+		h.Holds(position)
 }
 
 // ParseLSN reads a place in the log such as 0/15D5A30.

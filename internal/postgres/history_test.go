@@ -37,6 +37,26 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// A server that has gone over to timeline 2 and was promoted before it had the WAL up to where that begins writes such a
+// history: what others have of timeline 1 beyond its own end is no part of it. PostgreSQL 15 and 17 let them in.
+func TestHistoryOfAServerThatWasPromotedAstray(t *testing.T) {
+	history, err := postgres.ParseHistory(3, "1\t0/4003988\tno recovery target specified\n\n2\t0/4000100\tx\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for position, want := range map[tenure.Position]bool{
+		{Timeline: 1, LSN: 0x4000100}: true, {Timeline: 1, LSN: 0x4000101}: false, {Timeline: 1, LSN: 0x4003988}: false,
+		{Timeline: 2, LSN: 0x4003989}: false, {Timeline: 3, LSN: 0x4000200}: true,
+	} {
+		if got := history.Holds(position); got != want {
+			t.Errorf("%s: %t, want %t", position, got, want)
+		}
+	}
+	if got := history.At(0x4000101); got != 3 {
+		t.Errorf("what follows is of timeline %d, want 3", got)
+	}
+}
+
 // A placeholder takes a number, and is a part of nothing.
 func TestPlaceholder(t *testing.T) {
 	history, err := postgres.ParseHistory(3, "# taken\n")

@@ -120,7 +120,8 @@ type Disk interface {
 	Standby(replica bool) error
 	// Reserve takes the numbers of missing timelines below this one, so that a promotion gets exactly it (T1).
 	Reserve(timeline int) error
-	// Withdraw removes what a promotion to this timeline left that was broken off before its first record.
+	// Withdraw removes what a promotion to this timeline left that was broken off before its first record, and earlier
+	// timelines that go on from this copy and begin later than it ends.
 	Withdraw(timeline int) error
 	// History reads the history of a timeline, which must be there.
 	History(timeline int) (History, error)

@@ -236,7 +236,7 @@ func stopOnlyWhenTold(s postgres.Snapshot, actions []postgres.Action) string {
 	yields := s.Standing.Role == tenure.RoleYield
 	replaced := s.Standing.Role == tenure.RoleFollow && s.Data.Standby
 	again := s.Standing.Role == tenure.RoleLead && s.Data.Standby &&
-		(s.Data.Timeline == s.Standing.Timeline || letsNobodyIn(s))
+		(s.Data.Timeline == s.Standing.Timeline || letsNobodyIn(s) || s.Server.Replication.Strayed != 0)
 	if has[postgres.StopServer](actions) && !s.Stopping && !yields && !replaced && !again && !restarts(s) {
 		return "a server would be stopped although nobody asked for it"
 	}

@@ -254,6 +254,9 @@ func (o *Observer) placeOf(s postgres.Snapshot) *tenure.Position {
 // there: without it a new start of the server would change nothing.
 func (o *Observer) strayed(s postgres.Snapshot) int {
 	replication, theirs := s.Server.Replication, s.Upstream.History
+	if s.Standing.Role == tenure.RoleLead && replication.Place != nil && !s.Promoting {
+		return o.waitsFor(*replication.Place, s.Standing.Timeline)
+	}
 	if replication.Receiving || replication.Place == nil || !s.Judged() || s.Standing.Role != tenure.RoleFollow {
 		return 0
 	}
@@ -264,6 +267,19 @@ func (o *Observer) strayed(s postgres.Snapshot) int {
 	for timeline := replication.Place.Timeline + 1; timeline < theirs.Timeline(); timeline++ {
 		other, err := o.Ports.Disk.History(timeline)
 		if err == nil && !other.Placeholder() && !theirs.Has(timeline) && other.Holds(*replication.Place) {
+			return timeline
+		}
+	}
+	return 0
+}
+
+// waitsFor is a timeline before another that begins later than the copy ends. A server that is promoted while it waits
+// for the WAL up to there writes down that its own timeline comes from that one: others could not tell then what of
+// their WAL is a part of it, and neither PostgreSQL nor pg_rewind could.
+func (o *Observer) waitsFor(reached tenure.Position, before int) int {
+	for timeline := reached.Timeline + 1; timeline < before; timeline++ {
+		history, err := o.Ports.Disk.History(timeline)
+		if err == nil && history.Beyond(reached) {
 			return timeline
 		}
 	}

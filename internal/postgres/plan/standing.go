@@ -248,6 +248,13 @@ func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
 		}
 		plan.wait(promoting("the replica stops, to start as a primary"))
 		return true
+	case s.Server.Replication.Strayed != 0 && !s.Promoting:
+		if !s.JobOf(postgres.JobStop).Running {
+			plan.do(postgres.StopServer{Why: postgres.Why(fmt.Sprintf(
+				"it waits for WAL up to timeline %d, whose primary is lost, and starts again without", s.Server.Replication.Strayed))})
+		}
+		plan.wait(promoting("the replica stops, to leave a timeline that nobody leads any more"))
+		return true
 	case s.Server.Proven != mark || s.Server.Open:
 		plan.wait(promoting("the quorum is put in force"))
 		return true

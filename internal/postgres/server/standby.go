@@ -94,6 +94,9 @@ func (d *Disk) Reserve(timeline int) error {
 // Withdraw implements postgres.Disk. A timeline that has a record stays: the caller is told by the position.
 func (d *Disk) Withdraw(timeline int) error {
 	folder := filepath.Join(d.Data(), "pg_wal")
+	if err := d.withdrawLater(folder, timeline); err != nil {
+		return err
+	}
 	_, err := os.Lstat(filepath.Join(folder, wal.HistoryName(timeline)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -102,7 +105,51 @@ func (d *Disk) Withdraw(timeline int) error {
 	if err != nil || reached.Timeline >= timeline {
 		return errors.Join(fmt.Errorf("withdraw timeline %d: the copy is at %s", timeline, reached), err)
 	}
-	segments, err := filepath.Glob(filepath.Join(folder, fmt.Sprintf("%08X????????????????", timeline)))
+	return withdraw(folder, timeline)
+}
+
+// withdrawLater removes timelines before another that begin later than the copy ends.
+func (d *Disk) withdrawLater(folder string, before int) error {
+	var reached tenure.Position
+	removed := false
+	for number := 2; number < before; number++ {
+		history, err := wal.ReadHistory(folder, number)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && history.Placeholder() {
+			continue
+		}
+		if err == nil && reached.LSN == 0 {
+			reached, err = d.Position(0)
+		}
+		if err != nil {
+			return fmt.Errorf("withdraw timeline %d: %w", number, err)
+		}
+		if !history.Beyond(reached) {
+			continue
+		}
+		segments, err := segmentsOf(folder, number)
+		if err == nil && len(segments) > 0 {
+			err = errors.New("there is WAL of it")
+		}
+		if err == nil {
+			err = os.Remove(filepath.Join(folder, wal.HistoryName(number)))
+		}
+		if err != nil {
+			return fmt.Errorf("withdraw timeline %d: %w", number, err)
+		}
+		removed = true
+	}
+	if !removed {
+		return nil
+	}
+	return syncFolder(folder)
+}
+
+func segmentsOf(folder string, timeline int) ([]string, error) {
+	return filepath.Glob(filepath.Join(folder, fmt.Sprintf("%08X????????????????", timeline)))
+}
+
+func withdraw(folder string, timeline int) error {
+	segments, err := segmentsOf(folder, timeline)
 	if err != nil {
 		return fmt.Errorf("withdraw timeline %d: %w", timeline, err)
 	}

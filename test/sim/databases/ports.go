@@ -197,10 +197,17 @@ func (d disk) Reserve(timeline int) error {
 
 func (d disk) Withdraw(timeline int) error {
 	on := d.p.server.Disk
+	end, reached := on.Position()
+	for number := range timeline {
+		history, err := historyOf(on, number)
+		if err == nil && number > 1 && history.Beyond(tenure.Position{Timeline: reached, LSN: end.End}) {
+			on.Log.Withdraw(number)
+		}
+	}
 	if _, there := on.Log.Histories[timeline]; !there {
 		return nil
 	}
-	if end, reached := on.Position(); reached >= timeline {
+	if reached >= timeline {
 		return fmt.Errorf("withdraw timeline %d: the copy is at %d/%d", timeline, reached, end.End)
 	}
 	on.Log.Withdraw(timeline)
@@ -226,7 +233,7 @@ func historyOf(on *pgmodel.Disk, timeline int) (postgres.History, error) {
 	if len(history) == 0 {
 		history = postgres.History{{Timeline: timeline}}
 	}
-	return history, nil
+	return history.Effective(), nil
 }
 
 func (d disk) SpendReserve() error { return nil }

@@ -201,15 +201,9 @@ func (s *Server) promoted() {
 	}
 	r, log := &s.recovery, s.Disk.Log
 	s.hangUp(TroubleNone)
-	before := r.history.at(s.at.End)
 	s.timeline = log.newest(r.target) + 1
-	history := History{}
-	for _, branch := range r.history {
-		if branch.Timeline <= before {
-			history = append(history, branch)
-		}
-	}
-	log.Histories[s.timeline] = append(history, Branch{s.timeline, s.at.End})
+	// It comes from the timeline that was waited for, also if that begins later.
+	log.Histories[s.timeline] = append(slices.Clone(r.history), Branch{s.timeline, s.at.End})
 	// The part of the file up to here is copied, and what comes later is of no use.
 	last := log.number(s.at.End)
 	if s.at.End%log.segment != 0 {

@@ -27,8 +27,9 @@ func TestFidelityOfAStrayedStandby(t *testing.T) {
 		must(t, makeTemplate(p, template))
 		for name, story := range map[string]func(*pair) []act{
 			"waits for a new start": waits, "is promoted": promoted,
-			"is ahead of the wrong fork": func(b *pair) []act { return rewound(b, 1) },
-			"is behind the wrong fork":   func(b *pair) []act { return rewound(b, 8) },
+			"is promoted behind the fork": behind,
+			"is ahead of the wrong fork":  func(b *pair) []act { return rewound(b, 1) },
+			"is behind the wrong fork":    func(b *pair) []act { return rewound(b, 8) },
 		} {
 			t.Run(fmt.Sprintf("%d %s", p.major, name), func(t *testing.T) {
 				home := filepath.Join(folder, strings.ReplaceAll(name, " ", "-"))
@@ -124,6 +125,29 @@ func promoted(b *pair) []act {
 	return []act{
 		b.stops("a"), b.follows("c", ""), b.leads("b"), b.starts("a", true), b.learns("a", "b"), b.promotes("a"),
 		b.follows("c", "a"),
+	}
+}
+
+// behind has c promoted before it has the WAL up to where the timeline begins that it waits for: its own begins before
+// that, and says that it comes from that one. The server would let in whoever has other WAL up to there.
+func behind(b *pair) []act {
+	return []act{
+		b.follows("c", ""), b.writes("a"), b.killed("a"), b.leads("b"), b.learns("c", "b"), b.follows("c", ""),
+		b.promotes("c"), {"the history of c", func() (string, string) {
+			history := b.model.servers["c"].Disk.Log.Histories[3]
+			text, err := os.ReadFile(b.real["c"].history(3))
+			if err != nil {
+				return "", err.Error()
+			}
+			var ends []string
+			for line := range strings.Lines(string(text)) {
+				if fields := strings.Fields(line); len(fields) > 1 {
+					ends = append(ends, fields[1])
+				}
+			}
+			model := len(history) == 3 && history[2].Begin < history[1].Begin
+			return fmt.Sprint(model), fmt.Sprint(len(ends) == 2 && ends[1] < ends[0])
+		}},
 	}
 }
 
