@@ -251,7 +251,7 @@ func promoteAReplica(s postgres.Snapshot, plan *draft) bool {
 	case s.Server.Replication.Strayed != 0 && !s.Promoting:
 		if !s.JobOf(postgres.JobStop).Running {
 			plan.do(postgres.StopServer{Why: postgres.Why(fmt.Sprintf(
-				"it waits for WAL up to timeline %d, whose primary is lost, and starts again without", s.Server.Replication.Strayed))})
+				"it waits for timeline %d, whose primary is lost, and starts again without", s.Server.Replication.Strayed))})
 		}
 		plan.wait(promoting("the replica stops, to leave a timeline that nobody leads any more"))
 		return true
