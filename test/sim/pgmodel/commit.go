@@ -169,6 +169,7 @@ func (s *Server) Cancel(commit *Commit, terminate bool) {
 
 // EndSessions ends those of clients: whoever waits hears nothing any more, and its write is there.
 func (s *Server) EndSessions() {
+	s.long = nil
 	for _, commit := range slices.Clone(s.waiting) {
 		s.Cancel(commit, true)
 	}
@@ -237,6 +238,10 @@ func (s *Server) writeCheckpoint() {
 	writing := s.checkpoint
 	writing.busy = true
 	redo := s.at
+	running, written := s.tellOfRunning()
+	if !written {
+		return
+	}
 	s.later(s.CheckpointTakes, func() {
 		if s.NoFlush {
 			writing.busy = false // It begins again when the disk answers.
@@ -251,7 +256,7 @@ func (s *Server) writeCheckpoint() {
 				return
 			}
 			checkpoint := s.Disk.Control.Checkpoint
-			checkpoint.redo, checkpoint.from = redo, redo.End
+			checkpoint.redo, checkpoint.from, checkpoint.running = redo, redo.End, running
 			s.flush(s.at.End)
 			s.Disk.keepLog(s.at.End)
 		}
@@ -267,6 +272,9 @@ func (s *Server) insertCheckpoint(kind Kind) *Record {
 	record := s.insert(kind, 0)
 	if record == nil {
 		return nil
+	}
+	if kind == KindShutdown {
+		s.partial = false
 	}
 	record.redo, record.from = record, record.Start
 	s.Disk.Control.Checkpoint = record

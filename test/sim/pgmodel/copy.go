@@ -159,11 +159,12 @@ func (s *Server) Clone(source *Server) error {
 	if !source.recovery.standby {
 		_ = source.SwitchSegment()
 		redo := source.at
-		if !source.Running() || source.insertCheckpoint(KindCheckpoint) == nil {
+		running, written := source.tellOfRunning()
+		if !written || source.insertCheckpoint(KindCheckpoint) == nil {
 			return ErrNotReached
 		}
 		from = source.Disk.Control.Checkpoint
-		from.redo, from.from = redo, redo.End
+		from.redo, from.from, from.running = redo, redo.End, running
 		source.flush(source.at.End)
 		source.Disk.keepLog(source.at.End)
 		_ = source.SwitchSegment()

@@ -23,6 +23,7 @@ const (
 	KindShutdown      Kind = "shutdown checkpoint"
 	KindEndOfRecovery Kind = "end of recovery"
 	KindSwitch        Kind = "switch"
+	KindRunning       Kind = "running transactions"
 	KindOther         Kind = "other"
 )
 
@@ -37,6 +38,11 @@ type Record struct {
 	// redo is what is there when recovery from a checkpoint begins, and from is the first place that it reads.
 	redo *Record
 	from LSN
+	// running is the record of running transactions that was written with a checkpoint, nil if it names them all.
+	running *Record
+	// partial says of such a record that it lacks subtransactions, and oldest is where the oldest one that it tells of began.
+	partial bool
+	oldest  LSN
 }
 
 // Has says whether the log up to this record has the write.

@@ -312,3 +312,36 @@ func TestRemovedLog(t *testing.T) {
 		t.Errorf("trouble %q", c.Trouble)
 	}
 }
+
+// A standby that starts while a transaction with many subtransactions is open streams and lets nobody in, until the
+// primary tells of running transactions after its end, or the standby is promoted.
+func TestASilentStandby(t *testing.T) {
+	for _, promotes := range []bool{false, true} {
+		w := three(t)
+		a, b := w.servers["a"], w.servers["b"]
+		open, err := a.OpenLong()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Checkpoint(nil)
+		w.settle(time.Second)
+		_ = b.Stop(pgmodel.Fast)
+		w.settle(time.Second)
+		_ = b.Start()
+		w.commit(t, "a", 1, pgmodel.LevelOn)
+		w.settle(time.Minute)
+		if !b.Silent() || b.Answers() == nil || !b.Streams() || !b.Last().Has(1) {
+			t.Fatalf("it is silent %t, answers %v, streams %t", b.Silent(), b.Answers(), b.Streams())
+		}
+		if promotes {
+			a.Kill()
+			_ = b.Promote()
+		} else if over, err := a.CommitLong(open, 2, pgmodel.LevelOn, nil); over || err != nil {
+			t.Fatalf("the commit: over %t, %v", over, err)
+		}
+		w.settle(time.Minute)
+		if leads := b.Mode == pgmodel.Primary; b.Answers() != nil || leads != promotes || !b.Last().Has(1) {
+			t.Errorf("it answers %v, and is a %s", b.Answers(), b.Mode)
+		}
+	}
+}

@@ -19,6 +19,9 @@ type recovery struct {
 	checkpoint       *Record // The last one that was replayed.
 	retry            bool
 	ended            bool // A receiver has ended during a pause.
+	// pending is the record of running transactions that recovery began with, and that lacks some, until others tell more.
+	pending *Record
+	whole   bool // The copy is.
 }
 
 // recover replays what there is, and asks for more.
@@ -61,6 +64,7 @@ func (s *Server) replay() {
 			break
 		}
 		s.at, r.file = next, file
+		s.hearOfRunning(next)
 		if next.redo != nil {
 			r.checkpoint = next
 		}
@@ -83,14 +87,20 @@ func (s *Server) replay() {
 	}
 }
 
-// open lets readers in, once the copy is consistent.
+// open lets readers in, once the copy is consistent and it is known which transactions run.
 func (s *Server) open() {
+	r := &s.recovery
 	if s.Mode != Starting || s.at.End < s.Disk.Control.Minimum {
 		return
 	}
-	s.Mode = Standby
 	s.Disk.label = nil
-	s.tell()
+	if r.pending == nil {
+		s.Mode = Standby
+	}
+	if news := !r.whole || s.Mode == Standby; news {
+		r.whole = true
+		s.tell()
+	}
 }
 
 // restartPoint is the checkpoint of a standby: the last one that it has replayed.
@@ -187,7 +197,7 @@ func (s *Server) Promote() error {
 	}
 	s.recovery.promote = true
 	s.later(s.w.Between(time.Millisecond, 20*time.Millisecond), func() {
-		if s.Mode == Standby {
+		if s.Mode == Standby || s.Silent() {
 			s.recover()
 		}
 	})
@@ -196,7 +206,7 @@ func (s *Server) Promote() error {
 
 // promoted begins a timeline of its own.
 func (s *Server) promoted() {
-	if s.Mode != Standby || s.waitsForTheDisk(s.recover) {
+	if s.Mode != Standby && !s.Silent() || s.waitsForTheDisk(s.recover) {
 		return
 	}
 	r, log := &s.recovery, s.Disk.Log
@@ -233,6 +243,7 @@ func (s *Server) promoted() {
 	for _, sender := range slices.Clone(s.senders) {
 		sender.leaveTimeline()
 	}
+	s.writeInBackground()
 	if s.Spread == 0 {
 		_ = s.Checkpoint(nil)
 	} else {

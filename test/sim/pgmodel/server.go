@@ -79,6 +79,9 @@ type Server struct {
 	defined  bool // What the checkpointer has told of synchronous_standby_names.
 	released [modes]LSN
 	waiting  []*Commit
+	long     []*Long
+	// partial says that the last record of running transactions lacks some, background that there will be another one.
+	partial, background bool
 }
 
 // New makes a server without a data directory.
@@ -154,7 +157,7 @@ func (s *Server) Start() error {
 	s.conf = s.Disk.Conf
 	s.recovery, s.receiver, s.senders, s.waiting, s.stop, s.checkpoint = recovery{}, nil, nil, nil, nil, nil
 	s.released = [modes]LSN{}
-	s.defined = false
+	s.defined, s.long, s.background = false, nil, false
 	s.later(s.w.Between(5*time.Millisecond, 50*time.Millisecond), s.begin)
 	return nil
 }
@@ -187,7 +190,8 @@ func (s *Server) begin() {
 		return
 	}
 	s.defined = s.conf.Sync.defined()
-	s.recovery = recovery{history: history, target: timeline, standby: d.Standby}
+	s.recovery = recovery{history: history, target: timeline, standby: d.Standby, pending: checkpoint.running}
+	s.partial = checkpoint.running != nil
 	s.at = d.begin()
 	if d.Standby {
 		d.Control.State = StateArchiveRecovery
@@ -280,7 +284,7 @@ func (s *Server) ended(why string) {
 	for _, commit := range s.waiting {
 		commit.tell(Broken)
 	}
-	s.waiting, s.timeline, s.at = nil, 0, nil
+	s.waiting, s.long, s.timeline, s.at = nil, nil, 0, nil
 	s.tell()
 }
 
@@ -327,7 +331,7 @@ func (s *Server) proceedToStop() {
 	if s.stop == nil {
 		return
 	}
-	if s.stop.how == Smart && len(s.waiting) > 0 {
+	if s.stop.how == Smart && s.busy() {
 		return // It waits for its clients.
 	}
 	if s.Mode == Starting && !s.recovery.standby {
@@ -339,7 +343,7 @@ func (s *Server) proceedToStop() {
 	for _, commit := range s.waiting {
 		commit.tell(Broken)
 	}
-	s.waiting = nil
+	s.waiting, s.long = nil, nil
 	s.hangUp(TroubleNone)
 	if s.NoCheckpoint || s.NoFlush || s.stop.written {
 		s.finishStop()

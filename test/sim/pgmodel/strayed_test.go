@@ -17,20 +17,25 @@ import (
 // TestFidelityOfAStrayedStandby does to both what random operations never meet: a standby learns of the timeline of a
 // new primary, which is lost before a record of it has come, or before its first checkpoint has.
 func TestFidelityOfAStrayedStandby(t *testing.T) {
-	all := found(t)
-	if len(all) == 0 {
+	stories(t, map[string]func(*pair) []act{
+		"waits for a new start": waits, "is promoted": promoted, "is promoted behind the fork": behind,
+		"is ahead of the wrong fork": func(b *pair) []act { return rewound(b, 1) },
+		"is behind the wrong fork":   func(b *pair) []act { return rewound(b, 8) },
+	})
+}
+
+// stories plays each with every version of PostgreSQL.
+func stories(t *testing.T, all map[string]func(*pair) []act) {
+	t.Helper()
+	versions := found(t)
+	if len(versions) == 0 {
 		t.Skip("there is no PostgreSQL in /usr/lib/postgresql")
 	}
-	for _, p := range all {
+	for _, p := range versions {
 		folder := scratch(t)
 		template := filepath.Join(folder, "t")
 		must(t, makeTemplate(p, template))
-		for name, story := range map[string]func(*pair) []act{
-			"waits for a new start": waits, "is promoted": promoted,
-			"is promoted behind the fork": behind,
-			"is ahead of the wrong fork":  func(b *pair) []act { return rewound(b, 1) },
-			"is behind the wrong fork":    func(b *pair) []act { return rewound(b, 8) },
-		} {
+		for name, story := range all {
 			t.Run(fmt.Sprintf("%d %s", p.major, name), func(t *testing.T) {
 				home := filepath.Join(folder, strings.ReplaceAll(name, " ", "-"))
 				must(t, os.Mkdir(home, 0o755))
