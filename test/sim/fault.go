@@ -7,6 +7,7 @@ import (
 
 	"meridian.dev/meridian/internal/tenure"
 	"meridian.dev/meridian/internal/wire"
+	"meridian.dev/meridian/test/sim/databases"
 )
 
 // PointKind is a kind of place where something may go wrong.
@@ -78,16 +79,16 @@ const (
 	FaultVolumeLost FaultKind = "volume-lost"
 	FaultKillServer FaultKind = "kill-server"
 	FaultHang       FaultKind = "hang-loop-of-the-server"
-	// What goes wrong with a server beside its loop, in worlds that have both: its disk, its processes, its checkpoints,
-	// its replay, connections that say nothing, much WAL, cancelled waits, and the wall clock.
-	FaultDisk       FaultKind = "disk-hangs"
-	FaultServer     FaultKind = "server-hangs"
-	FaultCheckpoint FaultKind = "checkpoint-held"
-	FaultReplay     FaultKind = "slow-replay"
-	FaultSilent     FaultKind = "silent-connections"
-	FaultMuch       FaultKind = "much-WAL"
-	FaultCancel     FaultKind = "waits-cancelled"
 	FaultClock      FaultKind = "wall-clock-put-back"
+	// What goes wrong with a server beside its loop, in worlds that have both.
+	FaultDisk       = FaultKind(databases.TroubleDisk)
+	FaultServer     = FaultKind(databases.TroubleServer)
+	FaultCheckpoint = FaultKind(databases.TroubleCheckpoint)
+	FaultReplay     = FaultKind(databases.TroubleReplay)
+	FaultSilent     = FaultKind(databases.TroubleSilent)
+	FaultMuch       = FaultKind(databases.TroubleMuch)
+	FaultCancel     = FaultKind(databases.TroubleCancel)
+	FaultLong       = FaultKind(databases.TroubleLong)
 	// FaultPutBack makes the claim of a volume again from an older state of it, which Other chooses.
 	FaultPutBack FaultKind = "volume-put-back"
 )
@@ -230,7 +231,9 @@ func (w *World) strike(n *node, fault *Fault) {
 		n.restart(back)
 	case FaultKillServer:
 		n.killServer("somebody has killed it")
-	case FaultDisk, FaultServer, FaultCheckpoint, FaultReplay, FaultSilent, FaultMuch, FaultCancel, FaultClock:
+	case FaultClock:
+		n.stepped -= fault.For
+	case FaultDisk, FaultServer, FaultCheckpoint, FaultReplay, FaultSilent, FaultMuch, FaultCancel, FaultLong:
 		n.trouble(fault)
 	case FaultHang:
 		n.hang(w.now + fault.For)

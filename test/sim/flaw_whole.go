@@ -37,6 +37,8 @@ func wholeFlaws() []Flaw {
 			Pod: databases.Flaw{Mutual: true}, Aim: waitForEachOther},
 		{Bug: "a member has two senders", Rule: "postgres.enforce-the-quorum", Nodes: 5, Pod: databases.Flaw{Doubled: true},
 			Aim: countTwice},
+		{Bug: "a server that lets nobody in is waited for", Rule: "postgres.wait-for-the-server",
+			Pod: databases.Flaw{Mute: true}, Aim: silenceAndLose},
 		{Bug: "a promise counts from its reply", Rule: "tenure.lead-only-by-right", Modes: byClock, Nodes: 2,
 			Aim: hearLate, State: func(l *sloppyLoop, event tenure.Event) {
 				mistakes.CountFromTheReply(&l.state.Memory, event, l.ports.Clock.Now())
@@ -186,6 +188,19 @@ func waitForEachOther(c Case, random *rand.Rand) Case {
 		{Kind: FaultPowerOff, At: lost + 13500*time.Millisecond, Node: Holder, For: 20 * time.Second},
 	}
 	c.Last, c.Budget = lost+50*time.Second, 150*time.Second
+	return c
+}
+
+// silenceAndLose starts both replicas again while a long transaction is open, and has the holder lose power.
+func silenceAndLose(c Case, random *rand.Rand) Case {
+	starts, lost := began+5*time.Second+within(random, 2*time.Second), began+14*time.Second+within(random, 4*time.Second)
+	c.Last, c.Unsettled, c.Budget = lost+40*time.Second, false, time.Minute
+	c.Faults = []Fault{
+		{Kind: FaultLong, At: began, For: time.Minute},
+		{Kind: FaultPowerOff, At: starts, Node: Replica, For: time.Second},
+		{Kind: FaultPowerOff, At: starts + within(random, 2*time.Second), Node: LastReplica, For: time.Second},
+		{Kind: FaultPowerOff, At: lost, Node: Holder, For: 25 * time.Second},
+	}
 	return c
 }
 

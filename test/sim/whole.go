@@ -364,28 +364,7 @@ func (w *World) unsettledDatabase() string {
 
 // trouble is what goes wrong with a server beside its loop.
 func (n *node) trouble(fault *Fault) {
-	until := n.w.now + fault.For
-	switch fault.Kind {
-	case FaultDisk:
-		n.database.HangDisk(until)
-	case FaultServer:
-		n.database.HangServer(until)
-	case FaultCheckpoint:
-		n.database.HoldCheckpoints(until)
-	case FaultReplay:
-		n.database.SlowReplay(time.Duration(fault.Wish)*100*time.Millisecond, until)
-	case FaultSilent:
-		n.database.Silence(until)
-	case FaultMuch:
-		n.database.WriteMuch(fault.Wish * 10)
-	case FaultCancel:
-		n.database.CancelWaits(fault.Wish%2 == 0)
-	default:
-		n.stepped -= fault.For
-	}
-	switch fault.Kind {
-	case FaultDisk, FaultServer, FaultCheckpoint, FaultSilent:
-		n.hungUntil = max(n.hungUntil, until)
-	default:
+	if n.database.Befall(databases.Trouble(fault.Kind), fault.Wish, fault.For) {
+		n.hungUntil = max(n.hungUntil, n.w.now+fault.For)
 	}
 }

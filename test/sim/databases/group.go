@@ -132,15 +132,21 @@ func (g *Group) use() {
 
 // write is a commit. Of one in thirty the client has said that it may be lost.
 func (p *Pod) write() {
-	id, term, level := p.w.NextWrite(), p.term, pgmodel.LevelOn
+	id, level := p.w.NextWrite(), pgmodel.LevelOn
 	if p.w.Chance(1.0 / 30) {
 		level = pgmodel.LevelOff
 	}
-	_, _ = p.server.Begin(id, level, func(result pgmodel.Result) {
+	_, _ = p.server.Begin(id, level, p.client(id, level))
+}
+
+// client is told what has become of its commit.
+func (p *Pod) client(id int, level pgmodel.Level) (told func(pgmodel.Result)) {
+	term := p.term
+	return func(result pgmodel.Result) {
 		if result == pgmodel.Acknowledged && level == pgmodel.LevelOn {
 			p.w.Acknowledged(p.index, term, p.sessions, id)
 		}
-	})
+	}
 }
 
 // NetworkChanged tells that what gets through has changed.

@@ -73,6 +73,7 @@ type process struct {
 	counted        bool
 	reached, lost  bool
 	lostAtStart    bool
+	whole, letsIn  bool // What it has told of its recovery.
 	exit           string
 	starters       []string // The parameters that it was started with.
 }
@@ -235,11 +236,13 @@ func (p *Pod) told() {
 		p.countEnd()
 		p.sessions, p.leads = false, false
 	case pgmodel.Primary:
-		p.process.reached = true
+		p.process.reached, p.process.letsIn = true, true
 		p.lead()
 	case pgmodel.Standby:
-		p.process.reached = true
-	case pgmodel.Starting, pgmodel.Stopping:
+		p.process.reached, p.process.whole, p.process.letsIn = true, true, true
+	case pgmodel.Starting:
+		p.process.whole = p.process.whole || s.Silent()
+	case pgmodel.Stopping:
 	}
 	if s.Trouble == pgmodel.TroubleRemoved {
 		p.process.lost, p.process.lostAtStart = true, p.process.lostAtStart || !p.process.reached

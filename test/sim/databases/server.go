@@ -30,7 +30,7 @@ func (r runner) Look() postgres.Process {
 		Start: facts.start, Lost: facts.lost, LostAtStart: facts.lostAtStart,
 	}
 	if found.Running {
-		found.Restart = facts.restart
+		found.Restart, found.Consistent, found.LetsIn = facts.restart, facts.whole, facts.letsIn || r.p.g.flaw.Mute
 	} else {
 		found.Ended, found.Exit = facts.ended, facts.exit
 	}

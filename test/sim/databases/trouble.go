@@ -30,6 +30,50 @@ type Flaw struct {
 	Midway bool
 	// Doubled has members follow without a slot, so that one may have two senders (B2).
 	Doubled bool
+	// Mute takes every server for one that lets sessions in.
+	Mute bool
+}
+
+// Trouble is what goes wrong with a server beside its loop.
+type Trouble string
+
+// Troubles: its disk, its processes, its checkpoints, its replay, connections that say nothing, much WAL, cancelled
+// waits, and a transaction with many subtransactions on whoever is primary.
+const (
+	TroubleDisk       Trouble = "disk-hangs"
+	TroubleServer     Trouble = "server-hangs"
+	TroubleCheckpoint Trouble = "checkpoint-held"
+	TroubleReplay     Trouble = "slow-replay"
+	TroubleSilent     Trouble = "silent-connections"
+	TroubleMuch       Trouble = "much-WAL"
+	TroubleCancel     Trouble = "waits-cancelled"
+	TroubleLong       Trouble = "long-transaction"
+)
+
+// Befall has one of them for so long. Hangs says that the server or its loop may do nothing meanwhile.
+func (p *Pod) Befall(trouble Trouble, size int, long time.Duration) (hangs bool) {
+	until := p.w.Now() + long
+	switch trouble {
+	case TroubleDisk:
+		p.hangDisk(until)
+	case TroubleServer:
+		p.hangServer(until)
+	case TroubleCheckpoint:
+		p.holdCheckpoints(until)
+	case TroubleReplay:
+		p.slowReplay(time.Duration(size)*100*time.Millisecond, until)
+	case TroubleSilent:
+		p.silent = max(p.silent, until)
+	case TroubleMuch:
+		p.writeMuch(size * 10)
+	case TroubleCancel:
+		p.cancelWaits(size%2 == 0)
+	case TroubleLong:
+		for _, each := range p.g.pods {
+			each.runLong(long)
+		}
+	}
+	return slices.Contains([]Trouble{TroubleDisk, TroubleServer, TroubleCheckpoint, TroubleSilent}, trouble)
 }
 
 // generous takes every other whole copy for one that has come further on the timeline of the term.
@@ -46,8 +90,8 @@ func (g generous) Places() []tenure.Place {
 	return places
 }
 
-// HangDisk keeps the disk of the server from flushing anything.
-func (p *Pod) HangDisk(until time.Duration) {
+// hangDisk keeps the disk of the server from flushing anything.
+func (p *Pod) hangDisk(until time.Duration) {
 	if p.diskHangs = max(p.diskHangs, until); !p.server.NoFlush {
 		p.server.HoldFlush(true)
 		p.stuckAt = p.w.Now()
@@ -65,16 +109,16 @@ func (p *Pod) letTheDiskGo() {
 	})
 }
 
-// HangServer stops the processes of the server, and of nothing else.
-func (p *Pod) HangServer(until time.Duration) {
+// hangServer stops the processes of the server, and of nothing else.
+func (p *Pod) hangServer(until time.Duration) {
 	if !p.server.Frozen() {
 		p.stuckAt = p.w.Now()
 	}
 	p.server.Freeze(until)
 }
 
-// HoldCheckpoints keeps every checkpoint from coming to an end.
-func (p *Pod) HoldCheckpoints(until time.Duration) {
+// holdCheckpoints keeps every checkpoint from coming to an end.
+func (p *Pod) holdCheckpoints(until time.Duration) {
 	p.server.HoldCheckpoints(true)
 	start := p.process.start
 	p.w.After(until-p.w.Now(), func() {
@@ -84,9 +128,9 @@ func (p *Pod) HoldCheckpoints(until time.Duration) {
 	})
 }
 
-// SlowReplay makes replay slow, until then or until the server starts again. One that never ends may be slower than
+// slowReplay makes replay slow, until then or until the server starts again. One that never ends may be slower than
 // what is written: such a replica never gets on.
-func (p *Pod) SlowReplay(lag, until time.Duration) {
+func (p *Pod) slowReplay(lag, until time.Duration) {
 	p.server.ReplayLag, p.replaysSlowly = lag, max(p.replaysSlowly, until)
 	start := p.process.start
 	p.w.After(until-p.w.Now(), func() {
@@ -96,12 +140,8 @@ func (p *Pod) SlowReplay(lag, until time.Duration) {
 	})
 }
 
-// Silence has connections that say nothing.
-func (p *Pod) Silence(until time.Duration) { p.silent = max(p.silent, until) }
-
-// WriteMuch is a client that writes so many files of WAL, after which PostgreSQL writes a checkpoint, and standbys a
-// restartpoint of it.
-func (p *Pod) WriteMuch(files int) {
+// writeMuch is a client that writes so many files of WAL.
+func (p *Pod) writeMuch(files int) {
 	for range files {
 		if !p.sessions || p.server.Answers() != nil || p.server.Mode != pgmodel.Primary {
 			return
@@ -109,6 +149,33 @@ func (p *Pod) WriteMuch(files int) {
 		p.write()
 		_ = p.server.SwitchSegment()
 	}
+	p.checkpoints()
+}
+
+// runLong is a client of a primary whose transaction has many subtransactions, and lasts so long.
+func (p *Pod) runLong(lasts time.Duration) {
+	if !p.sessions {
+		return
+	}
+	open, err := p.server.OpenLong()
+	if err != nil {
+		return
+	}
+	p.w.Note(p.index, "a long transaction begins")
+	p.checkpoints()
+	p.w.After(lasts, func() { p.commitLong(open) })
+}
+
+// commitLong tries until its client hears of it, or its session has ended.
+func (p *Pod) commitLong(open *pgmodel.Long) {
+	id, level := p.w.NextWrite(), pgmodel.LevelOn
+	if over, err := p.server.CommitLong(open, id, level, p.client(id, level)); !over && err != nil {
+		p.w.After(time.Second, func() { p.commitLong(open) })
+	}
+}
+
+// checkpoints has PostgreSQL write a checkpoint, and standbys a restartpoint of it.
+func (p *Pod) checkpoints() {
 	_ = p.server.Checkpoint(nil)
 	p.w.After(5*time.Second, func() {
 		for _, other := range p.g.pods {
@@ -119,8 +186,8 @@ func (p *Pod) WriteMuch(files int) {
 	})
 }
 
-// CancelWaits ends the waits of commits, which are there on this server alone, perhaps.
-func (p *Pod) CancelWaits(terminate bool) {
+// cancelWaits ends the waits of commits, which are there on this server alone, perhaps.
+func (p *Pod) cancelWaits(terminate bool) {
 	for _, commit := range p.server.Waits() {
 		p.server.Cancel(commit, terminate)
 	}

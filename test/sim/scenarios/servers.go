@@ -39,6 +39,11 @@ func Servers() []sim.Scenario {
 			at(0, FaultPowerOff, LastReplica, 20*s), at(5*s, sim.FaultCancel, Holder, 0)),
 		of("switchover, target powered off as it begins", 3, at(0, FaultSwitchover, 0, 0),
 			at(600*time.Millisecond, FaultPowerOff, Holder, 30*s)).within(leaseLasts + 6*s),
+		of("replica of two starts again in a long transaction", 2, at(0, sim.FaultLong, Holder, 30*s),
+			at(6*s, FaultPowerOff, Replica, s)).within(10 * s),
+		of("replicas start again in a long transaction, holder powered off", 3, at(0, sim.FaultLong, Holder, 60*s),
+			at(6*s, FaultPowerOff, Replica, s), at(7*s, FaultPowerOff, LastReplica, s), at(15*s, FaultPowerOff, Holder, 60*s)).
+			within(leaseLasts + 10*s),
 		fifteen(of("holder of two cut off, next checkpoint takes minutes", 2, at(0, FaultCut, Holder, 20*s)).
 			within(leaseLasts + 20*s)),
 		of("wall clock of the holder put back", 3, at(0, sim.FaultClock, Holder, 3600*s)).within(2 * s),

@@ -25,7 +25,27 @@ func WholeSwarm(seed uint64) sim.Case {
 	random := agenda.Chosen(seed, 0x3407e)
 	c.Name, c.Whole, c.Major = "swarm of a whole database", true, []int{15, 17}[random.IntN(2)]
 	c.Faults = append(c.Faults, Troubles(c, random, sim.Began)...)
+	c.Faults = append(c.Faults, silences(c)...)
 	return c
+}
+
+// silences are, in every third swarm, a long transaction, and servers that start meanwhile: they let nobody in.
+func silences(c sim.Case) []sim.Fault {
+	random := agenda.Chosen(c.Seed, 0x51e27)
+	if random.IntN(3) > 0 {
+		return nil
+	}
+	span := func(longest time.Duration) time.Duration { return time.Duration(random.Int64N(int64(longest))) }
+	begins := sim.Began + span(c.Last-sim.Began-15*time.Second)
+	faults := []sim.Fault{{Kind: sim.FaultLong, At: begins, For: 8*time.Second + span(30*time.Second)}}
+	kinds := []sim.FaultKind{sim.FaultCrash, sim.FaultPowerOff, sim.FaultKillServer, sim.FaultTerminate, sim.FaultAllCrash}
+	for range 1 + random.IntN(3) {
+		faults = append(faults, sim.Fault{
+			Kind: kinds[random.IntN(len(kinds))], At: begins + 5*time.Second + span(10*time.Second),
+			Node: random.IntN(c.Instances+4) - 4, For: span(10 * time.Second),
+		})
+	}
+	return faults
 }
 
 // Troubles are what goes wrong with servers beside their loops, and with agents before an act of those, after a moment.
