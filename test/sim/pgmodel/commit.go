@@ -112,11 +112,7 @@ func (s *Server) Begin(id int, level Level, done func(Result)) (*Commit, error) 
 		return commit, nil
 	}
 	if level == LevelOff {
-		s.later(s.w.Between(walWriter/2, 2*walWriter), func() {
-			if s.Mode == Primary {
-				s.flush(s.at.End)
-			}
-		})
+		s.flushSoon()
 		commit.tell(Acknowledged)
 		return commit, nil
 	}

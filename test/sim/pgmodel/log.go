@@ -40,7 +40,7 @@ type Record struct {
 	from LSN
 	// running is the record of running transactions that was written with a checkpoint, nil if it names them all.
 	running *Record
-	// partial says of such a record that it lacks subtransactions, and oldest is where the oldest one that it tells of began.
+	// partial says of such a record that it lacks some, and oldest is where the oldest one that it tells of began.
 	partial bool
 	oldest  LSN
 }

@@ -12,7 +12,7 @@ type Long struct {
 	commit *Commit
 }
 
-// OpenLong begins such a transaction. It is gone with its session.
+// OpenLong begins such a transaction. It is gone with its session, for which a smart stop does not wait here.
 func (s *Server) OpenLong() (*Long, error) {
 	if err := s.writes(); err != nil {
 		return nil, err
@@ -37,16 +37,7 @@ func (s *Server) CommitLong(long *Long, id int, level Level, done func(Result)) 
 	if err == nil {
 		long.commit = commit
 	}
-	if s.stop != nil && s.stop.how == Smart {
-		s.proceedToStop()
-	}
 	return false, err
-}
-
-// busy says that a client is in a transaction.
-func (s *Server) busy() bool {
-	s.forgetLong()
-	return len(s.waiting)+len(s.long) > 0
 }
 
 // forgetLong forgets transactions that have ended. One that waits for standbys has not.

@@ -331,7 +331,7 @@ func (s *Server) proceedToStop() {
 	if s.stop == nil {
 		return
 	}
-	if s.stop.how == Smart && s.busy() {
+	if s.stop.how == Smart && len(s.waiting) > 0 {
 		return // It waits for its clients.
 	}
 	if s.Mode == Starting && !s.recovery.standby {
