@@ -112,7 +112,7 @@ test-api: bin/sandbox ## Test rules and rights on an API server without nodes
 
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status &>/dev/null || trap 'bin/sandbox down' EXIT; \
-	bin/sandbox up && go test -tags=cluster -count=1 -parallel 2 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '
+	bin/sandbox up && go test -tags=cluster -count=1 -parallel 3 -timeout 40m -v ./test/e2e/ | grep --line-buffered -v '^=== '
 
 test-sandbox: bin/sandbox ## Boot the sandbox and test it and its images (Linux, root, minutes)
 	cd sandbox && go test -tags=cluster -count=1 -timeout 40m -v ./test/ $(HOW) | grep --line-buffered -v '^=== '

@@ -69,7 +69,7 @@ func TestBackup(t *testing.T) {
 	b := &backed{}
 	var created time.Time
 	b.failover = newFailover(t, func(database *v1alpha1.GeoDatabase) {
-		b.store = newStore(connect(t), failoverSpace)
+		b.store = newStore(connect(t), database.Namespace)
 		database.Spec.Backup = b.store.backup()
 		created = time.Now()
 	})
@@ -179,7 +179,7 @@ func (b *backed) awaitReason(reason string) {
 func (b *backed) checkAge() {
 	b.t.Helper()
 	b.c.until("the newest point is seconds old", time.Minute, func(context.Context) (bool, string) {
-		table := b.c.kubectl("-n", failoverSpace, "get", "gdb", failoverName)
+		table := b.c.kubectl("-n", b.c.space, "get", "gdb", failoverName)
 		lines := strings.SplitN(table, "\n", 3)
 		return len(lines) > 1 && strings.Contains(lines[0], "RECOVERABLE") && strings.Contains(lines[1], "<10s"), table
 	})
@@ -199,7 +199,7 @@ func (b *backed) checkNoGaps() {
 // touch changes the database in a way that means nothing: the operator looks at Secrets then.
 func (b *backed) touch() {
 	b.t.Helper()
-	b.c.kubectl("-n", failoverSpace, "annotate", "gdb", failoverName, "--overwrite",
+	b.c.kubectl("-n", b.c.space, "annotate", "gdb", failoverName, "--overwrite",
 		fmt.Sprintf("example.org/touched=%d", time.Now().UnixNano()))
 }
 
@@ -238,7 +238,7 @@ func (b *backed) restoreOnTrial() { b.tryRestore("on trial") }
 // took, and leaves nothing in the cluster.
 func (b *backed) tryRestore(token string) {
 	b.t.Helper()
-	trial := client.ObjectKey{Namespace: failoverSpace, Name: failoverName + "-trial"}
+	trial := client.ObjectKey{Namespace: b.c.space, Name: failoverName + "-trial"}
 	before := len(b.store.catalogue(failoverName, b.uid).Verified)
 	b.patch(`{"spec":{"backup":{"verify":"weekly","verifyNow":"` + token + `"}}}`)
 	b.c.until("the pod of a restore on trial is there", time.Minute, func(ctx context.Context) (bool, string) {
@@ -378,7 +378,7 @@ func (b *backed) killDuringBase() {
 	const token = "killed"
 	b.askBase(token)
 	maker := b.awaitMaker()
-	found, err := processes.Find(failoverSpace, maker)
+	found, err := processes.Find(b.c.space, maker)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func (b *backed) awaitMaker() (maker string) {
 // copying is the process that takes the base backup of an instance, 0 if none does.
 func (b *backed) copying(instance string) int {
 	b.t.Helper()
-	found, err := processes.Find(failoverSpace, instance)
+	found, err := processes.Find(b.c.space, instance)
 	if err != nil {
 		b.t.Fatal(err)
 	}

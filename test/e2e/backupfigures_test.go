@@ -73,7 +73,7 @@ func TestBackupFigures(t *testing.T) {
 	f := &figures{backed: &backed{}, size: size.Value()}
 	defer f.print()
 	f.failover = newFailover(t, func(database *v1alpha1.GeoDatabase) {
-		f.store = newStore(connect(t), failoverSpace)
+		f.store = newStore(connect(t), database.Namespace)
 		f.store.grow(resource.NewQuantity(2*f.size+2<<30, resource.BinarySI).String())
 		database.Spec.Storage.Size.Set(3*f.size + 2<<30)
 		database.Spec.Instances = int32(*figuresInstances)
@@ -236,18 +236,18 @@ type load struct {
 func (f *figures) loads() map[string]*load {
 	found := map[string]*load{}
 	for _, instance := range f.instances() {
-		of, err := processes.Find(failoverSpace, instance)
+		of, err := processes.Find(f.c.space, instance)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		found[instance] = &load{agent: of.Agent, rest: own(instance), before: cpu(f.t, of.Agent)}
+		found[instance] = &load{agent: of.Agent, rest: f.own(instance), before: cpu(f.t, of.Agent)}
 	}
 	return found
 }
 
 // own is the resident memory of the agent of an instance and all that it runs beside the server.
-func own(instance string) int {
-	of, err := processes.Find(failoverSpace, instance)
+func (f *figures) own(instance string) int {
+	of, err := processes.Find(f.c.space, instance)
 	if err != nil {
 		return 0
 	}
@@ -300,7 +300,7 @@ func (f *figures) measureBase() backup.Backup {
 	looked := 0
 	f.c.until("the base backup is there", figuresWait, func(ctx context.Context) (bool, string) {
 		for instance, one := range loads {
-			one.peak = max(one.peak, own(instance))
+			one.peak = max(one.peak, f.own(instance))
 		}
 		looked++
 		database, err := f.get(ctx)
@@ -426,7 +426,7 @@ func (f *figures) loseAll() {
 	time.Sleep(10 * time.Second)
 	var agents, others []int
 	for _, instance := range f.instances() {
-		found, err := processes.Find(failoverSpace, instance)
+		found, err := processes.Find(f.c.space, instance)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -446,7 +446,7 @@ func (f *figures) takeVolumes() {
 	f.t.Helper()
 	for _, instance := range f.instances() {
 		claim := &corev1.PersistentVolumeClaim{}
-		claim.Namespace, claim.Name = failoverSpace, instance
+		claim.Namespace, claim.Name = f.c.space, instance
 		if err := f.c.Delete(f.t.Context(), claim); err != nil {
 			f.t.Fatal(err)
 		}

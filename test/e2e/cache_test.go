@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,9 +23,6 @@ import (
 	"meridian.dev/meridian/kit/condition"
 )
 
-// cacheSpace is where the caches are made: somebody who shares the cluster says where.
-var cacheSpace = cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "e2e") + "-tiles"
-
 const (
 	cacheName = "tiles"
 	// cacheOperator, when it is set, says that an operator for the namespace of this test runs already: nothing is built
@@ -44,7 +40,7 @@ func TestCache(t *testing.T) {
 	paused := &v1alpha1.GeoDatabase{Spec: v1alpha1.GeoDatabaseSpec{
 		Instances: 1, Paused: true, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
 	}}
-	paused.Namespace, paused.Name = cacheSpace, "cities"
+	paused.Namespace, paused.Name = c.caches, "cities"
 	if err := c.Create(t.Context(), paused); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +55,7 @@ func prepareCaches(c *cluster) {
 		build(c)
 		install(c)
 	}
-	c.namespace(cacheSpace)
+	c.namespace(c.caches)
 }
 
 // createCache makes a cache of 64Mi, and says how long it took until it was Ready.
@@ -69,7 +65,7 @@ func createCache(c *cluster, engine v1alpha1.Engine, replicas int32) time.Durati
 		DatabaseRef: v1alpha1.DatabaseRef{Name: "cities"}, Replicas: replicas, Engine: engine,
 		Memory: new(resource.MustParse("64Mi")),
 	}}
-	made.Namespace, made.Name = cacheSpace, cacheName
+	made.Namespace, made.Name = c.caches, cacheName
 	created := time.Now()
 	if err := c.Create(c.t.Context(), made); err != nil {
 		c.t.Fatal(err)
@@ -86,30 +82,30 @@ func lifeOfTheOther(t *testing.T) {
 	checkDoor(c, access)
 	traffic := startTraffic(t, access)
 	for _, memory := range []string{"256Mi", "64Mi"} {
-		c.kubectl("patch", "gcache", cacheName, "-n", cacheSpace, "--type=merge", "-p", `{"spec":{"memory":"`+memory+`"}}`)
+		c.kubectl("patch", "gcache", cacheName, "-n", c.caches, "--type=merge", "-p", `{"spec":{"memory":"`+memory+`"}}`)
 		t.Logf("%s in force after %v", memory, awaitCache(c, memory).Round(time.Millisecond))
 	}
 	t.Log(traffic.stop(t))
-	c.kubectl("delete", "gcache", cacheName, "-n", cacheSpace, "--wait=true", "--timeout=60s")
+	c.kubectl("delete", "gcache", cacheName, "-n", c.caches, "--wait=true", "--timeout=60s")
 	awaitNoCache(c)
 }
 
 func lifeOfACache(t *testing.T) {
 	c := connect(t)
 	applied := time.Now()
-	c.kubectl("apply", "-n", cacheSpace, "-f", "deploy/samples/cache.yaml")
-	c.kubectl("scale", "gcache/"+cacheName, "-n", cacheSpace, "--replicas=1")
+	c.kubectl("apply", "-n", c.caches, "-f", "deploy/samples/cache.yaml")
+	c.kubectl("scale", "gcache/"+cacheName, "-n", c.caches, "--replicas=1")
 	awaitCache(c, "64Mi")
 	t.Logf("Ready %v after the manifest was applied", time.Since(applied).Round(time.Millisecond))
 	access := accessTo(c)
 	checkDoor(c, access)
 	traffic := startTraffic(t, access)
-	c.kubectl("patch", "gcache", cacheName, "-n", cacheSpace, "--type=merge", "-p", `{"spec":{"memory":"256Mi"}}`)
+	c.kubectl("patch", "gcache", cacheName, "-n", c.caches, "--type=merge", "-p", `{"spec":{"memory":"256Mi"}}`)
 	t.Logf("256Mi in force after %v", awaitCache(c, "256Mi").Round(time.Millisecond))
 	traffic.fill(t, 200<<20)
-	c.kubectl("patch", "gcache", cacheName, "-n", cacheSpace, "--type=merge", "-p", `{"spec":{"memory":"64Mi"}}`)
+	c.kubectl("patch", "gcache", cacheName, "-n", c.caches, "--type=merge", "-p", `{"spec":{"memory":"64Mi"}}`)
 	t.Logf("64Mi in force after %v", awaitCache(c, "64Mi").Round(time.Millisecond))
-	c.kubectl("patch", "gcache", cacheName, "-n", cacheSpace, "--type=merge",
+	c.kubectl("patch", "gcache", cacheName, "-n", c.caches, "--type=merge",
 		"-p", `{"spec":{"evictionPolicy":"allkeys-lfu","parameters":{"hz":"33"}}}`)
 	t.Logf("policy and parameter in force after %v", awaitCache(c, "64Mi").Round(time.Millisecond))
 	t.Logf("another certificate is presented after %v", rotate(c, access).Round(time.Millisecond))
@@ -125,14 +121,14 @@ func lifeOfACache(t *testing.T) {
 	awaitCache(c, "64Mi")
 	checkIdleCache(c)
 	checkSecrecy(c, access)
-	c.kubectl("delete", "gcache", cacheName, "-n", cacheSpace, "--wait=true", "--timeout=60s")
+	c.kubectl("delete", "gcache", cacheName, "-n", c.caches, "--wait=true", "--timeout=60s")
 	awaitNoCache(c)
 }
 
 func getCache(ctx context.Context, c *cluster) *v1alpha1.GeoCache {
 	c.t.Helper()
 	var cache v1alpha1.GeoCache
-	if err := c.Get(ctx, client.ObjectKey{Namespace: cacheSpace, Name: cacheName}, &cache); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: c.caches, Name: cacheName}, &cache); err != nil {
 		c.t.Fatal(err)
 	}
 	return &cache
@@ -165,7 +161,7 @@ func cachePod(c *cluster) *corev1.Pod {
 	c.t.Helper()
 	var pod corev1.Pod
 	primary := getCache(c.t.Context(), c).Status.Primary
-	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: cacheSpace, Name: primary + "-0"}, &pod); err != nil {
+	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.caches, Name: primary + "-0"}, &pod); err != nil {
 		c.t.Fatal(err)
 	}
 	return &pod
@@ -180,7 +176,7 @@ func cacheObjects(c *cluster) map[string]string {
 		"Set": &appsv1.StatefulSetList{}, "Pod": &corev1.PodList{},
 	} {
 		ours := client.MatchingLabels{"meridian.dev/cache": cacheName}
-		if err := c.List(c.t.Context(), list, client.InNamespace(cacheSpace), ours); err != nil {
+		if err := c.List(c.t.Context(), list, client.InNamespace(c.caches), ours); err != nil {
 			c.t.Fatal(err)
 		}
 		objects, err := itemsOf(list)
@@ -240,7 +236,7 @@ type access struct {
 func accessTo(c *cluster) access {
 	c.t.Helper()
 	var secret corev1.Secret
-	key := client.ObjectKey{Namespace: cacheSpace, Name: cacheName}
+	key := client.ObjectKey{Namespace: c.caches, Name: cacheName}
 	if err := c.Get(c.t.Context(), key, &secret); err != nil {
 		c.t.Fatal(err)
 	}
@@ -299,9 +295,9 @@ func rotate(c *cluster, access access) time.Duration {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.kubectl("patch", "secret", cacheName+"-tls", "-n", cacheSpace, "--type=merge", "-p", `{"data":{"tls.crt":"AAAA"}}`)
+	c.kubectl("patch", "secret", cacheName+"-tls", "-n", c.caches, "--type=merge", "-p", `{"data":{"tls.crt":"AAAA"}}`)
 	// Secrets are not watched; any news of the cache has the operator look at them.
-	c.kubectl("annotate", "gcache", cacheName, "-n", cacheSpace, "--overwrite", "looked-at="+fmt.Sprint(time.Now().Unix()))
+	c.kubectl("annotate", "gcache", cacheName, "-n", c.caches, "--overwrite", "looked-at="+fmt.Sprint(time.Now().Unix()))
 	return c.until("another certificate is presented", 3*time.Minute, func(ctx context.Context) (bool, string) {
 		now, err := access.presented(ctx)
 		return err == nil && !now.Equal(before), fmt.Sprint(err)
@@ -318,7 +314,7 @@ func checkSecrecy(c *cluster, access access) {
 		"the pod":   {"get", "pods", "-o", "yaml"},
 		"settings":  {"get", "configmaps", "-o", "yaml"},
 	} {
-		text := c.kubectl(append([]string{"-n", cacheSpace}, args...)...)
+		text := c.kubectl(append([]string{"-n", c.caches}, args...)...)
 		if len(text) < 100 || strings.Contains(text, access.password) {
 			c.t.Errorf("%s: %d bytes, which may have the password in them", what, len(text))
 		}
@@ -344,7 +340,7 @@ func checkFigures(t *testing.T, access access) map[string]string {
 func kill(c *cluster, access access) time.Duration {
 	c.t.Helper()
 	before := access.figures(c.t)
-	c.kubectl("exec", "-n", cacheSpace, cachePod(c).Name, "-c", "cache", "--", "sh", "-c", "kill -9 "+before["process_id"])
+	c.kubectl("exec", "-n", c.caches, cachePod(c).Name, "-c", "cache", "--", "sh", "-c", "kill -9 "+before["process_id"])
 	took := c.until("another server answers", time.Minute, func(ctx context.Context) (bool, string) {
 		link := redis.NewClient(access.options())
 		defer func() { _ = link.Close() }()

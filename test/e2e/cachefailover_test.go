@@ -53,7 +53,7 @@ func startCounter(t *testing.T, c *cluster) *counter {
 	l := &counter{write: accessTo(c), end: cancel, last: time.Now(), acked: []time.Time{{}}}
 	l.read = l.write
 	var service corev1.Service
-	key := client.ObjectKey{Namespace: cacheSpace, Name: cacheName + "-ro"}
+	key := client.ObjectKey{Namespace: c.caches, Name: cacheName + "-ro"}
 	if err := c.Get(t.Context(), key, &service); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type cacheFault struct {
 
 var cacheFaults = []cacheFault{
 	{"pod delete", true, time.Second, func(c *cluster, primary string) func() {
-		c.kubectl("delete", "pod", primary+"-0", "-n", cacheSpace, "--wait=false")
+		c.kubectl("delete", "pod", primary+"-0", "-n", c.caches, "--wait=false")
 		return nil
 	}},
 	{"kill -9 server", true, 2 * time.Second, func(c *cluster, primary string) func() {
@@ -52,7 +52,7 @@ var cacheFaults = []cacheFault{
 	}},
 	{"node power-off", false, 10 * time.Second, func(c *cluster, primary string) func() {
 		var pod corev1.Pod
-		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: cacheSpace, Name: primary + "-0"}, &pod); err != nil {
+		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: c.caches, Name: primary + "-0"}, &pod); err != nil {
 			c.t.Fatal(err)
 		}
 		steerCache(c, pod.Spec.NodeName)
@@ -90,7 +90,7 @@ func steerCache(c *cluster, hit string) {
 
 func killCache(c *cluster, instance string, which func(processes.Instance) int) {
 	c.t.Helper()
-	found, err := processes.Find(cacheSpace, instance)
+	found, err := processes.Find(c.caches, instance)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func killCache(c *cluster, instance string, which func(processes.Instance) int) 
 // agreement is what the agents of the cache have agreed on: which copy leads, and which could.
 func agreement(ctx context.Context, c *cluster) (holder wire.Member, record wire.LeaseRecord, err error) {
 	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: cacheSpace, Name: cacheName + "-primary"}
+	key := client.ObjectKey{Namespace: c.caches, Name: cacheName + "-primary"}
 	if err := c.Get(ctx, key, &lease); err != nil {
 		return holder, record, err
 	}
@@ -128,7 +128,7 @@ func awaitMembers(c *cluster, count int, lost wire.Member) time.Duration {
 			return false, fmt.Sprintf("%s leads: %+v, %v", holder, record, err)
 		}
 		var pods corev1.PodList
-		err = c.List(ctx, &pods, client.InNamespace(cacheSpace), client.MatchingLabels{"meridian.dev/cache": cacheName})
+		err = c.List(ctx, &pods, client.InNamespace(c.caches), client.MatchingLabels{"meridian.dev/cache": cacheName})
 		ready := 0
 		for _, pod := range pods.Items {
 			for _, condition := range pod.Status.Conditions {
@@ -150,7 +150,7 @@ func TestCacheFaults(t *testing.T) {
 	database := &v1alpha1.GeoDatabase{Spec: v1alpha1.GeoDatabaseSpec{
 		Instances: 1, Paused: true, Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")},
 	}}
-	database.Namespace, database.Name = cacheSpace, "cities"
+	database.Namespace, database.Name = c.caches, "cities"
 	if err := c.Create(t.Context(), database); err != nil {
 		t.Fatal(err)
 	}
@@ -166,22 +166,23 @@ func TestCacheFaults(t *testing.T) {
 func hurtACache(t *testing.T, engine v1alpha1.Engine) {
 	c := connect(t)
 	t.Logf("one instance is Ready %v after it was created", createCache(c, engine, 1))
+	c.awaitLeaving("") // The operator, which goes away below, may have work there.
 	traffic := startCounter(t, c)
 	time.Sleep(2 * time.Second)
 	traffic.reset()
-	c.kubectl("scale", "gcache/"+cacheName, "-n", cacheSpace, "--replicas=3")
+	c.kubectl("scale", "gcache/"+cacheName, "-n", c.caches, "--replicas=3")
 	took := awaitInstances(c, 3).Round(time.Millisecond)
 	t.Logf("from one instance to three in %v; longest time without an acknowledged write %v", took, traffic.reset())
 
 	loseThePrimary(t, c, traffic)
 
 	traffic.reset()
-	c.kubectl("scale", "gcache/"+cacheName, "-n", cacheSpace, "--replicas=1")
+	c.kubectl("scale", "gcache/"+cacheName, "-n", c.caches, "--replicas=1")
 	took = awaitInstances(c, 1).Round(time.Millisecond)
 	t.Logf("from three instances to one in %v; longest time without an acknowledged write %v", took, traffic.reset())
 	t.Log(traffic.stop(t))
 	checkBeginsWithNothing(t, c)
-	c.kubectl("delete", "gcache", cacheName, "-n", cacheSpace, "--wait=true", "--timeout=60s")
+	c.kubectl("delete", "gcache", cacheName, "-n", c.caches, "--wait=true", "--timeout=60s")
 	awaitNoCache(c)
 }
 

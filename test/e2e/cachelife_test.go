@@ -30,9 +30,10 @@ const cacheDatabase = "cities"
 // nothing but its environment, an autoscaler, changes of memory under readers, a flush, the loss of the database's
 // primary, and with -faults=all sleep and the end.
 func TestCacheLife(t *testing.T) {
+	t.Parallel()
 	c := connect(t)
 	prepareCaches(c)
-	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: cacheSpace, Name: cacheDatabase}}
+	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: c.caches, Name: cacheDatabase}}
 	database.Spec.Instances = 1
 	if longRun() {
 		database.Spec.Instances = 2
@@ -42,7 +43,7 @@ func TestCacheLife(t *testing.T) {
 	if err := c.Create(t.Context(), database); err != nil {
 		t.Fatal(err)
 	}
-	made := &v1alpha1.GeoCache{ObjectMeta: metav1.ObjectMeta{Namespace: cacheSpace, Name: cacheName}}
+	made := &v1alpha1.GeoCache{ObjectMeta: metav1.ObjectMeta{Namespace: c.caches, Name: cacheName}}
 	made.Spec = v1alpha1.GeoCacheSpec{
 		DatabaseRef: v1alpha1.DatabaseRef{Name: cacheDatabase}, Replicas: 2, FollowDatabase: true,
 		Memory: new(resource.MustParse("64Mi")),
@@ -86,7 +87,7 @@ func awaitCacheDatabase(c *cluster) *v1alpha1.GeoDatabase {
 	c.t.Helper()
 	var database v1alpha1.GeoDatabase
 	c.until("the database of the cache is Ready", 5*time.Minute, func(ctx context.Context) (bool, string) {
-		err := c.Get(ctx, client.ObjectKey{Namespace: cacheSpace, Name: cacheDatabase}, &database)
+		err := c.Get(ctx, client.ObjectKey{Namespace: c.caches, Name: cacheDatabase}, &database)
 		return err == nil && condition.IsTrue(database.Status.Conditions, v1alpha1.ConditionReady) &&
 			database.Status.ObservedGeneration == database.Generation, fmt.Sprintf("%+v %v", database.Status, err)
 	})
@@ -95,7 +96,7 @@ func awaitCacheDatabase(c *cluster) *v1alpha1.GeoDatabase {
 
 // application is a pod that has nothing but the Secret of the database as its environment, and speaks with the database
 // and with the cache through the addresses that it finds there.
-func application() *corev1.Pod {
+func application(c *cluster) *corev1.Pod {
 	environment := []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: cacheDatabase + "-app"},
 	}}}
@@ -110,7 +111,7 @@ func application() *corev1.Pod {
 		}
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cacheSpace, Name: "application"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.caches, Name: "application"},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,
 			SecurityContext: &corev1.PodSecurityContext{
@@ -146,15 +147,15 @@ func useTheEnvironment(t *testing.T) {
 	c := connect(t)
 	c.until("the Secret has the addresses of the cache", time.Minute, func(ctx context.Context) (bool, string) {
 		var secret corev1.Secret
-		err := c.Get(ctx, client.ObjectKey{Namespace: cacheSpace, Name: cacheDatabase + "-app"}, &secret)
+		err := c.Get(ctx, client.ObjectKey{Namespace: c.caches, Name: cacheDatabase + "-app"}, &secret)
 		return len(secret.Data["CACHE_URL"]) > 0, fmt.Sprint(slices.Sorted(maps.Keys(secret.Data)), err)
 	})
-	pod := application()
+	pod := application(c)
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
 	said := func(container string) string {
-		text, err := c.plain.CoreV1().Pods(cacheSpace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).
+		text, err := c.plain.CoreV1().Pods(c.caches).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).
 			DoRaw(t.Context())
 		return fmt.Sprintf("%s %v", text, err)
 	}
@@ -181,7 +182,7 @@ func readAccess(c *cluster) access {
 	c.t.Helper()
 	read := accessTo(c)
 	var service corev1.Service
-	key := client.ObjectKey{Namespace: cacheSpace, Name: cacheName + "-ro"}
+	key := client.ObjectKey{Namespace: c.caches, Name: cacheName + "-ro"}
 	if err := c.Get(c.t.Context(), key, &service); err != nil {
 		c.t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func resizeUnderReaders(t *testing.T) {
 	c := connect(t)
 	traffic, readers := startTraffic(t, accessTo(c)), startReaders(t, readAccess(c))
 	for _, memory := range []string{"256Mi", "64Mi"} {
-		c.kubectl("patch", "gcache", cacheName, "-n", cacheSpace, "--type=merge", "-p", `{"spec":{"memory":"`+memory+`"}}`)
+		c.kubectl("patch", "gcache", cacheName, "-n", c.caches, "--type=merge", "-p", `{"spec":{"memory":"`+memory+`"}}`)
 		t.Logf("%s in force after %v", memory, awaitCache(c, memory).Round(time.Millisecond))
 		if memory == "256Mi" {
 			traffic.fill(t, 100<<20)
@@ -243,7 +244,7 @@ func flushByAnnotation(t *testing.T) {
 		t.Fatalf("%d keys at the replica, %v: this shows nothing", size, err)
 	}
 	before := getCache(t.Context(), c).Status.Flushed
-	c.kubectl("annotate", "gcache", cacheName, "-n", cacheSpace, "meridian.dev/flush="+time.Now().Format(time.RFC3339))
+	c.kubectl("annotate", "gcache", cacheName, "-n", c.caches, "meridian.dev/flush="+time.Now().Format(time.RFC3339))
 	took := c.until("the cache was emptied", time.Minute, func(ctx context.Context) (bool, string) {
 		cache := getCache(ctx, c)
 		return cache.Annotations["meridian.dev/flush"] == "" && cache.Status.Flushed != before,
@@ -267,7 +268,7 @@ func flushByAnnotation(t *testing.T) {
 func autoscale(c *cluster) *autoscalingv2.HorizontalPodAutoscaler {
 	c.t.Helper()
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cacheSpace, Name: cacheName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.caches, Name: cacheName},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "GeoCache", Name: cacheName,
@@ -309,7 +310,7 @@ func checkAutoscaler(t *testing.T, scaler *autoscalingv2.HorizontalPodAutoscaler
 		t.Fatal(err)
 	}
 	var pods corev1.PodList
-	in := client.ListOptions{Namespace: cacheSpace, LabelSelector: selector}
+	in := client.ListOptions{Namespace: c.caches, LabelSelector: selector}
 	if err := c.List(t.Context(), &pods, &in); err != nil || len(pods.Items) != 2 {
 		t.Errorf("%s selects %d pods, %v", selector, len(pods.Items), err)
 	}
@@ -320,9 +321,9 @@ func checkAutoscaler(t *testing.T, scaler *autoscalingv2.HorizontalPodAutoscaler
 		return
 	}
 	// What it would write.
-	c.kubectl("scale", "gcache/"+cacheName, "-n", cacheSpace, "--replicas=3")
+	c.kubectl("scale", "gcache/"+cacheName, "-n", c.caches, "--replicas=3")
 	took := awaitInstances(c, 3)
-	c.kubectl("scale", "gcache/"+cacheName, "-n", cacheSpace, "--replicas=2")
+	c.kubectl("scale", "gcache/"+cacheName, "-n", c.caches, "--replicas=2")
 	t.Logf("two instances, three after %v, two after %v", took.Round(time.Millisecond),
 		awaitInstances(c, 2).Round(time.Millisecond))
 }
@@ -336,7 +337,7 @@ func standing(c *cluster) string {
 	}
 	var pods corev1.PodList
 	ours := client.MatchingLabels{"meridian.dev/cache": cacheName}
-	if err := c.List(c.t.Context(), &pods, client.InNamespace(cacheSpace), ours); err != nil {
+	if err := c.List(c.t.Context(), &pods, client.InNamespace(c.caches), ours); err != nil {
 		c.t.Fatal(err)
 	}
 	text := fmt.Sprintf("%s term %d", holder, record.Term)
@@ -356,12 +357,12 @@ func loseThePrimaryOfTheDatabase(t *testing.T) {
 	traffic.reset()
 	cold := traffic.cold.Load() // Nothing was there to be read before the first write.
 	var pod corev1.Pod
-	key := client.ObjectKey{Namespace: cacheSpace, Name: database.Status.Primary + "-0"}
+	key := client.ObjectKey{Namespace: c.caches, Name: database.Status.Primary + "-0"}
 	if err := c.Get(t.Context(), key, &pod); err != nil {
 		t.Fatal(err)
 	}
 	uid := pod.UID
-	c.kubectl("delete", "pod", key.Name, "-n", cacheSpace, "--wait=false")
+	c.kubectl("delete", "pod", key.Name, "-n", c.caches, "--wait=false")
 	c.until("the database has another pod", time.Minute, func(ctx context.Context) (bool, string) {
 		err := c.Get(ctx, key, &pod)
 		return err == nil && pod.UID != uid, fmt.Sprint(err)
@@ -385,12 +386,12 @@ func loseThePrimaryOfTheDatabase(t *testing.T) {
 func sleepAndWake(t *testing.T) {
 	c := connect(t)
 	hibernate := func(value string) {
-		c.kubectl("patch", "gdb", cacheDatabase, "-n", cacheSpace, "--type=merge", "-p", `{"spec":{"hibernated":`+value+`}}`)
+		c.kubectl("patch", "gdb", cacheDatabase, "-n", c.caches, "--type=merge", "-p", `{"spec":{"hibernated":`+value+`}}`)
 	}
 	hibernate("true")
 	slept := c.until("cache and database sleep", 2*time.Minute, func(ctx context.Context) (bool, string) {
 		var pods corev1.PodList
-		err := c.List(ctx, &pods, client.InNamespace(cacheSpace))
+		err := c.List(ctx, &pods, client.InNamespace(c.caches))
 		ready := condition.Find(getCache(ctx, c).Status.Conditions, v1alpha1.ConditionReady)
 		return err == nil && len(pods.Items) == 0 && ready != nil && ready.Reason == "Hibernated",
 			fmt.Sprintf("%d pods, %+v, %v", len(pods.Items), ready, err)
@@ -410,11 +411,11 @@ func sleepAndWake(t *testing.T) {
 func forgetThePassword(t *testing.T) {
 	c := connect(t)
 	before := accessTo(c).password
-	c.kubectl("delete", "secret", cacheName, "-n", cacheSpace)
-	c.kubectl("annotate", "gcache", cacheName, "-n", cacheSpace, "--overwrite", "looked-at="+fmt.Sprint(time.Now().Unix()))
+	c.kubectl("delete", "secret", cacheName, "-n", c.caches)
+	c.kubectl("annotate", "gcache", cacheName, "-n", c.caches, "--overwrite", "looked-at="+fmt.Sprint(time.Now().Unix()))
 	c.until("there is another password", time.Minute, func(ctx context.Context) (bool, string) {
 		var secret corev1.Secret
-		err := c.Get(ctx, client.ObjectKey{Namespace: cacheSpace, Name: cacheName}, &secret)
+		err := c.Get(ctx, client.ObjectKey{Namespace: c.caches, Name: cacheName}, &secret)
 		return err == nil && string(secret.Data["password"]) != before, fmt.Sprint(err)
 	})
 	made := time.Now()
@@ -432,10 +433,10 @@ func forgetThePassword(t *testing.T) {
 
 func deleteTheDatabase(t *testing.T) {
 	c := connect(t)
-	c.kubectl("delete", "gdb", cacheDatabase, "-n", cacheSpace, "--wait=false")
+	c.kubectl("delete", "gdb", cacheDatabase, "-n", c.caches, "--wait=false")
 	took := c.until("the cache has gone with its database", 2*time.Minute, func(ctx context.Context) (bool, string) {
 		var cache v1alpha1.GeoCache
-		err := c.Get(ctx, client.ObjectKey{Namespace: cacheSpace, Name: cacheName}, &cache)
+		err := c.Get(ctx, client.ObjectKey{Namespace: c.caches, Name: cacheName}, &cache)
 		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprintf("%+v", cache.Status)
 	})
 	awaitNoCache(c)

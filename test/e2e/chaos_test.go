@@ -19,6 +19,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/test/e2e/checks"
 	"meridian.dev/meridian/test/e2e/traffic"
@@ -191,7 +192,7 @@ func (c *chaos) look() {
 	var pods corev1.PodList
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
 	defer cancel()
-	if c.c.List(ctx, &pods, inFailoverSpace, ofFailover) != nil {
+	if c.c.List(ctx, &pods, client.InNamespace(c.c.space), ofFailover) != nil {
 		return
 	}
 	c.mutex.Lock()

@@ -14,10 +14,7 @@ import (
 	processes "meridian.dev/meridian/test/e2e/faults"
 )
 
-var (
-	inFailoverSpace = client.InNamespace(failoverSpace)
-	ofFailover      = client.MatchingLabels{"meridian.dev/database": failoverName}
-)
+var ofFailover = client.MatchingLabels{"meridian.dev/database": failoverName}
 
 // mischief is one kind of fault of the chaos.
 type mischief struct {
@@ -34,11 +31,11 @@ type mischief struct {
 
 var mischiefs = []mischief{
 	{name: "switchover", asks: true, do: func(c *chaos, _, _ string, _ time.Duration) error {
-		return c.run("kubectl", "-n", failoverSpace, "annotate", "gdb", failoverName, "meridian.dev/switchover=any",
+		return c.run("kubectl", "-n", c.c.space, "annotate", "gdb", failoverName, "meridian.dev/switchover=any",
 			"--overwrite")
 	}},
 	{name: "pod delete", asks: true, do: func(c *chaos, instance, _ string, _ time.Duration) error {
-		return c.run("kubectl", "-n", failoverSpace, "delete", "pod", instance+"-0", "--wait=false")
+		return c.run("kubectl", "-n", c.c.space, "delete", "pod", instance+"-0", "--wait=false")
 	}},
 	{name: "kill -9 postmaster", do: killOne(func(found processes.Instance) int { return found.Postmaster })},
 	{name: "kill -9 agent", do: killOne(func(found processes.Instance) int { return found.Agent })},
@@ -108,8 +105,8 @@ func (c *chaos) try(one mischief, instance, node string, lasts time.Duration) er
 }
 
 func killOne(which func(processes.Instance) int) func(*chaos, string, string, time.Duration) error {
-	return func(_ *chaos, instance, _ string, _ time.Duration) error {
-		found, err := processes.Find(failoverSpace, instance)
+	return func(c *chaos, instance, _ string, _ time.Duration) error {
+		found, err := processes.Find(c.c.space, instance)
 		if err != nil {
 			return err
 		}
@@ -118,8 +115,8 @@ func killOne(which func(processes.Instance) int) func(*chaos, string, string, ti
 }
 
 func freezeSome(which func(processes.Instance) []int) func(*chaos, string, string, time.Duration) error {
-	return func(_ *chaos, instance, _ string, lasts time.Duration) error {
-		found, err := processes.Find(failoverSpace, instance)
+	return func(c *chaos, instance, _ string, lasts time.Duration) error {
+		found, err := processes.Find(c.c.space, instance)
 		if err != nil {
 			return err
 		}
@@ -173,7 +170,7 @@ func (c *chaos) takeOperatorAway(_, _ string, lasts time.Duration) error {
 
 // claim is the claim of the data of an instance.
 func (c *chaos) claim(instance string) []string {
-	return []string{instance, "-n", failoverSpace} // The claim has the name of its instance.
+	return []string{instance, "-n", c.c.space} // The claim has the name of its instance.
 }
 
 func (c *chaos) fillDisk(instance, _ string, lasts time.Duration) error {

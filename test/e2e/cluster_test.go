@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +43,8 @@ type cluster struct {
 	root string
 	client.Client
 	plain kubernetes.Interface
+	// space is where a test has its database, and caches where it has its caches: it may run beside others.
+	space, caches string
 }
 
 // connect finds the sandbox. A test without a cluster has tested nothing, so it fails.
@@ -73,7 +74,10 @@ func connect(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t: t, root: root, Client: typed, plain: plain}
+	whole, _, _ := strings.Cut(t.Name(), "/")
+	return &cluster{
+		t: t, root: root, Client: typed, plain: plain, space: spaceOf(t.Name()), caches: spaceOf(whole) + "-tiles",
+	}
 }
 
 // sandbox runs a verb of the sandbox from the root of the repository.
@@ -108,74 +112,6 @@ func (c *cluster) until(what string, limit time.Duration, check func(context.Con
 			c.t.Fatalf("%s: not within %v; last seen: %s", what, limit, seen)
 		}
 		time.Sleep(200 * time.Millisecond)
-	}
-}
-
-// runLabel says on a namespace which process of the tests has made it.
-const runLabel = "meridian.dev/test-process"
-
-// namespace makes a namespace that enforces the strictest level, and removes it at the end.
-func (c *cluster) namespace(name string) {
-	c.t.Helper()
-	c.clearLeft(name)
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		"pod-security.kubernetes.io/enforce": "restricted", runLabel: strconv.Itoa(os.Getpid()),
-	}}}
-	if err := c.Create(c.t.Context(), space); err != nil {
-		c.t.Fatalf("create namespace %s: %v", name, err)
-	}
-	c.t.Cleanup(func() { c.remove(space) })
-}
-
-func (c *cluster) remove(space *corev1.Namespace) {
-	c.empty(space.Name)
-	if err := c.Delete(context.Background(), space); client.IgnoreNotFound(err) != nil {
-		c.t.Errorf("delete namespace %s: %v", space.Name, err)
-	}
-	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(200 * time.Millisecond) {
-		if c.Get(context.Background(), client.ObjectKeyFromObject(space), space) != nil {
-			return
-		}
-	}
-	c.t.Errorf("namespace %s is not gone after a minute", space.Name)
-}
-
-// clearLeft removes what a run of these tests that was ended halfway has left, and nothing of anybody else.
-func (c *cluster) clearLeft(name string) {
-	c.t.Helper()
-	var space corev1.Namespace
-	if c.Get(c.t.Context(), client.ObjectKey{Name: name}, &space) != nil {
-		return
-	}
-	process, err := strconv.Atoi(space.Labels[runLabel])
-	switch {
-	case err != nil:
-		c.t.Fatalf("there is a namespace %s, and these tests have not made it", name)
-	case process != os.Getpid() && syscall.Kill(process, 0) == nil:
-		c.t.Fatalf("process %d is at work in the namespace %s: one run of these tests at a time", process, name)
-	}
-	c.t.Logf("process %d has left the namespace %s and is gone: it is cleared", process, name)
-	c.remove(&space)
-	if !shared() { // `sandbox up` heals the nodes, and does not know that one was drained.
-		c.kubectl("uncordon", "--selector=kubernetes.io/hostname")
-	}
-}
-
-// empty deletes what belongs to Meridian first. Whoever deletes a namespace with running pods in it waits for half of
-// their grace periods until Kubernetes looks again.
-func (c *cluster) empty(namespace string) {
-	in := client.InNamespace(namespace)
-	for _, kind := range []client.Object{&v1alpha1.GeoCache{}, &v1alpha1.GeoDatabase{}} {
-		err := c.DeleteAllOf(context.Background(), kind, in)
-		if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-			c.t.Errorf("empty the namespace %s: %v", namespace, err)
-		}
-	}
-	for start := time.Now(); time.Since(start) < 30*time.Second; time.Sleep(200 * time.Millisecond) {
-		var pods corev1.PodList
-		if err := c.List(context.Background(), &pods, in); err == nil && len(pods.Items) == 0 {
-			return
-		}
 	}
 }
 

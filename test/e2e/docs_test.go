@@ -53,6 +53,7 @@ func TestGuide(t *testing.T) {
 // TestGuideAlone does the same with the pages that need the cluster for themselves.
 func TestGuideAlone(t *testing.T) {
 	c := connect(t)
+	c.awaitLeaving("")
 	build(c)
 	install(c)
 	programs(c)

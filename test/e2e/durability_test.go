@@ -49,7 +49,7 @@ func (f *failover) tryDurability(one worth) {
 	var frozen []int
 	for _, instance := range f.instances() {
 		if instance != f.before {
-			found, err := processes.Find(failoverSpace, instance)
+			found, err := processes.Find(f.c.space, instance)
 			if err != nil {
 				f.t.Fatal(err)
 			}

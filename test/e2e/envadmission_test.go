@@ -36,7 +36,7 @@ func (f *failover) tryQuota() {
 		return stalledBy(database, "ResizeRefused", "exceeded quota: tight")
 	})
 	f.stayPut(pods)
-	f.c.kubectl("-n", failoverSpace, "patch", "resourcequota", "tight", "--type=merge", "-p",
+	f.c.kubectl("-n", f.c.space, "patch", "resourcequota", "tight", "--type=merge", "-p",
 		`{"spec":{"hard":{"requests.memory":"5000Mi"}}}`)
 	f.awaitMemory("1400Mi")
 	end()
@@ -58,7 +58,7 @@ func (f *failover) tryLimitRange(pods map[string]types.UID) {
 		return stalledBy(database, "ResizeRefused", "maximum memory usage per Container is 1Gi")
 	})
 	f.stayPut(pods)
-	f.c.kubectl("-n", failoverSpace, "delete", "limitrange", "small")
+	f.c.kubectl("-n", f.c.space, "delete", "limitrange", "small")
 	f.awaitMemory("1200Mi")
 }
 
@@ -67,7 +67,7 @@ func (f *failover) awaitQuota() {
 	f.t.Helper()
 	f.c.until("the quota counts", time.Minute, func(ctx context.Context) (bool, string) {
 		var quota corev1.ResourceQuota
-		if err := f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: "tight"}, &quota); err != nil {
+		if err := f.c.Get(ctx, client.ObjectKey{Namespace: f.c.space, Name: "tight"}, &quota); err != nil {
 			return false, err.Error()
 		}
 		used := quota.Status.Used[corev1.ResourceRequestsMemory]
@@ -94,7 +94,7 @@ func (f *failover) awaitMemory(memory string) {
 // tryOpenShift looks at the accounts, has a cache beside the database, and loses the primary.
 func (f *failover) tryOpenShift() {
 	for _, instance := range f.instances() {
-		found, err := processes.Find(failoverSpace, instance)
+		found, err := processes.Find(f.c.space, instance)
 		if err != nil {
 			f.t.Fatal(err)
 		}

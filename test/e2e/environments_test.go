@@ -33,7 +33,7 @@ var (
 // environment is a cluster as people run it, played on the sandbox.
 type environment struct {
 	name string
-	// short says that it is in the list of every run.
+	// short says that it is in the list of every run, in which other tests run beside it.
 	short bool
 	// files are those of testdata/environments that make it, before there is a database; the namespace bears its name.
 	files []string
@@ -80,6 +80,10 @@ func TestEnvironments(t *testing.T) {
 	if shared() {
 		t.Skip("it needs an operator and a cluster of its own")
 	}
+	beside := *chosenEnvironments == "short"
+	if beside { // They leave operator and nodes as they are, and nobody counts how long anything takes there.
+		t.Parallel()
+	}
 	c := connect(t)
 	build(c)
 	tried := 0
@@ -90,6 +94,9 @@ func TestEnvironments(t *testing.T) {
 		}
 		tried++
 		t.Run(one.name, func(t *testing.T) {
+			if beside {
+				t.Parallel()
+			}
 			begun := time.Now()
 			one.play(t)
 			t.Logf("%s took %s", one.name, time.Since(begun).Round(time.Second))
@@ -110,7 +117,7 @@ func (e environment) play(t *testing.T) {
 	}()
 	defer restoreOperator(c)
 	f := newFailover(t, func(database *v1alpha1.GeoDatabase) {
-		c.kubectl("label", "namespace", failoverSpace, "meridian.dev/environment="+e.name)
+		c.kubectl("label", "namespace", c.space, "meridian.dev/environment="+e.name)
 		if len(e.operator) > 0 {
 			tellOperator(c, e.operator...)
 		}
@@ -160,7 +167,7 @@ func tellOperator(c *cluster, arguments ...string) {
 // apply applies a manifest in the namespace of the database.
 func (f *failover) apply(manifest string) {
 	f.t.Helper()
-	if output, err := try(f.c, manifest, "-n", failoverSpace, "apply", "-f", "-"); err != nil {
+	if output, err := try(f.c, manifest, "-n", f.c.space, "apply", "-f", "-"); err != nil {
 		f.t.Fatalf("apply: %v: %s", err, output)
 	}
 }
@@ -259,7 +266,7 @@ func operatorPods(c *cluster) string {
 func (f *failover) presentPods() map[string]corev1.Pod {
 	f.t.Helper()
 	var pods corev1.PodList
-	if err := f.c.List(f.t.Context(), &pods, client.InNamespace(failoverSpace),
+	if err := f.c.List(f.t.Context(), &pods, client.InNamespace(f.c.space),
 		client.MatchingLabels{"meridian.dev/database": failoverName}); err != nil {
 		f.t.Fatal(err)
 	}

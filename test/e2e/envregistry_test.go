@@ -42,7 +42,7 @@ var images *registry.Registry
 func moveToRegistry(c *cluster) {
 	c.t.Helper()
 	openRegistry(c)
-	for _, namespace := range []string{operatorNamespace, failoverSpace} {
+	for _, namespace := range []string{operatorNamespace, c.space} {
 		c.kubectl("-n", namespace, "delete", "secret", pullSecret, "--ignore-not-found")
 		c.kubectl("-n", namespace, "create", "secret", "docker-registry", pullSecret, "--docker-server="+registryHost,
 			"--docker-username="+registryUser, "--docker-password="+registryPassword)
@@ -112,7 +112,7 @@ func (f *failover) tryRegistry() {
 func (f *failover) fromRegistry() {
 	f.t.Helper()
 	looked := 0
-	for _, namespace := range []string{operatorNamespace, failoverSpace} {
+	for _, namespace := range []string{operatorNamespace, f.c.space} {
 		var pods corev1.PodList
 		if err := f.c.List(f.t.Context(), &pods, client.InNamespace(namespace)); err != nil {
 			f.t.Fatal(err)
@@ -136,7 +136,7 @@ func (f *failover) refuseStranger() {
 	f.t.Helper()
 	before := images.Refused()
 	pod := applicationPod("true")
-	pod.ObjectMeta = metav1.ObjectMeta{Namespace: failoverSpace, Name: "stranger"}
+	pod.ObjectMeta = metav1.ObjectMeta{Namespace: f.c.space, Name: "stranger"}
 	pod.Spec.Volumes = nil
 	container := &pod.Spec.Containers[0]
 	container.Image, container.ImagePullPolicy = registryHost+"/"+inRegistry["postgis-17"], corev1.PullAlways

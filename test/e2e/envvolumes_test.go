@@ -78,7 +78,7 @@ func (f *failover) tryStatic() {
 	wanted := resource.MustParse("1536Mi")
 	took := f.c.until("the volumes have grown", 3*time.Minute, func(ctx context.Context) (bool, string) {
 		var claims corev1.PersistentVolumeClaimList
-		if err := f.c.List(ctx, &claims, client.InNamespace(failoverSpace)); err != nil {
+		if err := f.c.List(ctx, &claims, client.InNamespace(f.c.space)); err != nil {
 			return false, err.Error()
 		}
 		grown := 0
@@ -112,9 +112,9 @@ func (f *failover) tryImport() {
 	}
 	claims, note := f.exportNamespace()
 	f.deleteNamespace()
-	f.c.namespace(failoverSpace)
+	f.c.namespace(f.c.space)
 	f.importClaims(claims, string(database.UID), note)
-	again := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}
+	again := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: f.c.space, Name: failoverName}}
 	again.Spec = database.Spec
 	again.Spec.Storage.Adopt = string(database.UID)
 	begun := time.Now()
@@ -151,7 +151,7 @@ func (f *failover) tryImport() {
 func (f *failover) exportNamespace() (claims []corev1.PersistentVolumeClaim, note string) {
 	f.t.Helper()
 	var list corev1.PersistentVolumeClaimList
-	if err := f.c.List(f.t.Context(), &list, client.InNamespace(failoverSpace)); err != nil {
+	if err := f.c.List(f.t.Context(), &list, client.InNamespace(f.c.space)); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, claim := range list.Items {
@@ -172,7 +172,7 @@ func (f *failover) exportNamespace() (claims []corev1.PersistentVolumeClaim, not
 // deleteNamespace deletes it as somebody does who knows nothing of what is in it.
 func (f *failover) deleteNamespace() {
 	f.t.Helper()
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: failoverSpace}}
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.c.space}}
 	if err := f.c.Delete(f.t.Context(), space); err != nil {
 		f.t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func (f *failover) importClaims(claims []corev1.PersistentVolumeClaim, uid, note
 			`[{"op":"remove","path":"/spec/claimRef"}]`)
 		again := &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: failoverSpace, Name: claim.Name, Labels: claim.Labels, Annotations: claim.Annotations,
+				Namespace: f.c.space, Name: claim.Name, Labels: claim.Labels, Annotations: claim.Annotations,
 			},
 			Spec: claim.Spec,
 		}
@@ -208,6 +208,6 @@ func (f *failover) importClaims(claims []corev1.PersistentVolumeClaim, uid, note
 			f.t.Fatal(err)
 		}
 		// Whether a disk under another claim is as it was left is known to whoever has put it there.
-		f.c.kubectl("-n", failoverSpace, "annotate", "pvc", again.Name, "meridian.dev/accept-copy="+string(again.UID))
+		f.c.kubectl("-n", f.c.space, "annotate", "pvc", again.Name, "meridian.dev/accept-copy="+string(again.UID))
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 func (f *failover) askSwitchover() func() {
-	f.c.kubectl("-n", failoverSpace, "annotate", "gdb", failoverName, "meridian.dev/switchover=any", "--overwrite")
+	f.c.kubectl("-n", f.c.space, "annotate", "gdb", failoverName, "meridian.dev/switchover=any", "--overwrite")
 	return nil
 }
 
@@ -45,7 +45,7 @@ func (f *failover) drainNode() func() {
 
 func (f *failover) find() processes.Instance {
 	f.t.Helper()
-	found, err := processes.Find(failoverSpace, f.before)
+	found, err := processes.Find(f.c.space, f.before)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -164,7 +164,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := awaitLeaving(""); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
 // writeInside writes through one open session until it is told to end, and prints what became of each write.

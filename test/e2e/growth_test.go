@@ -147,7 +147,7 @@ func (f *failover) awaitVolumes(size string) {
 	want := resource.MustParse(size)
 	f.c.until("the volumes have "+size, 3*time.Minute, func(ctx context.Context) (bool, string) {
 		var claims corev1.PersistentVolumeClaimList
-		if err := f.c.List(ctx, &claims, client.InNamespace(failoverSpace)); err != nil {
+		if err := f.c.List(ctx, &claims, client.InNamespace(f.c.space)); err != nil {
 			return false, err.Error()
 		}
 		seen, right := "", 0

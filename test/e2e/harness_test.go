@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -40,9 +39,6 @@ const (
 	moreMemory = 64
 )
 
-// failoverSpace is where the database is made: somebody who shares the cluster says where.
-var failoverSpace = cmp.Or(os.Getenv("MERIDIAN_TEST_SPACE"), "failover")
-
 // failover is a database of three instances, and everything to hurt it with.
 type failover struct {
 	t *testing.T
@@ -72,12 +68,12 @@ func newFailover(t *testing.T, adjust ...func(*v1alpha1.GeoDatabase)) *failover 
 	c := connect(t)
 	f := &failover{t: t, c: c}
 	install(c)
-	c.namespace(failoverSpace)
+	c.namespace(c.space)
 	t.Cleanup(f.keepLogs)
 	if *failoverFaults == "all" {
 		f.withoutIt = f.idleMinute()
 	}
-	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: failoverName}}
+	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: c.space, Name: failoverName}}
 	if installation := os.Getenv("MERIDIAN_TEST_INSTALLATION"); installation != "" {
 		database.Annotations = map[string]string{"meridian.dev/installation": installation}
 	}
@@ -103,6 +99,7 @@ func newFailover(t *testing.T, adjust ...func(*v1alpha1.GeoDatabase)) *failover 
 	f.firstWrite = time.Since(start)
 	f.awaitWell()
 	f.allStreaming = time.Since(start)
+	c.awaitLeaving("") // Whoever hurts nodes or counts what clients notice does so when nothing else is going on.
 	most := mostMemory
 	if database.Spec.Backup != nil {
 		most += moreMemory
@@ -121,7 +118,7 @@ func (f *failover) keepLogs() {
 // saveLogs saves what the present containers of the instances have said.
 func (f *failover) saveLogs() {
 	f.t.Helper()
-	kubectl := exec.Command(filepath.Join(f.c.root, "bin", "sandbox"), "kubectl", "-n", failoverSpace, "logs",
+	kubectl := exec.Command(filepath.Join(f.c.root, "bin", "sandbox"), "kubectl", "-n", f.c.space, "logs",
 		"--selector=meridian.dev/database="+failoverName, "--prefix", "--tail=-1", "--max-log-requests=10")
 	kubectl.Dir = f.c.root
 	output, _ := kubectl.CombinedOutput()
@@ -134,7 +131,7 @@ func (f *failover) saveLogs() {
 
 // named is an object of the database.
 func (f *failover) named(suffix string) client.ObjectKey {
-	return client.ObjectKey{Namespace: failoverSpace, Name: failoverName + suffix}
+	return client.ObjectKey{Namespace: f.c.space, Name: failoverName + suffix}
 }
 
 // readSecret makes the connection of an application: by the address of the write Service, checked by its name.
@@ -142,7 +139,7 @@ func (f *failover) readSecret(ctx context.Context) error { return f.readSecretOf
 
 func (f *failover) readSecretOf(ctx context.Context, name string) error {
 	named := func(suffix string) client.ObjectKey {
-		return client.ObjectKey{Namespace: failoverSpace, Name: name + suffix}
+		return client.ObjectKey{Namespace: f.c.space, Name: name + suffix}
 	}
 	var secret corev1.Secret
 	if err := f.c.Get(ctx, named("-app"), &secret); err != nil {
@@ -186,7 +183,7 @@ func (f *failover) exec(ctx context.Context, sql string) error {
 
 func (f *failover) get(ctx context.Context) (*v1alpha1.GeoDatabase, error) {
 	var database v1alpha1.GeoDatabase
-	err := f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: failoverName}, &database)
+	err := f.c.Get(ctx, client.ObjectKey{Namespace: f.c.space, Name: failoverName}, &database)
 	return &database, err
 }
 
@@ -213,7 +210,7 @@ func (f *failover) awaitWell() {
 func (f *failover) readyPods(ctx context.Context) int {
 	var pods corev1.PodList
 	labels := client.MatchingLabels{"meridian.dev/database": failoverName}
-	if err := f.c.List(ctx, &pods, client.InNamespace(failoverSpace), labels); err != nil {
+	if err := f.c.List(ctx, &pods, client.InNamespace(f.c.space), labels); err != nil {
 		return 0
 	}
 	ready := 0
@@ -274,7 +271,7 @@ func (f *failover) leaseTerm(ctx context.Context) int64 {
 func (f *failover) pod(instance string) *corev1.Pod {
 	f.t.Helper()
 	var pod corev1.Pod
-	if err := f.c.Get(f.t.Context(), client.ObjectKey{Namespace: failoverSpace, Name: instance + "-0"}, &pod); err != nil {
+	if err := f.c.Get(f.t.Context(), client.ObjectKey{Namespace: f.c.space, Name: instance + "-0"}, &pod); err != nil {
 		f.t.Fatal(err)
 	}
 	return &pod
@@ -412,7 +409,7 @@ func (f *failover) checkSegments() {
 func (f *failover) instances() []string {
 	f.t.Helper()
 	var pods corev1.PodList
-	err := f.c.List(f.t.Context(), &pods, client.InNamespace(failoverSpace),
+	err := f.c.List(f.t.Context(), &pods, client.InNamespace(f.c.space),
 		client.MatchingLabels{"meridian.dev/database": failoverName})
 	if err != nil {
 		f.t.Fatal(err)
@@ -429,7 +426,7 @@ func (f *failover) instances() []string {
 func (f *failover) measureAgents(most int) {
 	f.t.Helper()
 	for _, instance := range f.instances() {
-		found, err := processes.Find(failoverSpace, instance)
+		found, err := processes.Find(f.c.space, instance)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -475,7 +472,7 @@ type innerConfig struct{ URI, Host, Authority, ServerName string }
 // startInner starts this test binary again, in the network of the primary's pod.
 func (f *failover) startInner() {
 	f.t.Helper()
-	found, err := processes.Find(failoverSpace, f.before)
+	found, err := processes.Find(f.c.space, f.before)
 	if err != nil {
 		f.t.Fatal(err)
 	}

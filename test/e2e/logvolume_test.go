@@ -51,7 +51,7 @@ func TestLogVolume(t *testing.T) {
 // within runs a command in the container of an instance.
 func (f *failover) within(instance string, words ...string) string {
 	f.t.Helper()
-	return f.c.kubectl(append([]string{"-n", failoverSpace, "exec", instance + "-0", "-c", "database", "--"}, words...)...)
+	return f.c.kubectl(append([]string{"-n", f.c.space, "exec", instance + "-0", "-c", "database", "--"}, words...)...)
 }
 
 // checkLogs looks where the log of each instance really is.
@@ -94,7 +94,7 @@ func (f *failover) awaitLogs(size string) time.Duration {
 	return f.c.until("the volumes of the logs have "+size, 3*time.Minute, func(ctx context.Context) (bool, string) {
 		for _, instance := range f.instances() {
 			var claim corev1.PersistentVolumeClaim
-			if err := f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: instance + "-wal"}, &claim); err != nil {
+			if err := f.c.Get(ctx, client.ObjectKey{Namespace: f.c.space, Name: instance + "-wal"}, &claim); err != nil {
 				return false, err.Error()
 			}
 			if has := claim.Status.Capacity.Storage(); has.Cmp(resource.MustParse(size)) != 0 {
@@ -113,7 +113,7 @@ func (f *failover) rewindThroughTheLink() {
 	f.awaitWell()
 	old := f.before
 	f.tryOnce(faults[cut], 1)
-	said := f.c.kubectl("-n", failoverSpace, "logs", old+"-0", "-c", "database", "--since=5m")
+	said := f.c.kubectl("-n", f.c.space, "logs", old+"-0", "-c", "database", "--since=5m")
 	for _, action := range []string{`"action":"Rewind to `, `"action":"RecordRewound"`} {
 		if !strings.Contains(said, action) {
 			f.t.Errorf("%s did not say %s: its log was not turned back", old, action)

@@ -86,7 +86,7 @@ func (f *failover) replica() string {
 
 // wipeVolume removes the data under a running server, and leaves the volume and what the agent keeps beside the data.
 func (f *failover) wipeVolume(lost string) func() {
-	f.c.kubectl("exec", "-n", failoverSpace, lost+"-0", "-c", "database", "--", "rm", "-rf", "/var/lib/meridian/pgdata")
+	f.c.kubectl("exec", "-n", f.c.space, lost+"-0", "-c", "database", "--", "rm", "-rf", "/var/lib/meridian/pgdata")
 	return func() {}
 }
 
@@ -95,7 +95,7 @@ func (f *failover) wipeVolume(lost string) func() {
 func (f *failover) putVolumeBack(lost string) func() {
 	ctx := f.t.Context()
 	var claim corev1.PersistentVolumeClaim
-	if err := f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: lost}, &claim); err != nil {
+	if err := f.c.Get(ctx, client.ObjectKey{Namespace: f.c.space, Name: lost}, &claim); err != nil {
 		f.t.Fatal(err)
 	}
 	volume := claim.Spec.VolumeName
@@ -108,7 +108,7 @@ func (f *failover) putVolumeBack(lost string) func() {
 	})
 	f.c.kubectl("patch", "pv", volume, "-p", `{"spec":{"claimRef":null}}`)
 	again := &corev1.PersistentVolumeClaim{Spec: claim.Spec}
-	again.Namespace, again.Name, again.Labels = failoverSpace, lost, claim.Labels
+	again.Namespace, again.Name, again.Labels = f.c.space, lost, claim.Labels
 	again.Annotations = map[string]string{}
 	for name, value := range claim.Annotations {
 		if strings.HasPrefix(name, "meridian.dev/") {
@@ -151,7 +151,7 @@ func (f *failover) awaitNewCopy(instance, before string) {
 
 func (f *failover) loseVolume(lost string) func() {
 	claim := &corev1.PersistentVolumeClaim{}
-	claim.Namespace, claim.Name = failoverSpace, lost
+	claim.Namespace, claim.Name = f.c.space, lost
 	if err := f.c.Delete(f.t.Context(), claim); err != nil {
 		f.t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func (f *failover) awaitReplacement(before []string, lost string) {
 			return false, err.Error()
 		}
 		var pod corev1.Pod
-		err = f.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: lost + "-0"}, &pod)
+		err = f.c.Get(ctx, client.ObjectKey{Namespace: f.c.space, Name: lost + "-0"}, &pod)
 		gone := apierrors.IsNotFound(err)
 		ready := 0
 		fresh := false

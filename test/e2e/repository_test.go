@@ -100,7 +100,7 @@ func TestBackupOnAClaim(t *testing.T) {
 	b := &backed{}
 	programs(connect(t))
 	b.failover = newFailover(t, func(database *v1alpha1.GeoDatabase) {
-		b.store = newClaim(connect(t), failoverSpace)
+		b.store = newClaim(connect(t), database.Namespace)
 		database.Spec.Backup = b.store.backup()
 	})
 	database, err := b.get(t.Context())
@@ -118,7 +118,7 @@ func TestBackupOnAClaim(t *testing.T) {
 	}
 	moment := b.dropPlaces()
 	b.store.checkWhole(failoverName, b.uid, b.place())
-	t.Log(b.c.meridian("restore", failoverName, "-n", failoverSpace, "--to", moment.Format(time.RFC3339),
+	t.Log(b.c.meridian("restore", failoverName, "-n", b.c.space, "--to", moment.Format(time.RFC3339),
 		"--as", "before", "--instances", "1", "--timeout", "5m"))
 	b.checkPlaces("before", "5000")
 	b.awaitWell()
@@ -154,8 +154,8 @@ func TestRestoreOfWhatIsGone(t *testing.T) {
 	c.namespace(again)
 	b.failover = newFailover(t, func(database *v1alpha1.GeoDatabase) {
 		b.store = newStore(c, vault)
-		b.store.of = failoverSpace
-		b.store.copySecrets(failoverSpace)
+		b.store.of = c.space
+		b.store.copySecrets(c.space)
 		b.store.copySecrets(again)
 		database.Spec.Backup = b.store.backup()
 	})
@@ -169,8 +169,8 @@ func TestRestoreOfWhatIsGone(t *testing.T) {
 	b.store.checkWhole(failoverName, b.uid, b.place())
 	before := b.store.names(failoverName, b.uid)
 
-	c.kubectl("-n", failoverSpace, "delete", "gdb", failoverName, "--timeout=180s")
-	c.kubectl("delete", "namespace", failoverSpace, "--timeout=180s")
+	c.kubectl("-n", c.space, "delete", "gdb", failoverName, "--timeout=180s")
+	c.kubectl("delete", "namespace", c.space, "--timeout=180s")
 	after := b.store.names(failoverName, b.uid)
 	for _, name := range before {
 		// Pieces of a segment go when it is there as a whole; base backups and segments stay.
@@ -187,7 +187,7 @@ func TestRestoreOfWhatIsGone(t *testing.T) {
 	made.Spec.Backup, made.Spec.Instances = nil, 1
 	made.Spec.Bootstrap.Restore = &v1alpha1.Restore{
 		Repository: b.store.backup().Repository,
-		Source:     v1alpha1.RestoreSource{Namespace: failoverSpace, Name: failoverName},
+		Source:     v1alpha1.RestoreSource{Namespace: c.space, Name: failoverName},
 	}
 	if err := c.Create(t.Context(), made); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestRestore(t *testing.T) {
 	b := &backed{}
 	programs(connect(t))
 	b.failover = newFailover(t, func(database *v1alpha1.GeoDatabase) {
-		b.store = newStore(connect(t), failoverSpace)
+		b.store = newStore(connect(t), database.Namespace)
 		database.Spec.Backup = b.store.backup()
 	})
 	database, err := b.get(t.Context())
@@ -41,7 +41,7 @@ func TestRestore(t *testing.T) {
 	b.refuseWhatCannotBe(moment)
 
 	begun := time.Now()
-	t.Log(b.c.meridian("restore", failoverName, "-n", failoverSpace, "--to", moment.Format(time.RFC3339),
+	t.Log(b.c.meridian("restore", failoverName, "-n", b.c.space, "--to", moment.Format(time.RFC3339),
 		"--as", "before", "--instances", "1", "--timeout", "5m"))
 	t.Logf("restored to %s and Ready after %s", moment.Format(time.RFC3339),
 		time.Since(begun).Round(100*time.Millisecond))
@@ -115,7 +115,7 @@ func (b *backed) refuseWhatCannotBe(moment time.Time) {
 
 func (b *backed) status(ctx context.Context, name string) v1alpha1.GeoDatabaseStatus {
 	var database v1alpha1.GeoDatabase
-	if err := b.c.Get(ctx, client.ObjectKey{Namespace: failoverSpace, Name: name}, &database); err != nil {
+	if err := b.c.Get(ctx, client.ObjectKey{Namespace: b.c.space, Name: name}, &database); err != nil {
 		return v1alpha1.GeoDatabaseStatus{}
 	}
 	return database.Status
@@ -128,7 +128,7 @@ func (b *backed) create(name string, bootstrap v1alpha1.Bootstrap) error {
 		return err
 	}
 	made := &v1alpha1.GeoDatabase{
-		ObjectMeta: metav1.ObjectMeta{Namespace: failoverSpace, Name: name, Annotations: database.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.c.space, Name: name, Annotations: database.Annotations},
 		Spec:       database.Spec,
 	}
 	made.Spec.Backup, made.Spec.Instances = nil, 1
@@ -153,13 +153,13 @@ func (b *backed) begins(name string, bootstrap v1alpha1.Bootstrap) {
 // checkPlaces counts by the spatial index, "" for no such table, and logs in as an application of this database.
 func (b *backed) checkPlaces(name, want string) {
 	b.t.Helper()
-	there := strings.TrimSpace(b.c.meridian("psql", name, "-n", failoverSpace, "--", "-XAtc",
+	there := strings.TrimSpace(b.c.meridian("psql", name, "-n", b.c.space, "--", "-XAtc",
 		"select coalesce(to_regclass('places')::text, '')"))
 	if want == "" {
 		if there != "" {
 			b.t.Errorf("%s has the table %q that was dropped", name, there)
 		}
-	} else if got := strings.TrimSpace(b.c.meridian("psql", name, "-n", failoverSpace, "--", "-XAtc",
+	} else if got := strings.TrimSpace(b.c.meridian("psql", name, "-n", b.c.space, "--", "-XAtc",
 		"select count(*) from places where spot && st_makeenvelope(-180, -90, 180, 90, 4326)")); got != want {
 		b.t.Errorf("%s has %q places, want %s", name, got, want)
 	}
@@ -179,5 +179,5 @@ func (b *backed) checkPlaces(name, want string) {
 
 func (b *backed) remove(name string) {
 	b.t.Helper()
-	b.c.kubectl("-n", failoverSpace, "delete", "gdb", name, "--timeout=120s")
+	b.c.kubectl("-n", b.c.space, "delete", "gdb", name, "--timeout=120s")
 }

@@ -166,7 +166,7 @@ func (f *failover) awaitChanged(before map[string]types.UID) {
 	f.t.Helper()
 	f.c.until("the change has reached a pod", 2*time.Minute, func(ctx context.Context) (bool, string) {
 		var pods corev1.PodList
-		if err := f.c.List(ctx, &pods, client.InNamespace(failoverSpace)); err != nil {
+		if err := f.c.List(ctx, &pods, client.InNamespace(f.c.space)); err != nil {
 			return false, err.Error()
 		}
 		for _, pod := range pods.Items {

@@ -280,6 +280,7 @@ func checkSpread(c *cluster) {
 // in each.
 func checkIdle(c *cluster, sample string) {
 	c.t.Helper()
+	c.awaitLeaving("")
 	// The last events of the start are still under way.
 	time.Sleep(5 * time.Second)
 	for attempt := 1; ; attempt++ {
