@@ -65,7 +65,7 @@ var alterations = []alteration{
 			"podTemplate":{"spec":{"terminationGracePeriodSeconds":50}}}}`,
 	},
 	{
-		name: "image that is not there", short: true, patch: `{"spec":{"image":"localhost/meridian/nothing:17"}}`,
+		name: "image that is not there", patch: `{"spec":{"image":"localhost/meridian/nothing:17"}}`,
 		undo: `{"spec":{"image":null}}`, reason: "RollStopped", touched: 1,
 	},
 	{
