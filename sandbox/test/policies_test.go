@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 )
 
@@ -31,15 +32,20 @@ func TestPoliciesAreEnforced(t *testing.T) {
 	expect := func(step string, open func(from, to int) bool) {
 		t.Helper()
 		eventually(t, step, func() error {
-			var wrong []error
+			// All at once: who is not let through waits for seconds, and who is shows that those were long enough.
+			wrong := make([]error, 3*3)
+			var asking sync.WaitGroup
 			for from := range 3 {
 				for to := range 3 {
-					host := fmt.Sprintf("pg-%d.pg.%s.svc.cluster.local", to, ns)
-					if _, err := sql(t, ns, fmt.Sprintf("pg-%d", from), host, "select 1"); (err == nil) != open(from, to) {
-						wrong = append(wrong, fmt.Errorf("pg-%d asks pg-%d: %w", from, to, errors.Join(err, errWrong)))
-					}
+					asking.Go(func() {
+						host := fmt.Sprintf("pg-%d.pg.%s.svc.cluster.local", to, ns)
+						if _, err := sql(t, ns, fmt.Sprintf("pg-%d", from), host, "select 1"); (err == nil) != open(from, to) {
+							wrong[3*from+to] = fmt.Errorf("pg-%d asks pg-%d: %w", from, to, errors.Join(err, errWrong))
+						}
+					})
 				}
 			}
+			asking.Wait()
 			return errors.Join(wrong...)
 		})
 	}
