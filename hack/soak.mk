@@ -32,8 +32,9 @@ sim: ## Search for schedules that break a rule: SEEDS=20000, FROM=1, or TIME=1h;
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $(SEEDS))
 	go test -count=1 -timeout 24h -v ./test/sim -run TestCallFaults -calls $(if $(filter 1,$(EVERY)),1,6)
 	go test -count=1 -timeout 24h -v ./test/sim -run TestSingleFaults -every $(EVERY) -caches 1
-	go test -count=1 -timeout 24h -v ./test/sim -run TestWhole -seeds $(SEEDS) -every $(EVERY)
+	go test -count=1 -timeout 24h -v ./test/sim -run TestWhole -seeds $(SEEDS) -every $(EVERY) -calls 18
 	go test -count=1 -timeout 24h -v ./test/sim/operated -run Swarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
+	go test -count=1 -timeout 24h -v ./test/sim/operated -run TestCallFaults -calls $(if $(filter 1,$(EVERY)),10,40)
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSwarm -from $(or $(FROM),1) $(if $(TIME),-time $(TIME),-seeds $$(($(SEEDS)/100+1)))
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run TestSingleFaults -wider -every $(EVERY)
 	go test -count=1 -timeout 24h -v ./test/sim/lives -run 'TestSpecs$$' -specs $(SEEDS) -specs-from $(or $(FROM),1)

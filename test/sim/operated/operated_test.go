@@ -16,7 +16,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "run one schedule by its seed and tell its story")
-	seedsFlag  = flag.Int("seeds", 40, "how many swarms")
+	seedsFlag  = flag.Int("seeds", 20, "how many swarms")
 	fromFlag   = flag.Uint64("from", 1, "the first seed")
 	timeFlag   = flag.Duration("time", 0, "swarms for so long, instead of a number of them")
 	mostFlag   = flag.Int("most", 1, "tell the stories of so many failures")
@@ -158,7 +158,7 @@ func TestBites(t *testing.T) {
 	}
 }
 
-var callsFlag = flag.Int("calls", 400, "give answers to one call of the operator in so many")
+var callsFlag = flag.Int("calls", 800, "give answers to one call of the operator in so many")
 
 // TestCallFaults gives every answer to calls of the operator while it scales, rolls and cleans up.
 func TestCallFaults(t *testing.T) {
