@@ -72,8 +72,8 @@ func TestDemo(t *testing.T) {
 	})
 }
 
-// keepOperator tells the demo that the operator runs the image of now. It would restart it otherwise, and tests that run
-// beside this one count on a webhook that is always there.
+// keepOperator tells the demo that the operator runs the image of now. It would restart it otherwise, and tests beside
+// this one count on a webhook that is always there.
 func keepOperator(c *cluster) {
 	c.t.Helper()
 	if shared() {

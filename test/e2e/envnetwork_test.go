@@ -60,7 +60,7 @@ func (f *failover) tryDeny() {
 	f.askBoth("after the failover")
 }
 
-// freezeUntilAnotherLeads loses the primary without traffic. The agents have to agree over what the policies let through.
+// freezeUntilAnotherLeads loses the primary without traffic. The agents have to agree over what policies let through.
 func (f *failover) freezeUntilAnotherLeads() {
 	f.t.Helper()
 	before, term := f.before, f.term
