@@ -11,7 +11,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # Everything is built static: the agent is copied into images that Meridian did not make.
 export CGO_ENABLED := 0
-BUILD_FLAGS := -trimpath -gcflags=all=-dwarf=false # As in sandbox/compile, so that nothing is compiled twice.
+# As in sandbox/compile. Tests, generator and linter go by them as well, so that nothing is compiled twice.
+BUILD_FLAGS := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(filter-out $(BUILD_FLAGS),$(shell go env GOFLAGS 2>/dev/null)) $(BUILD_FLAGS)
 
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
@@ -85,7 +87,7 @@ test-alone: # The stages of `make test` that need no cluster.
 test-cluster: # Those that do. They have two cores for themselves: some count what happens within a minute.
 	$(call stage,Rules and rights on a real API server,test-api)
 	$(call stage,The sandbox and its images,test-sandbox HOW=-keep)
-	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=10)
+	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=5)
 	$(call stage,A database on a real cluster,test-e2e)
 
 gen-check: ## Fail if `make gen` would change a file
@@ -107,8 +109,11 @@ test-unit: ## Run the tests that need no cluster
 test-plain: ## Run those for which the race detector has nothing to find, and a sample of the simulations
 	go test -timeout 30m $$(go list ./... | grep -vxF -f <(printf '%s\n' none $(RACY)))
 
+# What needs no API server has run before, in the same packages.
+API := test/api internal/database/controller internal/operator internal/backup/keep internal/backup/store/cloud kit/sim
 test-api: bin/sandbox ## Test rules and rights on an API server without nodes
-	go test -p 2 -tags=cluster -count=1 -timeout 20m ./test/api/ ./internal/{database/controller,operator,backup/{keep,store/cloud}}/ ./kit/sim/
+	go test -p 2 -tags=cluster -count=1 -timeout 20m $(API:%=./%/) -run "^($$(grep -lx '//go:build cluster' $(API:%=%/*_test.go) | \
+	  xargs sed -n 's/^func \(Test[A-Z][A-Za-z0-9]*\).*/\1/p' | sort -u | paste -sd '|'))\$$"
 
 test-e2e: bin/sandbox ## Test databases on the sandbox, which is started if it is not up (Linux, root)
 	@bin/sandbox status &>/dev/null || trap 'bin/sandbox down' EXIT; \
