@@ -60,9 +60,12 @@ func (f *failover) tryDeny() {
 	f.askBoth("after the failover")
 }
 
-// freezeUntilAnotherLeads loses the primary without traffic. The agents have to agree over what policies let through.
+// freezeUntilAnotherLeads loses the primary when the traffic has ended: what was written is there afterwards. Agents
+// have to agree over what policies let through.
 func (f *failover) freezeUntilAnotherLeads() {
 	f.t.Helper()
+	f.begin(time.Minute)()
+	written := len(f.present())
 	before, term := f.before, f.term
 	thaw := f.freezePod()
 	begun := time.Now()
@@ -73,6 +76,9 @@ func (f *failover) freezeUntilAnotherLeads() {
 	f.t.Logf("%s was frozen, and another instance has the lease after %s", before,
 		time.Since(begun).Round(100*time.Millisecond))
 	f.awaitWell()
+	if left := len(f.present()); left < written {
+		f.t.Errorf("%d rows are left of %d", left, written)
+	}
 }
 
 // askBoth asks the database and the cache from a pod of an application.
