@@ -33,7 +33,7 @@ const (
 // TestCache follows a cache through its life: manifest, operator, instance, clients, changes under load, idle,
 // deletion; and one of the other engine through the short of it. TestCacheFaults has several instances, and loses them.
 func TestCache(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	prepareCaches(c)
 	// A cache asks whether its database exists, and no more: a paused one is enough.

@@ -30,7 +30,7 @@ const cacheDatabase = "cities"
 // nothing but its environment, an autoscaler, changes of memory under readers, a flush, the loss of the database's
 // primary, and with -faults=all sleep and the end.
 func TestCacheLife(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	prepareCaches(c)
 	database := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: c.caches, Name: cacheDatabase}}

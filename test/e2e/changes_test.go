@@ -22,7 +22,7 @@ import (
 // TestChanges changes a running database of three instances. None of these changes may restart an instance, but for the
 // one whose pod is deleted.
 func TestChanges(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	build(c)
 	install(c)

@@ -23,7 +23,7 @@ const demoLimit = 3 * time.Minute
 // TestDemo runs the demo twice and takes it away: the first time from nothing but a sandbox, the second time over
 // itself.
 func TestDemo(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	build(c)
 	install(c)

@@ -30,7 +30,7 @@ type block struct {
 // TestGuide runs the blocks of every page of the guide that are marked, in the order of the page and in a namespace of
 // its own, the way a reader would.
 func TestGuide(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	build(c)
 	install(c)

@@ -80,9 +80,9 @@ func TestEnvironments(t *testing.T) {
 	if shared() {
 		t.Skip("it needs an operator and a cluster of its own")
 	}
-	beside := *chosenEnvironments == "short"
-	if beside { // They leave operator and nodes as they are, and nobody counts how long anything takes there.
-		t.Parallel()
+	together := *chosenEnvironments == "short"
+	if together { // They leave operator and nodes as they are, and nobody counts how long anything takes there.
+		beside(t)
 	}
 	c := connect(t)
 	build(c)
@@ -94,7 +94,7 @@ func TestEnvironments(t *testing.T) {
 		}
 		tried++
 		t.Run(one.name, func(t *testing.T) {
-			if beside {
+			if together {
 				t.Parallel()
 			}
 			begun := time.Now()

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -165,7 +166,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
-	if err := awaitLeaving(""); err != nil {
+	if err := errors.Join(awaitLeaving(""), endBeside()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}

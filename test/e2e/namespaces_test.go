@@ -42,10 +42,16 @@ func (c *cluster) namespace(name string) {
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", runLabel: strconv.Itoa(os.Getpid()),
 	}}}
+	if c.isBeside() {
+		space.Labels[besideLabel] = "true"
+	}
 	if err := c.Create(c.t.Context(), space); err != nil {
 		c.t.Fatalf("create namespace %s: %v", name, err)
 	}
 	c.t.Cleanup(func() { c.leave(name) })
+	if c.isBeside() {
+		c.reserveLittle(name)
+	}
 }
 
 // clearLeft removes what a run of these tests that was ended halfway has left, and nothing of anybody else.

@@ -33,7 +33,7 @@ const pluginSpace = "e2e-plugin"
 // TestPlugin calls every verb of `kubectl meridian` on a real database, as an administrator and as somebody who may
 // look at databases and at nothing else.
 func TestPlugin(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	build(c)
 	install(c)

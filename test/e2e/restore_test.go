@@ -19,7 +19,7 @@ import (
 // TestRestore drops a table, and has it back in a second database as it was before, in a third one that is restored by
 // a manifest from the same repository to a place in the log, and a clone of the living database without it.
 func TestRestore(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	b := &backed{}
 	programs(connect(t))
 	b.failover = newFailover(t, func(database *v1alpha1.GeoDatabase) {

@@ -49,7 +49,7 @@ const (
 // near its end, its successor, and a leaf of the old one that is due for replacement a minute later. Applies go on
 // through all of it, with failurePolicy Fail, so that a failed handshake would be a refused apply.
 func TestWebhook(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	c := connect(t)
 	c.kubectl("apply", "-f", filepath.Join("deploy", "crds"))
 	c.namespace(home)
