@@ -37,8 +37,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A server that has gone over to timeline 2 and was promoted before it had the WAL up to where that begins writes such a
-// history: what others have of timeline 1 beyond its own end is no part of it. PostgreSQL 15 and 17 let them in.
+// A server that has gone over to timeline 2 and was promoted before it had the WAL up to where that begins writes such
+// a history: what others have of timeline 1 beyond its own end is no part of it. PostgreSQL 15 and 17 let them in.
 func TestHistoryOfAServerThatWasPromotedAstray(t *testing.T) {
 	history, err := postgres.ParseHistory(3, "1\t0/4003988\tno recovery target specified\n\n2\t0/4000100\tx\n")
 	if err != nil {
