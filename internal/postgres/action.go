@@ -191,6 +191,12 @@ type UpdateExtension struct {
 	Database, Name, To string
 }
 
+// GrantExtension lets everybody in the database read what an extension of a superuser has brought.
+type GrantExtension struct {
+	Why
+	Database, Name string
+}
+
 // NoteLibraries notes the versions of libraries that the application's database is written with.
 type NoteLibraries struct {
 	Why
@@ -309,3 +315,6 @@ func (a CreateExtension) Verb() string { return "CreateExtension " + a.Name }
 
 // Verb implements Action.
 func (a UpdateExtension) Verb() string { return "UpdateExtension " + a.Name + " to " + a.To }
+
+// Verb implements Action.
+func (a GrantExtension) Verb() string { return "GrantExtension " + a.Name }

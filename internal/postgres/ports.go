@@ -258,6 +258,8 @@ type SQL interface {
 	LeaveSegment(ctx context.Context) error
 	CreateExtension(ctx context.Context, database, name string) error
 	UpdateExtension(ctx context.Context, database, name, to string) error
+	// GrantExtension lets everybody read what an extension has brought.
+	GrantExtension(ctx context.Context, database, name string) error
 	// NoteLibraries notes the versions of libraries that a database is written with, in the database itself.
 	NoteLibraries(ctx context.Context, database, versions string) error
 }

@@ -359,4 +359,6 @@ type Extension struct {
 	Available string `json:"available,omitempty"`
 	// Foreign is the role that owns it, if that is no superuser.
 	Foreign string `json:"foreign,omitempty"`
+	// Closed says that it has brought something of which nobody has said yet who may read it.
+	Closed bool `json:"closed,omitempty"`
 }

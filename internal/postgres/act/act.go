@@ -75,8 +75,8 @@ func (a *Actor) Do(ctx context.Context, standing tenure.Standing, plan postgres.
 
 func standsAlone(action postgres.Action) bool {
 	switch action.(type) {
-	case postgres.CreateExtension, postgres.UpdateExtension, postgres.SetPassword, postgres.KeepPlaces,
-		postgres.KeepReserve, postgres.NoteLibraries, postgres.RecordClaim:
+	case postgres.CreateExtension, postgres.UpdateExtension, postgres.GrantExtension, postgres.SetPassword,
+		postgres.KeepPlaces, postgres.KeepReserve, postgres.NoteLibraries, postgres.RecordClaim:
 		return true
 	}
 	return false
@@ -232,6 +232,11 @@ func (a *Actor) inside(ctx context.Context, action postgres.Action) error {
 	case postgres.UpdateExtension:
 		a.Jobs.Begin(postgres.JobExtension, action.Name, func(ctx context.Context) error {
 			return sql.UpdateExtension(ctx, action.Database, action.Name, action.To)
+		})
+		return nil
+	case postgres.GrantExtension:
+		a.Jobs.Begin(postgres.JobExtension, action.Name, func(ctx context.Context) error {
+			return sql.GrantExtension(ctx, action.Database, action.Name)
 		})
 		return nil
 	case postgres.NoteLibraries:

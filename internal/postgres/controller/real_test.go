@@ -487,6 +487,40 @@ func TestExtensionsBesideFunctionsOfTheApplication(t *testing.T) {
 	one.await("the other extension", func(tenure.Engine) bool { return strings.Contains(extensions(), "earthdistance") })
 }
 
+const dataUS = "/usr/share/postgresql/*/extension/address_standardizer_data_us.control"
+
+// TestExtensionsOfBeforeAreOpened has the agent find an extension as an earlier version has left it. It takes an image
+// with the extension: see hack/in-image. What exactly is opened is tried in package server.
+func TestExtensionsOfBeforeAreOpened(t *testing.T) {
+	if found, _ := filepath.Glob(dataUS); len(found) == 0 {
+		t.Skip("PostgreSQL of this machine has no address_standardizer_data_us")
+	}
+	r := newRig(t)
+	r.settings.Extensions = []string{"address_standardizer", "address_standardizer_data_us"}
+	one := r.add(1)
+	r.found(one)
+	const read = "select count(*) from us_lex"
+	one.await("the extension", func(tenure.Engine) bool {
+		state, _ := one.loop.State()
+		return len(state.Report.Extensions) == 3 && one.execute(5*time.Second, read) == nil // With that of PL/pgSQL.
+	})
+	began := one.super("select pg_postmaster_start_time()::text")
+	connection, err := pgx.Connect(t.Context(), fmt.Sprintf(
+		"host=%s port=%d user=postgres dbname=geo sslmode=disable", one.path("run"), testPort))
+	must(t, err)
+	defer func() { _ = connection.Close(context.Background()) }()
+	tag, err := connection.Exec(t.Context(),
+		"update pg_class set relacl = null where relname in ('us_lex', 'us_gaz', 'us_rules') and relacl is not null")
+	must(t, err)
+	if tag.RowsAffected() != 3 {
+		t.Fatalf("%d tables were open", tag.RowsAffected())
+	}
+	one.await("the right to read", func(tenure.Engine) bool { return one.execute(5*time.Second, read) == nil })
+	if got := one.super("select pg_postmaster_start_time()::text"); got != began {
+		t.Error("the server was restarted for it")
+	}
+}
+
 // TestStatementsAreCounted lists an extension whose library the server has to load at its start.
 func TestStatementsAreCounted(t *testing.T) {
 	r := newRig(t)

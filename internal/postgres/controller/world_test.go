@@ -493,6 +493,8 @@ func (w inside) CreateExtension(_ context.Context, _, name string) error {
 
 func (w inside) UpdateExtension(context.Context, string, string, string) error { return nil }
 
+func (w inside) GrantExtension(context.Context, string, string) error { return nil }
+
 func (w inside) NoteLibraries(context.Context, string, string) error { return nil }
 
 func (w inside) CreateAgents(context.Context) error {

@@ -189,8 +189,13 @@ func noteLibraries(s postgres.Snapshot, plan *draft) bool {
 }
 
 func extensionAction(database, name string, extension postgres.Extension) postgres.Action {
+	current := extension.Available == "" || extension.Available == extension.Installed
 	switch {
-	case extension.Available == "" || extension.Available == extension.Installed:
+	case current && extension.Closed && wire.Reference(name):
+		return postgres.GrantExtension{
+			Why: "some of what it has brought can be read by superusers alone", Database: database, Name: name,
+		}
+	case current:
 		return nil
 	case extension.Installed == "":
 		return postgres.CreateExtension{Why: "it is wanted and does not exist", Database: database, Name: name}

@@ -206,10 +206,14 @@ func (a *target) beforehand(t *testing.T, name string) *target {
 	return it
 }
 
+func (a *target) hasPostGIS() bool {
+	return (&target{t: a.t, link: a.link, name: "postgres"}).ask(
+		"select count(*)::text from pg_available_extensions where name = 'postgis'") != "0"
+}
+
 func TestScriptsOfExtensions(t *testing.T) {
 	server := serve(t)
-	if (&target{t: t, link: server.link, name: "postgres"}).ask(
-		"select count(*)::text from pg_available_extensions where name = 'postgis'") == "0" {
+	if !server.hasPostGIS() {
 		t.Skip("there is no PostGIS on this machine")
 	}
 	attacks := map[string]func(*target){

@@ -216,6 +216,7 @@ func (l link) CreateDatabase(context.Context, string, string) error          { r
 func (l link) CreateAgents(context.Context) error                            { return nil }
 func (l link) CreateExtension(context.Context, string, string) error         { return nil }
 func (l link) UpdateExtension(context.Context, string, string, string) error { return nil }
+func (l link) GrantExtension(context.Context, string, string) error          { return nil }
 func (l link) NoteLibraries(context.Context, string, string) error           { return nil }
 
 func (l link) KeepPlaces(_ context.Context, how postgres.KeepPlaces) error {

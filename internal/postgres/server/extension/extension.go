@@ -142,7 +142,13 @@ func (s Session) script(ctx context.Context, database, name string, statement fu
 		path = path.with(target.Schema)
 	}
 	statements := append(apart(found, statement(target.Schema)), path.statements(database)...)
-	return executeAll(ctx, connection, append(statements, "commit"))
+	if err := executeAll(ctx, connection, append(statements, "set search_path = pg_catalog, pg_temp")); err != nil {
+		return err
+	}
+	if err := grant(ctx, connection, name); err != nil {
+		return err
+	}
+	return execute(ctx, connection, "commit")
 }
 
 // parts finds the extension and all that it requires, the extension first, and refuses what belongs to others.

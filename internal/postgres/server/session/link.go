@@ -287,7 +287,7 @@ func (l *Link) lookDeeper(
 
 const extensionQuery = `
 select coalesce(e.extname::text, a.name::text), coalesce(e.extversion, ''), coalesce(a.default_version, ''),
-       case when o.rolsuper then '' else coalesce(o.rolname::text, '') end
+       case when o.rolsuper then '' else coalesce(o.rolname::text, '') end, ` + extension.Closed + `
 from pg_extension e full join pg_available_extensions a on a.name = e.extname left join pg_roles o on o.oid = e.extowner
 where e.extname is not null or a.name = any($1) order by 1`
 
@@ -329,6 +329,11 @@ func (l *Link) CreateExtension(ctx context.Context, database, name string) error
 // UpdateExtension implements postgres.SQL.
 func (l *Link) UpdateExtension(ctx context.Context, database, name, to string) error {
 	return l.scripts().Update(ctx, database, name, to)
+}
+
+// GrantExtension implements postgres.SQL.
+func (l *Link) GrantExtension(ctx context.Context, database, name string) error {
+	return l.scripts().Grant(ctx, database, name)
 }
 
 func (l *Link) inDatabase(ctx context.Context, database, statement string) error {
