@@ -213,7 +213,7 @@ func (w *World) undisturbed() bool {
 			return false
 		}
 	}
-	return !w.api.away
+	return !w.api.away && w.now >= w.operatorAway
 }
 
 // stay checks that a settled world stays as it is.
