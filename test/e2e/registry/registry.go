@@ -5,6 +5,8 @@ package registry
 
 import (
 	"archive/tar"
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,13 +108,15 @@ func (r *Registry) serveManifest(w http.ResponseWriter, request *http.Request, n
 
 // archive is an OCI layout in a tar file, of one image.
 type archive struct {
-	file     *os.File
 	blobs    map[string]section
 	manifest descriptor
 }
 
-// section is where a blob lies in its file.
-type section struct{ begin, size int64 }
+// section is where a blob lies in its file, or in memory.
+type section struct {
+	in          io.ReaderAt
+	begin, size int64
+}
 
 type descriptor struct {
 	MediaType string `json:"mediaType"`
@@ -120,7 +124,7 @@ type descriptor struct {
 }
 
 func read(file *os.File) (*archive, error) {
-	image := &archive{file: file, blobs: map[string]section{}}
+	image := &archive{blobs: map[string]section{}}
 	for reader := tar.NewReader(file); ; {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -135,7 +139,7 @@ func read(file *os.File) (*archive, error) {
 			if err != nil {
 				return nil, err
 			}
-			image.blobs["sha256:"+digest] = section{begin: begin, size: header.Size}
+			image.blobs["sha256:"+digest] = section{in: file, begin: begin, size: header.Size}
 		}
 		if header.Name != "index.json" {
 			continue
@@ -150,10 +154,47 @@ func read(file *os.File) (*archive, error) {
 			image.manifest = index.Manifests[0]
 		}
 	}
-	if _, found := image.blobs[image.manifest.Digest]; !found {
-		return nil, errors.New("it has no manifest")
+	return image, image.distinguish()
+}
+
+// distinguish makes it another image than the one in the file, by a word in its configuration. A kubelet that has
+// fetched an image with a password gives it to nobody without, also under the name by which it was on the node before.
+func (a *archive) distinguish() error {
+	var manifest, config map[string]any
+	if err := a.decode(a.manifest.Digest, &manifest); err != nil {
+		return fmt.Errorf("it has no manifest: %w", err)
 	}
-	return image, nil
+	of, _ := manifest["config"].(map[string]any)
+	digest, _ := of["digest"].(string)
+	if err := a.decode(digest, &config); err != nil {
+		return fmt.Errorf("it has no configuration: %w", err)
+	}
+	config["author"] = "a registry with a password"
+	text, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("encode its configuration: %w", err)
+	}
+	of["digest"], of["size"] = a.keep(text), len(text)
+	if text, err = json.Marshal(manifest); err != nil {
+		return fmt.Errorf("encode its manifest: %w", err)
+	}
+	a.manifest.Digest = a.keep(text)
+	return nil
+}
+
+func (a *archive) decode(digest string, into any) error {
+	blob, found := a.blobs[digest]
+	if !found {
+		return fmt.Errorf("there is no %q", digest)
+	}
+	return json.NewDecoder(io.NewSectionReader(blob.in, blob.begin, blob.size)).Decode(into)
+}
+
+// keep takes another blob in, and returns its digest.
+func (a *archive) keep(text []byte) (digest string) {
+	digest = fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+	a.blobs[digest] = section{in: bytes.NewReader(text), size: int64(len(text))}
+	return digest
 }
 
 // serve answers with a blob, if it is there.
@@ -167,7 +208,7 @@ func (a *archive) serve(w http.ResponseWriter, request *http.Request, digest, me
 	w.Header().Set("Content-Length", fmt.Sprint(blob.size))
 	if request.Method != http.MethodHead {
 		// A client that goes away in the middle asks again.
-		_, _ = io.Copy(w, io.NewSectionReader(a.file, blob.begin, blob.size))
+		_, _ = io.Copy(w, io.NewSectionReader(blob.in, blob.begin, blob.size))
 	}
 	return true
 }

@@ -23,7 +23,8 @@ func imageFile(t *testing.T) string {
 	writer := tar.NewWriter(file)
 	for _, entry := range [][2]string{
 		{"index.json", `{"manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": "sha256:aa"}]}`},
-		{"blobs/sha256/aa", `{"layers": []}`},
+		{"blobs/sha256/aa", `{"config": {"digest": "sha256:cc", "size": 4}, "layers": []}`},
+		{"blobs/sha256/cc", `{"a": 1}`},
 		{"blobs/sha256/bb", "a layer"},
 	} {
 		header := &tar.Header{Name: entry[0], Mode: 0o644, Size: int64(len(entry[1]))}
@@ -50,23 +51,31 @@ func TestRegistry(t *testing.T) {
 	}
 	server := httptest.NewServer(images)
 	defer server.Close()
-	const tag, digest = "meridian/postgis/manifests/17", "meridian/postgis/manifests/sha256:aa"
+	const (
+		configuration = "sha256:5e48dafcf5031518bb990edc4d7c046521fe5cc42e30b17f9d2eb3394bf10bae"
+		config        = `{"a":1,"author":"a registry with a password"}`
+		manifest      = `{"config":{"digest":"` + configuration + `","size":45},"layers":[]}`
+		tag, digest   = "meridian/postgis/manifests/17", "meridian/postgis/manifests/sha256:" +
+			"1b5327f08c19d5acc0c8931903bff3306bc93317e08400bd2aa2ef662cbb18e5"
+	)
 	for name, test := range map[string]struct {
 		path, password, method string
 		status                 int
 		body                   string
 	}{
-		"who knows nothing":    {path: "", status: http.StatusUnauthorized},
-		"a wrong password":     {path: tag, password: "guess", status: http.StatusUnauthorized},
-		"a layer, unknown":     {path: "meridian/postgis/blobs/sha256:bb", status: http.StatusUnauthorized},
-		"the version":          {path: "", password: "secret", status: http.StatusOK},
-		"a tag":                {path: tag, password: "secret", status: 200, body: `{"layers": []}`},
-		"a digest":             {path: digest, password: "secret", status: 200, body: `{"layers": []}`},
-		"a question for a tag": {path: tag, password: "secret", method: http.MethodHead, status: 200},
-		"a layer":              {path: "meridian/postgis/blobs/sha256:bb", password: "secret", status: 200, body: "a layer"},
-		"another tag":          {path: "meridian/postgis/manifests/18", password: "secret", status: http.StatusNotFound},
-		"another image":        {path: "postgis/manifests/17", password: "secret", status: http.StatusNotFound},
-		"another's layer":      {path: "postgis/blobs/sha256:bb", password: "secret", status: http.StatusNotFound},
+		"who knows nothing":     {path: "", status: http.StatusUnauthorized},
+		"a wrong password":      {path: tag, password: "guess", status: http.StatusUnauthorized},
+		"a layer, unknown":      {path: "meridian/postgis/blobs/sha256:bb", status: http.StatusUnauthorized},
+		"the version":           {path: "", password: "secret", status: http.StatusOK},
+		"a tag":                 {path: tag, password: "secret", status: 200, body: manifest},
+		"a digest":              {path: digest, password: "secret", status: 200, body: manifest},
+		"a question for a tag":  {path: tag, password: "secret", method: http.MethodHead, status: 200},
+		"its configuration":     {path: "meridian/postgis/blobs/" + configuration, password: "secret", status: 200, body: config},
+		"as it was in the file": {path: "meridian/postgis/manifests/sha256:aa", password: "secret", status: 404},
+		"a layer":               {path: "meridian/postgis/blobs/sha256:bb", password: "secret", status: 200, body: "a layer"},
+		"another tag":           {path: "meridian/postgis/manifests/18", password: "secret", status: http.StatusNotFound},
+		"another image":         {path: "postgis/manifests/17", password: "secret", status: http.StatusNotFound},
+		"another's layer":       {path: "postgis/blobs/sha256:bb", password: "secret", status: http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+"/v2/"+test.path, nil)
