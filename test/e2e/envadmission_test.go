@@ -123,8 +123,9 @@ func loadMirror(c *cluster) {
 	}
 }
 
-// tryMirror changes the image where admission rewrites images, gives pods more CPU than they ask for, and refuses
-// to resize them: the change reaches each pod once, what is changed is told, and nothing goes on restarting.
+// tryMirror changes the image where admission rewrites images, gives pods more CPU than they ask for, one of them
+// less, and refuses to resize them: the change reaches each pod once, what is changed is told, and nothing goes on
+// restarting.
 func (f *failover) tryMirror() {
 	before := f.podUIDs()
 	end := f.begin(5 * time.Second)
