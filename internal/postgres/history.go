@@ -95,10 +95,14 @@ func (h History) Holds(position tenure.Position) bool {
 	return false
 }
 
-// Beyond says that it is the history of a timeline that goes on from a copy which has come this far, and begins later.
-func (h History) Beyond(position tenure.Position) bool {
-	return len(h) > 0 && !h.Placeholder() && h.Timeline() > position.Timeline && h[len(h)-1].Begin > position.LSN &&
-		h.Holds(position)
+// Strays says that it is the history of a later timeline that does not begin where a copy ends which has come this far:
+// it begins later, or the copy has passed the place. A server that has gone over to it before stays with it all the
+// same, and one that is promoted then writes down that its own timeline comes from it.
+func (h History) Strays(position tenure.Position) bool {
+	if len(h) == 0 || h.Timeline() <= position.Timeline || !h.Has(position.Timeline) {
+		return false
+	}
+	return !h.Holds(position) || h[len(h)-1].Begin > position.LSN
 }
 
 // ParseLSN reads a place in the log such as 0/15D5A30.

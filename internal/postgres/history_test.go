@@ -73,3 +73,26 @@ func TestPlaceholder(t *testing.T) {
 		}
 	}
 }
+
+// A server goes over to a timeline that begins later than its copy ends, and replays past that place if the next
+// primary has more of the timeline before. Where it begins at the end of the copy, it is right that the next comes
+// from it.
+func TestHistoryFromWhichACopyStrays(t *testing.T) {
+	lost := postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 400}}
+	later := postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 400}, {Timeline: 3, Begin: 500}}
+	taken := postgres.History{{Timeline: 2}}
+	for _, each := range []struct {
+		history postgres.History
+		at      tenure.Position
+		want    bool
+	}{
+		{lost, tenure.Position{Timeline: 1, LSN: 300}, true}, {lost, tenure.Position{Timeline: 1, LSN: 400}, false},
+		{lost, tenure.Position{Timeline: 1, LSN: 450}, true}, {lost, tenure.Position{Timeline: 2, LSN: 450}, false},
+		{later, tenure.Position{Timeline: 1, LSN: 400}, true}, {later, tenure.Position{Timeline: 2, LSN: 500}, false},
+		{later, tenure.Position{Timeline: 2, LSN: 550}, true}, {taken, tenure.Position{Timeline: 1, LSN: 300}, false},
+	} {
+		if got := each.history.Strays(each.at); got != each.want {
+			t.Errorf("%v of a copy at %s: %t, want %t", each.history, each.at, got, each.want)
+		}
+	}
+}

@@ -121,7 +121,7 @@ type Disk interface {
 	// Reserve takes the numbers of missing timelines below this one, so that a promotion gets exactly it (T1).
 	Reserve(timeline int) error
 	// Withdraw removes what a promotion to this timeline left that was broken off before its first record, and earlier
-	// timelines that go on from this copy and begin later than it ends.
+	// timelines that come from this copy's and do not begin where it ends.
 	Withdraw(timeline int) error
 	// History reads the history of a timeline, which must be there.
 	History(timeline int) (History, error)

@@ -44,7 +44,7 @@ type Replication struct {
 	// Place is how far the copy of a replica has come, nil while unknown.
 	Place *tenure.Position `json:"place,omitempty"`
 	// Strayed is a timeline that a replica has gone over to, or will, and that is no part of the history of its upstream,
-	// although the copy has no record of it; of one that is to lead, such a timeline that begins later than the copy ends;
+	// although the copy has no record of it; of one that is to lead, such a one that does not begin where the copy ends;
 	// 0 if there is none.
 	Strayed int `json:"strayed,omitempty"`
 	// Roles says that the roles of the agents exist.

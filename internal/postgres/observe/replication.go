@@ -249,9 +249,9 @@ func (o *Observer) placeOf(s postgres.Snapshot) *tenure.Position {
 	return &tenure.Position{Timeline: history.At(lsn), LSN: lsn}
 }
 
-// strayed looks for a timeline of which the copy has the history alone: it left the present one where the copy ends or
-// later, so that the server has gone over to it, and it is not that of the upstream. That of the upstream has to be
-// there: without it a new start of the server would change nothing.
+// strayed looks for a timeline of which the copy has the history alone: it comes from the present one, so that the
+// server may have gone over to it, also if the copy has passed the place since, and it is not that of the upstream.
+// That of the upstream has to be there: without it a new start of the server would change nothing.
 func (o *Observer) strayed(s postgres.Snapshot) int {
 	replication, theirs := s.Server.Replication, s.Upstream.History
 	if s.Standing.Role == tenure.RoleLead && replication.Place != nil && !s.Promoting {
@@ -266,20 +266,20 @@ func (o *Observer) strayed(s postgres.Snapshot) int {
 	}
 	for timeline := replication.Place.Timeline + 1; timeline < theirs.Timeline(); timeline++ {
 		other, err := o.Ports.Disk.History(timeline)
-		if err == nil && !other.Placeholder() && !theirs.Has(timeline) && other.Holds(*replication.Place) {
+		if err == nil && !other.Placeholder() && !theirs.Has(timeline) && other.Has(replication.Place.Timeline) {
 			return timeline
 		}
 	}
 	return 0
 }
 
-// waitsFor is a timeline before another that begins later than the copy ends. A server that is promoted while it waits
-// for the WAL up to there writes down that its own timeline comes from that one: others could not tell then what of
-// their WAL is a part of it, and neither PostgreSQL nor pg_rewind could.
+// waitsFor is a timeline before another that comes from the copy's and does not begin where the copy ends. A server
+// that has gone over to it and is promoted writes down that its own timeline comes from that one: others could not tell
+// then what of their WAL is a part of it, and neither PostgreSQL nor pg_rewind could.
 func (o *Observer) waitsFor(reached tenure.Position, before int) int {
 	for timeline := reached.Timeline + 1; timeline < before; timeline++ {
 		history, err := o.Ports.Disk.History(timeline)
-		if err == nil && history.Beyond(reached) {
+		if err == nil && history.Strays(reached) {
 			return timeline
 		}
 	}

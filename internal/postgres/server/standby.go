@@ -108,7 +108,7 @@ func (d *Disk) Withdraw(timeline int) error {
 	return withdraw(folder, timeline)
 }
 
-// withdrawLater removes timelines before another that begin later than the copy ends.
+// withdrawLater removes timelines before another that come from the copy's, and do not begin where the copy ends.
 func (d *Disk) withdrawLater(folder string, before int) error {
 	var reached tenure.Position
 	removed := false
@@ -123,7 +123,7 @@ func (d *Disk) withdrawLater(folder string, before int) error {
 		if err != nil {
 			return fmt.Errorf("withdraw timeline %d: %w", number, err)
 		}
-		if !history.Beyond(reached) {
+		if !history.Strays(reached) {
 			continue
 		}
 		segments, err := segmentsOf(folder, number)

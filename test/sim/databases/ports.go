@@ -200,7 +200,7 @@ func (d disk) Withdraw(timeline int) error {
 	end, reached := on.Position()
 	for number := range timeline {
 		history, err := historyOf(on, number)
-		if err == nil && number > 1 && history.Beyond(tenure.Position{Timeline: reached, LSN: end.End}) {
+		if err == nil && number > 1 && history.Strays(tenure.Position{Timeline: reached, LSN: end.End}) {
 			on.Log.Withdraw(number)
 		}
 	}

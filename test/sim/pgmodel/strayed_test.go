@@ -19,6 +19,7 @@ import (
 func TestFidelityOfAStrayedStandby(t *testing.T) {
 	stories(t, map[string]func(*pair) []act{
 		"waits for a new start": waits, "is promoted": promoted, "is promoted behind the fork": behind,
+		"is promoted past the fork":  beyond,
 		"is ahead of the wrong fork": func(b *pair) []act { return rewound(b, 1) },
 		"is behind the wrong fork":   func(b *pair) []act { return rewound(b, 8) },
 	})
@@ -130,6 +131,33 @@ func promoted(b *pair) []act {
 	return []act{
 		b.stops("a"), b.follows("c", ""), b.leads("b"), b.starts("a", true), b.learns("a", "b"), b.promotes("a"),
 		b.follows("c", "a"),
+	}
+}
+
+// beyond has c replay past the place where the timeline begins that it waits for, because a has more WAL of the
+// timeline before: it does not follow a to timeline 3, and takes all that to be of timeline 2 when it is promoted.
+func beyond(b *pair) []act {
+	return []act{
+		b.follows("c", ""), b.writes("a"), b.follows("b", ""), b.writes("a"), b.killed("a"), b.leads("b"),
+		b.learns("c", "b"), b.starts("a", true), b.promotes("a"), b.follows("c", "a"), b.follows("c", ""), b.promotes("c"),
+		{"the history of c", func() (string, string) {
+			model := b.model.servers["c"].Disk.Log.Histories[4]
+			text, err := os.ReadFile(b.real["c"].history(4))
+			if err != nil {
+				return "", err.Error()
+			}
+			var parents []string
+			for line := range strings.Lines(string(text)) {
+				if fields := strings.Fields(line); len(fields) > 1 {
+					parents = append(parents, fields[0])
+				}
+			}
+			var ours []string
+			for _, branch := range model[:len(model)-1] {
+				ours = append(ours, fmt.Sprint(branch.Timeline))
+			}
+			return "of " + strings.Join(ours, " "), "of " + strings.Join(parents, " ")
+		}},
 	}
 }
 
