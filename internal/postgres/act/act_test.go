@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ type disk struct {
 	volume postgres.Volume
 	data   postgres.Data
 	done   []string
+	// histories are those of timelines, unreadable why there are no others.
+	histories  map[int]postgres.History
+	unreadable error
 }
 
 func (d *disk) Look(context.Context) (postgres.Volume, postgres.Data) { return d.volume, d.data }
@@ -40,6 +44,13 @@ func (d *disk) Upstream(string) error {
 
 func (d *disk) Position(uint64) (tenure.Position, error) {
 	return tenure.Position{Timeline: 1, LSN: 5}, nil
+}
+
+func (d *disk) History(timeline int) (postgres.History, error) {
+	if history, there := d.histories[timeline]; there || d.unreadable == nil {
+		return history, nil
+	}
+	return nil, d.unreadable
 }
 
 func (d *disk) Reserve(timeline int) error {
@@ -292,5 +303,33 @@ func TestNoPromotionWithAReceiver(t *testing.T) {
 	})
 	if outcome.Failed == "" || len(process.done) > 0 {
 		t.Errorf("did %v, %+v", process.done, outcome)
+	}
+}
+
+// A history that came after the last look, or that cannot be read, is met before the server is told to lead: one that
+// is promoted while it goes by the history of a lost timeline writes down that its own comes from that one.
+func TestNoPromotionOfAServerThatStrays(t *testing.T) {
+	for name, test := range map[string]struct {
+		two        postgres.History
+		unreadable error
+		promoted   bool
+	}{
+		"none": {nil, fs.ErrNotExist, true}, "unreadable": {nil, errors.New("broken"), false},
+		"it begins later":             {postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 6}}, nil, false},
+		"the copy has passed it":      {postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 4}}, nil, false},
+		"it begins where the copy is": {postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 5}}, nil, true},
+		"a number that was taken":     {postgres.History{{Timeline: 2}}, nil, true},
+	} {
+		volume, process := &disk{unreadable: test.unreadable}, &runner{}
+		if test.two != nil {
+			volume.histories = map[int]postgres.History{2: test.two}
+		}
+		actor := act.Actor{Ports: postgres.Ports{Disk: volume, Runner: process, Mounts: mounts{}}, Authority: &authority{}}
+		outcome := actor.Do(t.Context(), tenure.Standing{}, postgres.Plan{
+			Actions: []postgres.Action{postgres.Promote{Timeline: 3}},
+		})
+		if promoted := len(process.done) > 0; promoted != test.promoted {
+			t.Errorf("%s: promoted %t, %+v", name, promoted, outcome)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"meridian.dev/meridian/internal/postgres"
@@ -253,6 +254,9 @@ func (a *Actor) promote(ctx context.Context, standing tenure.Standing, action po
 	if reached.Timeline >= action.Timeline {
 		return fmt.Errorf("the copy is at %s, and was to be promoted to timeline %d", reached, action.Timeline)
 	}
+	if err := a.goesOn(reached, action.Timeline); err != nil {
+		return err
+	}
 	if err := a.Ports.Disk.Reserve(action.Timeline); err != nil {
 		return err
 	}
@@ -262,6 +266,24 @@ func (a *Actor) promote(ctx context.Context, standing tenure.Standing, action po
 		}
 		return a.Ports.Runner.Promote()
 	})
+}
+
+// goesOn refuses a copy whose server may have gone over to a timeline before another that does not begin where the copy
+// ends. What was seen may be older than the last history that came, and the server is started again for it.
+func (a *Actor) goesOn(reached tenure.Position, before int) error {
+	for timeline := reached.Timeline + 1; timeline < before; timeline++ {
+		history, err := a.Ports.Disk.History(timeline)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && history.Strays(reached) {
+			err = fmt.Errorf("the copy is at %s, and timeline %d does not begin there", reached, timeline)
+		}
+		if err != nil {
+			return fmt.Errorf("promote to timeline %d: %w", before, err)
+		}
+	}
+	return nil
 }
 
 // copying begins the long acts. The marker of each is on the volume already.

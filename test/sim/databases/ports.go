@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -224,7 +225,7 @@ func historyOf(on *pgmodel.Disk, timeline int) (postgres.History, error) {
 	}
 	found, there := on.Log.Histories[timeline]
 	if !there && timeline > 1 {
-		return nil, fmt.Errorf("there is no history of timeline %d", timeline)
+		return nil, fmt.Errorf("read the history of timeline %d: %w", timeline, fs.ErrNotExist)
 	}
 	var history postgres.History
 	for _, branch := range found {
