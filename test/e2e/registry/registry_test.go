@@ -52,6 +52,7 @@ func TestRegistry(t *testing.T) {
 	server := httptest.NewServer(images)
 	defer server.Close()
 	const (
+		blobs         = "meridian/postgis/blobs/"
 		configuration = "sha256:5e48dafcf5031518bb990edc4d7c046521fe5cc42e30b17f9d2eb3394bf10bae"
 		config        = `{"a":1,"author":"a registry with a password"}`
 		manifest      = `{"config":{"digest":"` + configuration + `","size":45},"layers":[]}`
@@ -70,7 +71,7 @@ func TestRegistry(t *testing.T) {
 		"a tag":                 {path: tag, password: "secret", status: 200, body: manifest},
 		"a digest":              {path: digest, password: "secret", status: 200, body: manifest},
 		"a question for a tag":  {path: tag, password: "secret", method: http.MethodHead, status: 200},
-		"its configuration":     {path: "meridian/postgis/blobs/" + configuration, password: "secret", status: 200, body: config},
+		"its configuration":     {path: blobs + configuration, password: "secret", status: 200, body: config},
 		"as it was in the file": {path: "meridian/postgis/manifests/sha256:aa", password: "secret", status: 404},
 		"a layer":               {path: "meridian/postgis/blobs/sha256:bb", password: "secret", status: 200, body: "a layer"},
 		"another tag":           {path: "meridian/postgis/manifests/18", password: "secret", status: http.StatusNotFound},
