@@ -70,7 +70,35 @@ func TestACopyThatLacksWhatMakesItWhole(t *testing.T) {
 			Volume: postgres.Volume{Record: look.record}, Data: postgres.Data{Consistent: 1000, End: look.end},
 			Server: postgres.Server{Reachable: look.reachable}, Process: look.process,
 		}
-		if memory.Look(&s); s.Data.Short != look.want {
+		if memory.Look(&s, nil); s.Data.Short != look.want {
+			t.Errorf("look %d: short is %t", number, s.Data.Short)
+		}
+	}
+}
+
+// Where the end of the WAL could not be read before the server was started, it is read beside the server: one that waits
+// for WAL tells nobody that it does. Of a server that has come far enough, or that leads, nothing is read.
+func TestACopyOfWhichNobodyKnowsThatItIsShort(t *testing.T) {
+	at := func(lsn uint64) *tenure.Position { return &tenure.Position{Timeline: 2, LSN: lsn} }
+	runs, consistent := postgres.Process{Running: true}, postgres.Process{Running: true, Consistent: true}
+	var memory observe.Short
+	for number, look := range []struct {
+		process     postgres.Process
+		standby     bool
+		end, beside *tenure.Position
+		want        bool
+	}{
+		{runs, false, nil, at(900), false}, {runs, true, nil, nil, false}, {runs, true, nil, at(900), true},
+		{runs, true, nil, at(1000), true}, {consistent, true, nil, at(900), false}, {runs, true, nil, at(900), false},
+		{postgres.Process{}, true, at(1000), at(900), false}, {runs, true, nil, at(900), false},
+		{postgres.Process{}, true, nil, at(900), false}, {runs, true, nil, at(900), true},
+	} {
+		s := postgres.Snapshot{
+			Volume:  postgres.Volume{Record: &postgres.Record{}},
+			Data:    postgres.Data{Consistent: 1000, End: look.end, Standby: look.standby},
+			Process: look.process,
+		}
+		if memory.Look(&s, look.beside); s.Data.Short != look.want {
 			t.Errorf("look %d: short is %t", number, s.Data.Short)
 		}
 	}

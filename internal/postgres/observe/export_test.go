@@ -1,6 +1,9 @@
 package observe
 
-import "meridian.dev/meridian/internal/postgres"
+import (
+	"meridian.dev/meridian/internal/postgres"
+	"meridian.dev/meridian/internal/tenure"
+)
 
 // Barrier is the memory of the quorum, for the tests.
 type Barrier struct{ barrier }
@@ -17,8 +20,10 @@ func (r *Ran) Look(s *postgres.Snapshot) { r.look(s) }
 // Short is the memory of whether a copy lacks what makes it whole, for the tests.
 type Short struct{ short }
 
-// Look takes the snapshot of a pass.
-func (m *Short) Look(s *postgres.Snapshot) { m.short.look(s) }
+// Look takes the snapshot of a pass, and the end of the WAL that is read beside a server.
+func (m *Short) Look(s *postgres.Snapshot, beside *tenure.Position) {
+	m.short.look(s, func() *tenure.Position { return beside })
+}
 
 // Silent is the memory of since when a server has let nobody in, for the tests.
 type Silent struct{ silent }

@@ -78,7 +78,7 @@ func (o *Observer) lookAtReplication(s *postgres.Snapshot) {
 	o.mutex.Unlock()
 	s.Promoting = s.Process.Running && promoted.start == s.Process.Start && promoted.start != ""
 	s.Data.End = o.endOf(*s)
-	o.short.look(s)
+	o.short.look(s, func() *tenure.Position { return o.readPlace("start "+s.Process.Start, 0) })
 	o.silent.look(s)
 	if s.Server.Reachable && s.Server.Replica {
 		s.Server.Replication.Place = o.placeOf(*s)
@@ -185,16 +185,26 @@ func (p *places) look(s *postgres.Snapshot) {
 
 // short is whether the copy lacks what makes it whole. A rewind leaves a copy that needs the log up to where its source
 // was, which may be dead before it has sent that: whoever takes such a copy for a whole one waits for ever.
-type short bool
+type short struct{ known, lacks bool }
 
-func (m *short) look(s *postgres.Snapshot) {
+// look takes the end of the WAL that was read while no server ran. Where that could not be read, it is read beside the
+// server: as long as nobody knows that the copy is short, nobody does anything about it.
+func (m *short) look(s *postgres.Snapshot, beside func() *tenure.Position) {
+	end, runs := s.Data.End, s.Process.Running
 	switch {
-	case s.Server.Reachable || s.Process.Running && s.Process.Consistent || !s.Volume.Record.Whole():
-		*m = false
-	case s.Data.End != nil:
-		*m = short(s.Data.Consistent > s.Data.End.LSN)
+	case !s.Volume.Record.Whole():
+		*m = short{}
+	case s.Server.Reachable || runs && s.Process.Consistent:
+		*m = short{known: true}
+	case runs && !m.known && s.Data.Standby:
+		end = beside()
+	case !runs && end == nil:
+		m.known = false
 	}
-	s.Data.Short = bool(*m)
+	if end != nil {
+		*m = short{known: true, lacks: s.Data.Consistent > end.LSN}
+	}
+	s.Data.Short = m.lacks
 }
 
 // silent is since when a server has been consistent without letting anybody in.
