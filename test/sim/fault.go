@@ -36,6 +36,8 @@ const (
 	PointShow PointKind = "show"
 	// PointAct is the moment before the loop of a server does something.
 	PointAct PointKind = "act"
+	// PointTell is the moment when a replica has got the history of a timeline from a server, and no WAL yet.
+	PointTell PointKind = "tell"
 	// PointTime is a moment, not a place.
 	PointTime PointKind = ""
 )

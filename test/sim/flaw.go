@@ -34,7 +34,7 @@ type Flaw struct {
 	Plan     func(*sloppyLoop, tenure.Snapshot, []tenure.Action) []tenure.Action
 	// Points are places of which one each has a fault.
 	Points []PointKind
-	// Aim makes the schedule, where faults at random find the flaw too seldom; nil if they do.
+	// Aim makes the schedule, where faults at random find the flaw too seldom; nil if they do, or package swarms has it.
 	Aim func(Case, *rand.Rand) Case
 	// Gap is how long writes may be unavailable; longer gives the flaw away.
 	Gap time.Duration

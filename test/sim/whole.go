@@ -122,6 +122,15 @@ func (d databaseWorld) Leads(who int, term int64, timeline int, incarnation stri
 	t.leader, t.leaderSince = d.nodes[who], d.now
 }
 
+// Tells implements databases.Truth.
+func (d databaseWorld) Tells(who int) {
+	if a := d.nodes[who].agent; a != nil {
+		if fault := a.point(PointTell); fault != nil {
+			d.strike(d.nodes[who], fault)
+		}
+	}
+}
+
 // Took implements databases.Truth. A fence matters as long as its ballot can be won.
 func (d databaseWorld) Took(who, from int, leads, alike bool) {
 	n, up := d.nodes[who], d.nodes[from]

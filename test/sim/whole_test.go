@@ -48,6 +48,29 @@ func TestAStrayedReplicaStreams(t *testing.T) {
 	}
 }
 
+// The next primary is lost when a replica has heard of its timeline and has no WAL up to where that begins. That
+// replica leads next, as soon as it has started without that timeline. TestBites shows what comes of it otherwise.
+func TestNoReplicaLeadsAstray(t *testing.T) {
+	flaws := sim.Flaws()
+	flaw := flaws[slices.IndexFunc(flaws, func(f sim.Flaw) bool { return f.Pod.Astray })]
+	waited := 0
+	for _, seed := range []uint64{11, 16, 25, 26} {
+		c := swarms.Hunt(flaw, seed)
+		c.Bug, c.Loud = "", true
+		out := sim.Run(c, true)
+		if len(out.Problems) > 0 {
+			report(t, c, out)
+			return
+		}
+		if strings.Contains(strings.Join(out.Story, "\n"), "whose primary is lost, and starts again without") {
+			waited++
+		}
+	}
+	if waited == 0 {
+		t.Error("no replica that was to lead has waited for a lost timeline")
+	}
+}
+
 // TestWholeSameSeedSameTrace is about the jobs of that loop: they wait in virtual time.
 func TestWholeSameSeedSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 4; seed++ {

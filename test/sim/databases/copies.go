@@ -55,13 +55,13 @@ func (c copies) Ask(ctx context.Context, source postgres.Source) (postgres.Upstr
 		return postgres.Upstream{}, errAway
 	}
 	s := up.server
-	history, err := historyOf(s.Disk, s.Timeline())
+	history, err := c.p.g.historyOf(s.Disk, s.Timeline())
 	if err != nil {
 		return postgres.Upstream{}, err
 	}
 	if own := c.p.server.Disk; c.p.g.flaw.Unjudged && own != nil {
 		if end, timeline := own.Position(); timeline < s.Timeline() {
-			history, _ = historyOf(own, timeline)
+			history, _ = c.p.g.historyOf(own, timeline)
 			history = append(history, postgres.Branch{Timeline: s.Timeline(), Begin: end.End})
 		}
 	}

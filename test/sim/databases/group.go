@@ -49,6 +49,8 @@ type Truth interface {
 	GivesUp(who int, has []int)
 	// Took is a copy that gets WAL of another server, and whether that leads; Alike says that it goes on from the same.
 	Took(who, from int, leads, alike bool)
+	// Tells is a server from which another one has just got the history of a timeline.
+	Tells(who int)
 	// Fresh is an id for a copy that is made new.
 	Fresh(who int) string
 	// NextWrite is the number of another write.
@@ -112,8 +114,9 @@ func (g *Group) Add(name string, host Host) *Pod {
 		g: g, w: g.w, index: len(g.pods), name: name, host: host, files: map[string]file{}, claim: g.w.Identity("claim-"),
 	}
 	p.server = pgmodel.New(within{g}, name)
-	p.server.Told, p.server.Spread = p.told, spread
 	p.server.Took = p.took
+	p.server.Told, p.server.Spread = p.told, spread
+	p.server.Learned = func(up *pgmodel.Server) { g.w.Tells(g.named(up.Name).index) }
 	p.server.Clock = func() time.Duration { return time.Duration(host.Instant()) }
 	p.server.Enters = p.enters
 	g.pods = append(g.pods, p)

@@ -199,9 +199,8 @@ func (d disk) Reserve(timeline int) error {
 func (d disk) Withdraw(timeline int) error {
 	on := d.p.server.Disk
 	end, reached := on.Position()
-	for number := range timeline {
-		history, err := historyOf(on, number)
-		if err == nil && number > 1 && history.Strays(tenure.Position{Timeline: reached, LSN: end.End}) {
+	for number := 2; number < timeline && !d.p.g.flaw.Astray; number++ {
+		if d.strays(number) {
 			on.Log.Withdraw(number)
 		}
 	}
@@ -215,11 +214,26 @@ func (d disk) Withdraw(timeline int) error {
 	return nil
 }
 
-func (d disk) History(timeline int) (postgres.History, error) {
-	return historyOf(d.p.server.Disk, timeline)
+// strays says that there is the history of a later timeline that comes from that of the copy and does not begin where
+// the copy ends.
+func (d disk) strays(timeline int) bool {
+	on := d.p.server.Disk
+	history, err := d.p.g.historyOf(on, timeline)
+	if err != nil {
+		return false
+	}
+	end, reached := on.Position()
+	return history.Strays(tenure.Position{Timeline: reached, LSN: end.End})
 }
 
-func historyOf(on *pgmodel.Disk, timeline int) (postgres.History, error) {
+func (d disk) History(timeline int) (postgres.History, error) {
+	if d.p.g.flaw.Astray && d.p.standing.Role == tenure.RoleLead && d.p.server.Disk != nil && d.strays(timeline) {
+		return nil, fmt.Errorf("look away from timeline %d: %w", timeline, fs.ErrNotExist)
+	}
+	return d.p.g.historyOf(d.p.server.Disk, timeline)
+}
+
+func (g *Group) historyOf(on *pgmodel.Disk, timeline int) (postgres.History, error) {
 	if on == nil {
 		return nil, errors.New("there is no data directory")
 	}
@@ -233,6 +247,9 @@ func historyOf(on *pgmodel.Disk, timeline int) (postgres.History, error) {
 	}
 	if len(history) == 0 {
 		history = postgres.History{{Timeline: timeline}}
+	}
+	if g.flaw.Astray {
+		return history, nil
 	}
 	return history.Effective(), nil
 }

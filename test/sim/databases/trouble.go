@@ -30,6 +30,9 @@ type Flaw struct {
 	Midway bool
 	// Doubled has members follow without a slot, so that one may have two senders (B2).
 	Doubled bool
+	// Astray lets a replica that waits for the timeline of a lost primary be promoted as it is, and takes the history that
+	// it writes then at its word (B3).
+	Astray bool
 	// Mute takes every server for one that lets sessions in.
 	Mute bool
 }

@@ -51,6 +51,8 @@ type Server struct {
 	// Took is called when the log of another server has come, with the name by which this one is known there and whether
 	// that counts for commits. It may be nil.
 	Took func(up *Server, name string, counts bool)
+	// Learned is called when the history of a timeline of another server has come, before any WAL. It may be nil.
+	Learned func(up *Server)
 	// Told is called when something has happened that others may want to look at. It may be nil.
 	Told func()
 

@@ -163,6 +163,9 @@ func (r *receiver) handshake(up *Server) Trouble {
 	if why := r.fetchHistories(up); why != TroubleNone {
 		return why
 	}
+	if up.Answers() != nil {
+		return TroubleConnect // It was lost right then.
+	}
 	slot := up.Disk.Slots[r.slot]
 	switch {
 	case r.slot == "":
@@ -207,6 +210,7 @@ func (s *Server) Ahead() LSN {
 
 // fetchHistories gets those that are missing, up to the timeline of the other.
 func (r *receiver) fetchHistories(up *Server) Trouble {
+	news := false
 	for timeline := max(2, r.timeline); timeline <= up.Timeline(); timeline++ {
 		if _, there := r.s.Disk.Log.Histories[timeline]; there {
 			continue
@@ -216,6 +220,10 @@ func (r *receiver) fetchHistories(up *Server) Trouble {
 			return TroubleHistory
 		}
 		r.s.Disk.Log.Histories[timeline] = history
+		news = true
+	}
+	if news && r.s.Learned != nil {
+		r.s.Learned(up)
 	}
 	return TroubleNone
 }

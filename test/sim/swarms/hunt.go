@@ -75,6 +75,9 @@ func Hunt(flaw sim.Flaw, seed uint64) sim.Case {
 	if flaw.Aim != nil {
 		c = flaw.Aim(c, random)
 	}
+	if aim := aims[flaw.Bug]; aim != nil {
+		c = aim(c, random)
+	}
 	return c
 }
 
