@@ -126,9 +126,6 @@ func Compared(
 		if text != nil {
 			told = text(change)
 		}
-		if len(change.By) > 0 {
-			told += " by " + strings.Join(change.By, ", ")
-		}
 		child.Changes = append(child.Changes, told)
 	}
 	return child

@@ -13,8 +13,6 @@ type Change struct {
 	Path string
 	// From and To are the values as JSON, cut when long, empty for absence. Values of Secrets are left out.
 	From, To string
-	// By names the field managers, other than the author's, that own the field of a drifted child, if it is known.
-	By []string
 }
 
 func (c Change) String() string {
@@ -25,11 +23,7 @@ func (c Change) String() string {
 	if to == "" {
 		to = "absent"
 	}
-	text := fmt.Sprintf("%s: %s → %s", c.Path, from, to)
-	if len(c.By) > 0 {
-		text += " (by " + strings.Join(c.By, ", ") + ")"
-	}
-	return text
+	return fmt.Sprintf("%s: %s → %s", c.Path, from, to)
 }
 
 // operation is one operation of a JSON patch (RFC 6902).

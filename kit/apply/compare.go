@@ -75,7 +75,6 @@ func Compare(want Intent, live client.Object) Difference {
 		difference.State = Changed
 	case len(found.operations) > 0:
 		difference.State = Drifted
-		found.nameManagers(live, want.author.Manager)
 	default:
 		difference.State = Same
 		want.author.Memo.keepSame(want, live)

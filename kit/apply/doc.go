@@ -20,7 +20,7 @@
 //   - A field, label, annotation or list entry that has left the intent is removed from the child. What others
 //     have added stays.
 //   - A field of the intent that somebody else changed is found although the hash is equal. It is repaired, and
-//     reported with its path, both values and the field managers that own it now.
+//     reported with its path and both values.
 //   - A selector is ours alone: an entry that somebody else put into it would leave less selected, and goes like any
 //     other drift.
 //   - So are the lists that say who may do what: the rules of a Role, the subjects of a RoleBinding, the rules of a
