@@ -17,7 +17,7 @@ import (
 )
 
 func TestNodePowerCycle(t *testing.T) {
-	ns := postgres(t)
+	ns := servers(t)
 	pod, address := podOn(t, ns, "node3")
 	if out, err := sql(t, ns, pod, "/tmp", "create table kept as select 42 as answer"); err != nil {
 		t.Fatalf("write: %v: %s", err, out)
@@ -57,7 +57,7 @@ func bootOf(t *testing.T, node string) string {
 // that matters for databases, the API server's the one that matters for leases, the host's the one that matters for
 // tests.
 func TestNodeCuts(t *testing.T) {
-	ns := postgres(t)
+	ns := servers(t)
 	pod, address := podOn(t, ns, "node2")
 	peer, peerAddress := podOn(t, ns, "node1")
 	t.Cleanup(func() { sandbox(t, "node", "heal", "2") })
@@ -97,7 +97,7 @@ func reached(t *testing.T, who string, err error, want bool) {
 }
 
 func TestNodeFreeze(t *testing.T) {
-	ns := postgres(t)
+	ns := servers(t)
 	_, address := podOn(t, ns, "node1")
 	pod, _ := podOn(t, ns, "node2")
 	t.Cleanup(func() { sandbox(t, "node", "thaw", "1") })
@@ -122,7 +122,7 @@ func TestFrozenNodeCanBePoweredOff(t *testing.T) {
 }
 
 func TestAPIServerAway(t *testing.T) {
-	ns := postgres(t)
+	ns := servers(t)
 	_, address := podOn(t, ns, "node1")
 	t.Cleanup(func() { sandbox(t, "apiserver", "start") })
 	sandbox(t, "apiserver", "stop")
@@ -169,7 +169,7 @@ func TestVolumeFillAndLose(t *testing.T) {
 
 // TestVolumeHang shows that a write waits while the volume hangs, and is done afterwards.
 func TestVolumeHang(t *testing.T) {
-	ns := postgres(t)
+	ns := servers(t)
 	hang := exec.Command(*binary, "volume", "hang", "data-pg-1", "-n", ns, "--for", "10m")
 	if err := hang.Start(); err != nil {
 		t.Fatal(err)

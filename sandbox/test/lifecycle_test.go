@@ -56,7 +56,7 @@ func TestKillEverythingThenUp(t *testing.T) {
 // TestDownLeavesNothing compares the host before the first start with the host after the end.
 func TestDownLeavesNothing(t *testing.T) {
 	ownSandbox(t)
-	ns := postgres(t) // With mounted volumes and running containers.
+	ns := servers(t) // With mounted volumes and running containers.
 	sandbox(t, "node", "cut", "1", "--from", "api")
 	sandbox(t, "node", "freeze", "2")
 	sandbox(t, "down")

@@ -55,7 +55,11 @@ func run(m *testing.M) int {
 			}
 		}()
 	}
-	return m.Run()
+	failed := m.Run()
+	if found || *keep {
+		_ = exec.Command(*binary, "kubectl", "delete", "namespace", shared, "--wait=false", "--ignore-not-found").Run()
+	}
+	return failed
 }
 
 // up is the command that brings the sandbox up, with its kubeconfig in a place of the test's own.
@@ -126,17 +130,44 @@ func apply(t *testing.T, namespace, manifest string) {
 	must(t, cmd)
 }
 
-// postgres runs the three servers of testdata and returns their namespace.
+// postgres starts three servers, in a namespace that goes with the test.
 func postgres(t *testing.T) string {
 	t.Helper()
 	ns := namespace(t)
+	startServers(t, ns)
+	return ns
+}
+
+// shared is the namespace of the servers that tests have in common which do them no lasting harm.
+const shared = "shared-servers"
+
+// servers are those that tests have in common. Each test finds them well, whatever the one before has done.
+func servers(t *testing.T) string {
+	t.Helper()
+	if _, err := tryKubectl(t, "get", "namespace", shared); err != nil {
+		kubectl(t, "create", "namespace", shared)
+		kubectl(t, "label", "namespace", shared, "pod-security.kubernetes.io/enforce=restricted")
+	}
+	startServers(t, shared)
+	eventually(t, "all servers answer", func() error {
+		for _, pod := range []string{"pg-0", "pg-1", "pg-2"} {
+			if output, err := sql(t, shared, pod, "/tmp", "select 1"); err != nil {
+				return fmt.Errorf("%s: %w: %s", pod, err, output)
+			}
+		}
+		return nil
+	})
+	return shared
+}
+
+func startServers(t *testing.T, ns string) {
+	t.Helper()
 	content, err := os.ReadFile("testdata/postgres.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	apply(t, ns, string(content))
 	kubectl(t, "-n", ns, "rollout", "status", "statefulset/pg", "--timeout=180s")
-	return ns
 }
 
 // sql runs a statement in a pod, as a client of the given host.
