@@ -232,8 +232,17 @@ func TestBaseBackupsFollowTheSchedule(t *testing.T) {
 // without that the condition would be of the past for minutes.
 func TestBackupsAreLookedAt(t *testing.T) {
 	snapshot := kept(t)
-	if again := plan.Decide(snapshot).Again; again <= 0 || again > 30*time.Second {
+	snapshot.Instances[0].Report.Backup = &wire.BackupReport{
+		Ships: true, Listed: snapshot.Now, RecoverableFrom: snapshot.Now.Add(-time.Hour), RecoverableUntil: snapshot.Now,
+		BackupCount: 1, Backups: []wire.BaseBackup{{ID: "b1", For: "due-1", At: snapshot.Now.Add(-time.Hour)}},
+	}
+	if again := plan.Decide(snapshot).Again; again != 30*time.Second {
 		t.Errorf("a database with backups is looked at again after %s", again)
+	}
+	// Whoever has asked for a base backup looks at how it goes.
+	snapshot.Backup.Settings.Base = &wire.BaseWanted{ID: "now-some", Instance: "cities-2"}
+	if again := plan.Decide(snapshot).Again; again <= 0 || again > 5*time.Second {
+		t.Errorf("a database whose base backup is being made is looked at again after %s", again)
 	}
 	// A repository that was not read yet will be in a moment, and the first base backup waits for that.
 	snapshot.Instances[0].Report.Backup = &wire.BackupReport{Ships: true}

@@ -108,8 +108,8 @@ func wishedBase(d *draft.Draft) (wish, now, why string) {
 		return "", "", ""
 	}
 	token := backup.Now
-	if stored := d.Backup.Settings.Base; stored != nil && !d.BaseDone(stored.ID) {
-		return stored.ID, "", "the one that was asked for is not there yet"
+	if makesBase(d) {
+		return d.Backup.Settings.Base.ID, "", "the one that was asked for is not there yet"
 	}
 	stamp := d.Now.UTC().Format("20060102T150405Z")
 	newest := newestBackup(catalogue)
@@ -126,6 +126,12 @@ func wishedBase(d *draft.Draft) (wish, now, why string) {
 		return "due-" + due.UTC().Format("20060102T150405Z"), "", "it is due since " + due.UTC().Format(time.RFC3339)
 	}
 	return "", "", ""
+}
+
+// makesBase says that an instance was asked for a base backup that is not there yet.
+func makesBase(d *draft.Draft) bool {
+	settings := d.Backup.Settings
+	return settings != nil && settings.Base != nil && !d.BaseDone(settings.Base.ID)
 }
 
 // unhindered are the reasons with which a base backup is still of use.

@@ -34,7 +34,8 @@ func Tell(d *draft.Draft) {
 	if !d.Spec.Hibernated {
 		d.Plan.Again = min(d.Plan.Again, LookEvery)
 	}
-	if claim.Reason == reasonFirstPending { // Known or not: who has turned backups on waits for the first point.
+	// Known or not: who has turned backups on waits for the first point, and the progress of a base backup is looked at.
+	if makesBase(d) || claim.Reason == reasonFirstPending {
 		d.Plan.Again = min(d.Plan.Again, draft.Soon)
 	}
 	if claim.Status != "False" || d.Invalid {
