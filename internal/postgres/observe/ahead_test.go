@@ -76,7 +76,7 @@ func TestACopyThatLacksWhatMakesItWhole(t *testing.T) {
 	}
 }
 
-// Where the end of the WAL could not be read before the server was started, it is read beside the server: one that waits
+// Where the end of the WAL could not be read before a server was started, it is read beside the server: one that waits
 // for WAL tells nobody that it does. Of a server that has come far enough, or that leads, nothing is read.
 func TestACopyOfWhichNobodyKnowsThatItIsShort(t *testing.T) {
 	at := func(lsn uint64) *tenure.Position { return &tenure.Position{Timeline: 2, LSN: lsn} }
