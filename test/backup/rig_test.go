@@ -237,23 +237,32 @@ func (r *rig) repository() *repository.Repository {
 	}
 }
 
-// ship makes one pass of the shipper of a primary.
-func (r *rig) ship(s *server) ship.Result {
+// facts are what a primary ships by.
+func (r *rig) facts(s *server) plan.Facts {
 	r.t.Helper()
-	folder := filepath.Join(s.data, "pg_wal")
-	if s.shipper == nil {
-		s.shipper = &ship.Shipper{Repository: r.repository(), Log: ship.Folder{Path: folder, Owner: r.owner}}
-	}
 	answer := strings.Split(s.sql(
 		"select pg_current_wal_flush_lsn(), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"), "|")
 	facts := plan.Facts{Owner: r.owner, Term: s.term, Leads: true, Instance: s.folder}
 	must(r.t, facts.Flushed.UnmarshalText([]byte(answer[0])))
 	timeline, err := strconv.ParseInt(answer[1], 16, 32)
 	must(r.t, err)
-	facts.History, err = wal.ReadHistory(folder, int(timeline))
+	facts.History, err = wal.ReadHistory(filepath.Join(s.data, "pg_wal"), int(timeline))
 	must(r.t, err)
+	return facts
+}
+
+// ship ships all that a primary has.
+func (r *rig) ship(s *server) ship.Result {
+	r.t.Helper()
+	folder := filepath.Join(s.data, "pg_wal")
+	if s.shipper == nil {
+		s.shipper = &ship.Shipper{Repository: r.repository(), Log: ship.Folder{Path: folder, Owner: r.owner}}
+	}
+	facts := r.facts(s)
 	result, err := s.shipper.Pass(context.Background(), facts)
-	must(r.t, err)
+	for must(r.t, err); result.More; must(r.t, err) {
+		result, err = s.shipper.Pass(context.Background(), facts)
+	}
 	if len(result.Holds) > 0 {
 		r.t.Fatalf("held: %+v", result.Holds)
 	}

@@ -164,6 +164,36 @@ func TestTheWindowEndsByTheClockOfTheStore(t *testing.T) {
 	}
 }
 
+// The store gets log that has waited for half an hour. What is said to be recoverable is as old as that.
+func TestTheWindowEndsBeforeWhatWaits(t *testing.T) {
+	r := newRig(t)
+	r.archive = archive(segment+40, segment+500)
+	r.turns(2)
+	r.change(func() { r.settings.Base = &wire.BaseWanted{ID: "w1", Instance: "cities-1"} })
+	r.turns(4)
+	r.age(time.Hour)
+	for number := uint64(4); number < 80; number++ {
+		r.segment(1, number)
+	}
+	hangs := make(chan struct{})
+	r.change(func() { r.hangs, r.copy.Flushed = hangs, 79*segment+50 })
+	r.keeper.Turn(t.Context())
+	r.change(func() { r.now, r.hangs = r.now.Add(30*time.Minute), nil })
+	close(hangs)
+	r.wait(r.keeper.Idle)
+	for range 2 { // What was shipped in the first turn is seen in the second.
+		r.change(func() { r.now = r.now.Add(3 * time.Minute) })
+		r.turns(1)
+	}
+	report := r.keeper.Report()
+	if report.BehindBytes == 0 {
+		t.Fatalf("it is not behind: %+v", report)
+	}
+	if age := time.Since(report.RecoverableUntil); age < 29*time.Minute || age > 40*time.Minute {
+		t.Errorf("it is behind by %d ms, and said to be recoverable until %s ago", report.BehindMilliseconds, age)
+	}
+}
+
 // An object lock is of each object, and ends for the parts of a backup before it ends for its backup.json. What the
 // store keeps stays whole, is told, and goes when the lock has ended.
 func TestALockedBackupStaysWhole(t *testing.T) {

@@ -76,6 +76,16 @@ func (k *Keeper) tellRepository(report *wire.BackupReport) {
 		// By the clock of the store, as a restore sees it: this one only tells how much time has passed since the reading.
 		report.RecoverableUntil, lsn = read.summary.Until.Add(since).UTC(), max(lsn, k.shipping.confirmed)
 	}
+	if behind := k.shipping.behind(k.Now()); behind > 0 {
+		// What was written last may be log that has waited, and tells then nothing of how far it leads.
+		sure := k.Now().Add(-behind).Sub(read.at)
+		if until := read.summary.Until.Add(sure).UTC(); until.Before(report.RecoverableUntil) {
+			report.RecoverableUntil = until
+		}
+		if report.RecoverableUntil.Before(report.RecoverableFrom) {
+			report.RecoverableUntil = report.RecoverableFrom
+		}
+	}
 	report.RecoverableLSN = lsn.String()
 	for _, hole := range read.summary.Gaps {
 		report.Gaps = append(report.Gaps, wire.BackupGap{From: hole.From, Until: hole.Until})

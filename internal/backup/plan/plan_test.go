@@ -79,6 +79,36 @@ func TestRecoverTakesTheNewestBackupBeforeTheTarget(t *testing.T) {
 	}
 }
 
+// A whole segment may have waited before it was shipped. The piece of one that is being written tells that all was
+// shipped which was flushed then; that of a timeline that was left tells nothing of what came after.
+func TestOnlyTheOpenSegmentTellsThatNothingIsMissing(t *testing.T) {
+	tail := backup.Tail{Number: 21, To: 500, At: minute(21)}
+	for name, c := range map[string]struct {
+		change func(*backup.Catalogue)
+		want   time.Time
+	}{
+		"a whole segment": {func(*backup.Catalogue) {}, time.Time{}},
+		"a piece": {func(stored *backup.Catalogue) {
+			stored.Logs[0].Tails = []backup.Tail{tail}
+		}, minute(21)},
+		"a piece of a timeline that was left": {func(stored *backup.Catalogue) {
+			stored.Logs[0].Tails = []backup.Tail{tail}
+			stored.Logs = append(stored.Logs, backup.Log{
+				Timeline: 2, History: postgres.History{{Timeline: 1}, {Timeline: 2, Begin: 21*size + 400}},
+			})
+		}, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := catalogue(row(1, 20), []uint64{10})
+			c.change(stored)
+			recovery, err := plan.Recover(stored, plan.Target{})
+			if err != nil || !recovery.Sure.Equal(c.want) {
+				t.Errorf("nothing is missing until %s, want %s; %v", recovery.Sure, c.want, err)
+			}
+		})
+	}
+}
+
 func TestATargetOutsideIsRefusedWithTheWindows(t *testing.T) {
 	// The log has a hole at 8, behind which only the second backup leads.
 	stored := catalogue(append(row(1, 7), row(9, 20)...), []uint64{2, 10})

@@ -89,6 +89,9 @@ type Reach struct {
 	Until backup.LSN
 	// At is when the last of it was written, by the clock of the store.
 	At time.Time
+	// Sure is until when, by the same clock, it has all that was flushed; zero if that is not known. Only who has shipped
+	// all of it ships a piece of the segment that is being written. A whole one may have waited before it was shipped.
+	Sure time.Time
 }
 
 // Follow reads the log from a place along a history.
@@ -105,7 +108,10 @@ func Follow(catalogue *backup.Catalogue, history postgres.History, start backup.
 			return reach
 		}
 		reach.Files = append(reach.Files, file)
-		reach.Until, reach.At = end, latest(reach.At, file.At)
+		reach.Until, reach.At, reach.Sure = end, latest(reach.At, file.At), time.Time{}
+		if file.Whole == "" && file.Timeline == history.Timeline() {
+			reach.Sure = file.At
+		}
 		if file.Valid < size {
 			return reach
 		}

@@ -63,6 +63,8 @@ type Recovery struct {
 	UntilAt time.Time
 	// Hole says that the repository has log behind Until, to which this one does not lead.
 	Hole bool
+	// Sure is until when the log is sure to have all that was committed, by the clock of the store; zero if not known.
+	Sure time.Time
 }
 
 // OutsideError refuses a target, and says what could be reached instead.
@@ -96,7 +98,7 @@ func Recover(catalogue *backup.Catalogue, target Target) (Recovery, error) {
 		return Recovery{
 			Backup: base, History: history, Timeline: history.Timeline(), Files: reach.Files,
 			Until: reach.Until, UntilAt: windows[index].UntilAt,
-			Hole: goesOn(catalogue, history, reach.Until),
+			Hole: goesOn(catalogue, history, reach.Until), Sure: reach.Sure,
 		}, nil
 	}
 	return Recovery{}, &OutsideError{Target: target, Windows: windows}

@@ -123,10 +123,9 @@ func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, r
 	// Nothing was written after the target, and the log of the repository leads up to it: all of it is replayed.
 	if err != nil && target != (plan.Target{}) &&
 		strings.Contains(said, "recovery ended before configured recovery target") {
-		if recovery.Hole && !target.Time.IsZero() {
-			// What was committed between the last commit that is there and the target may be what is missing.
-			return Result{}, fmt.Errorf("replay the log: %w: log is missing behind %s, and the last commit before that is "+
-				"older than %s", ErrShort, recovery.Until, target)
+		if why := unproven(recovery, target, said); why != "" && !target.Time.IsZero() {
+			return Result{}, fmt.Errorf("replay the log: %w: %s, and the last commit before that is older than %s", ErrShort,
+				why, target)
 		}
 		target = plan.Target{}
 		said, err = recoverOnce(ctx, request, recovery, target)
@@ -138,6 +137,22 @@ func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, r
 		return Result{}, fmt.Errorf("replay the log: %w: %s", err, lastFatal(said))
 	}
 	return judge(ctx, request, recovery, target, said)
+}
+
+// unproven says why log that has no commit behind a time does not show that there was none: what was committed between
+// the last commit that is there and the target may be what is missing. It is empty if it does show that.
+func unproven(recovery plan.Recovery, target plan.Target, said string) string {
+	switch {
+	case recovery.Hole:
+		return fmt.Sprintf("log is missing behind %s", recovery.Until)
+	case target.Time.After(recovery.Sure):
+		why := fmt.Sprintf("the log ends at %s, and more may have waited to be shipped", recovery.Until)
+		if last := lastCommit(said); !last.IsZero() {
+			why += ", which the target latest leads to: the last commit there is of " + last.Format(time.RFC3339)
+		}
+		return why
+	}
+	return ""
 }
 
 // judge lets the result pass only if replay reached what it had to (K6).

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"meridian.dev/meridian/internal/backup"
 	"meridian.dev/meridian/internal/backup/plan"
@@ -65,6 +66,7 @@ func (s *Shipper) Forget() { s.stored = nil }
 // Pass ships once. The facts come without what the repository has and without the local log. An error leaves nothing
 // half done: the next pass decides again, and an object that was written after all is found to exist.
 func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
+	begun := time.Now()
 	if err := s.look(ctx, facts); err != nil {
 		return Result{}, err
 	}
@@ -92,6 +94,10 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 		if result.More = s.Most > 0 && result.Actions >= s.Most; result.More {
 			break
 		}
+		if _, tail := action.(plan.PutTail); tail && time.Since(begun) > tailPatience {
+			result.More = true
+			break
+		}
 		if err := s.do(ctx, facts, action); err != nil {
 			result.Confirmed = plan.Confirmed(facts)
 			return result, fmt.Errorf("%s: %w", action.Verb(), err)
@@ -107,6 +113,10 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 	result.Confirmed = plan.Confirmed(facts)
 	return result, nil
 }
+
+// tailPatience is for how long the facts of a pass are young enough for a tail. The time at which the store gets it
+// tells whoever restores that the log is complete up to then (plan.Reach), and more was flushed while a pass took long.
+const tailPatience = 2 * time.Second
 
 // look claims and lists the repository unless it is known. Only the primary claims it: the copy of another instance may
 // be one that is about to be removed, of another system.
