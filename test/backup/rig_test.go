@@ -205,6 +205,7 @@ type rig struct {
 	keys  seal.Keys
 	key   string
 	owner backup.Owner
+	reset []string // What is reset of what comes back.
 }
 
 func newRig(t *testing.T) (*rig, *server) {
@@ -312,7 +313,7 @@ func (r *rig) restore(target plan.Target, waiting func(error)) (*server, restore
 	defer cancel()
 	result, err := restore.Run(ctx, restore.Request{
 		From: r.repository(), Target: target, Tools: restore.Tools{Folder: programs(), Env: env},
-		Data: restored.data, Work: work, FetchCommand: own + " fetch", Waiting: waiting,
+		Data: restored.data, Work: work, FetchCommand: own + " fetch", Waiting: waiting, Reset: r.reset,
 	})
 	return restored, result, err
 }

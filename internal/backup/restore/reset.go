@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"meridian.dev/meridian/internal/backup"
 )
 
 // superuser is who made the source's data directory, as in every one of ours.
@@ -16,7 +18,7 @@ const superuser = "postgres"
 
 // reset changes what came back before anybody sees it. The server listens in the work folder alone, which only its
 // owner may enter.
-func reset(ctx context.Context, request Request) error {
+func reset(ctx context.Context, request Request, base backup.Backup) error {
 	if len(request.Reset) == 0 {
 		return nil
 	}
@@ -28,12 +30,12 @@ func reset(ctx context.Context, request Request) error {
 		return fmt.Errorf("reset what came back: %w", err)
 	}
 	arguments := []string{"-D", request.Data}
-	for _, setting := range []string{
-		"config_file=" + empty, "hba_file=" + access, "ident_file=" + empty, "listen_addresses=", "ssl=off",
-		"unix_socket_directories=" + request.Work, "port=5432", "logging_collector=off", "log_destination=stderr",
+	for _, setting := range append(Needed(base),
+		"config_file="+empty, "hba_file="+access, "ident_file="+empty, "listen_addresses=", "ssl=off",
+		"unix_socket_directories="+request.Work, "port=5432", "logging_collector=off", "log_destination=stderr",
 		"archive_mode=off", "shared_preload_libraries=", "synchronous_standby_names=", "autovacuum=off", "lc_messages=C",
 		"max_logical_replication_workers=0", "session_preload_libraries=", "local_preload_libraries=",
-	} {
+	) {
 		arguments = append(arguments, "-c", setting)
 	}
 	server, err := request.Tools.start("postgres", nil, arguments...)

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -97,7 +98,7 @@ func Run(ctx context.Context, request Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return result, reset(ctx, request)
+	return result, reset(ctx, request, recovery.Backup)
 }
 
 func replay(ctx context.Context, request Request, catalogue *backup.Catalogue, recovery plan.Recovery) (Result, error) {
@@ -360,9 +361,7 @@ func settings(request Request, recovery plan.Recovery, target plan.Target) []str
 		// Once promoted it would take the place of the source at the publishers of its subscriptions.
 		"max_logical_replication_workers=0",
 	}
-	for _, name := range slices.Sorted(maps.Keys(recovery.Backup.Settings)) {
-		result = append(result, name+"="+recovery.Backup.Settings[name])
-	}
+	result = append(result, Needed(recovery.Backup)...)
 	switch {
 	case target.LSN != 0:
 		result = append(result, "recovery_target_lsn="+target.LSN.String())
@@ -370,6 +369,28 @@ func settings(request Request, recovery plan.Recovery, target plan.Target) []str
 		result = append(result, "recovery_target_time="+target.Time.UTC().Format("2006-01-02 15:04:05.999999+00"))
 	}
 	return result
+}
+
+// prepared is the parameter that bounds transactions which are prepared and not decided yet, and preparedLeast what it
+// is at least: the source may have raised it after the base backup, and a server that has more of them does not start.
+const (
+	prepared      = "max_prepared_transactions"
+	preparedLeast = 1000
+)
+
+// Needed are the settings that every server needs which runs on what comes back.
+func Needed(base backup.Backup) []string {
+	needed := map[string]string{prepared: strconv.Itoa(preparedLeast)}
+	for name, value := range base.Settings {
+		if bound, err := strconv.Atoi(value); name != prepared || err == nil && bound > preparedLeast {
+			needed[name] = value
+		}
+	}
+	var settings []string
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		settings = append(settings, name+"="+needed[name])
+	}
+	return settings
 }
 
 // untilPromoted waits until the server accepts connections, which it does when recovery has ended, and stops it.

@@ -58,7 +58,7 @@ func Run(ctx context.Context, request Request) (Result, error) {
 	switch {
 	case err == nil:
 		result.Restore, result.Duration = restored, request.Now().Sub(began)
-		result.Indexes, err = look(ctx, request)
+		result.Indexes, err = look(ctx, request, restored.Backup)
 		if problem, ok := errors.AsType[*ProblemError](err); ok {
 			result.Problem, err = problem, nil
 		}
@@ -93,14 +93,14 @@ type ProblemError struct{ Check, Said string }
 func (p *ProblemError) Error() string { return p.Check + ": " + p.Said }
 
 // look runs PostgreSQL's own checks, first on the files and then on a server that only we can reach.
-func look(ctx context.Context, request Request) (int, error) {
+func look(ctx context.Context, request Request, base backup.Backup) (int, error) {
 	if err := request.run(ctx, "pg_checksums", "--check", "--pgdata="+request.Data); err != nil {
 		// A database without checksums has none to look at.
 		if problem, ok := errors.AsType[*ProblemError](err); !ok || !strings.Contains(problem.Said, "not enabled") {
 			return 0, err
 		}
 	}
-	stop, err := serve(ctx, request)
+	stop, err := serve(ctx, request, base)
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +117,7 @@ func look(ctx context.Context, request Request) (int, error) {
 const superuser = "postgres"
 
 // serve starts the server, and waits until it answers.
-func serve(ctx context.Context, request Request) (stop func(), err error) {
+func serve(ctx context.Context, request Request, base backup.Backup) (stop func(), err error) {
 	access, empty := filepath.Join(request.Work, "trial-hba.conf"), filepath.Join(request.Work, "trial.conf")
 	for path, content := range map[string]string{access: "local all " + superuser + " trust\n", empty: ""} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -125,12 +125,12 @@ func serve(ctx context.Context, request Request) (stop func(), err error) {
 		}
 	}
 	arguments := []string{"-D", request.Data}
-	for _, setting := range []string{
-		"config_file=" + empty, "hba_file=" + access, "ident_file=" + empty, "listen_addresses=", "ssl=off",
-		"unix_socket_directories=" + request.Work, "port=5432", "logging_collector=off", "archive_mode=off",
+	for _, setting := range append(restore.Needed(base),
+		"config_file="+empty, "hba_file="+access, "ident_file="+empty, "listen_addresses=", "ssl=off",
+		"unix_socket_directories="+request.Work, "port=5432", "logging_collector=off", "archive_mode=off",
 		"shared_preload_libraries=", "synchronous_standby_names=", "fsync=off", "autovacuum=off",
 		"max_logical_replication_workers=0",
-	} {
+	) {
 		arguments = append(arguments, "-c", setting)
 	}
 	command := exec.Command(filepath.Join(request.Tools.Folder, "postgres"), arguments...)
