@@ -74,7 +74,7 @@ func (s *Server) replay() {
 	}
 	control := &s.Disk.Control
 	if s.at.End > control.Minimum {
-		control.Minimum, control.MinimumTimeline = s.at.End, r.history.at(s.at.End-1)
+		control.Minimum, control.MinimumTimeline = s.at.End, s.at.Timeline // Not by the history that is aimed at.
 	}
 	if s.receiver != nil {
 		s.receiver.reply()
