@@ -104,7 +104,7 @@ func (k *Keeper) ship(ctx context.Context, settings wire.BackupSettings, now Cop
 		k.shipper.Forget() // Another has begun a timeline, and what this one has to fill in is seen from its history.
 	}
 	if k.shipper == nil {
-		k.shipper = &ship.Shipper{Most: mostAtOnce, Progress: func() { k.move(partShip) }}
+		k.shipper = &ship.Shipper{Most: mostAtOnce, Progress: func() { k.move(partShip) }, Now: k.Now}
 	}
 	k.shipper.Repository, k.shipper.Log = opened, ship.Folder{Path: k.Folder, Owner: owner}
 	begun := k.Now()

@@ -27,6 +27,8 @@ type Shipper struct {
 	Most int
 	// Progress is told after each write. It may be nil.
 	Progress func()
+	// Now is the clock by which a pass takes long, nil for that of the machine.
+	Now func() time.Time
 
 	// stored is what the repository has, by the last listing and our own writes since; nil if it must be listed.
 	stored *backup.Catalogue
@@ -66,7 +68,7 @@ func (s *Shipper) Forget() { s.stored = nil }
 // Pass ships once. The facts come without what the repository has and without the local log. An error leaves nothing
 // half done: the next pass decides again, and an object that was written after all is found to exist.
 func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
-	begun := time.Now()
+	begun := s.now()
 	if err := s.look(ctx, facts); err != nil {
 		return Result{}, err
 	}
@@ -94,7 +96,7 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 		if result.More = s.Most > 0 && result.Actions >= s.Most; result.More {
 			break
 		}
-		if _, tail := action.(plan.PutTail); tail && time.Since(begun) > tailPatience {
+		if _, tail := action.(plan.PutTail); tail && s.now().Sub(begun) > tailPatience {
 			result.More = true
 			break
 		}
@@ -112,6 +114,13 @@ func (s *Shipper) Pass(ctx context.Context, facts plan.Facts) (Result, error) {
 	}
 	result.Confirmed = plan.Confirmed(facts)
 	return result, nil
+}
+
+func (s *Shipper) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
 }
 
 // tailPatience is for how long the facts of a pass are young enough for a tail. The time at which the store gets it
