@@ -132,6 +132,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// rendered is shared by all worlds, which want the same again and again.
+var rendered = apply.NewMemo(4096)
+
 // start begins a life of the operator, with empty memory and caches that may stand in the past.
 func (w *world) start() {
 	w.t.Helper()
@@ -144,7 +147,9 @@ func (w *world) start() {
 	})
 	must(w.t, err)
 	writer := resizer{process.Client()}
-	author := apply.Author{Scheme: w.kinds, Prefix: cache.AnnotationPrefix, Manager: cache.FieldManager}
+	author := apply.Author{
+		Scheme: w.kinds, Prefix: cache.AnnotationPrefix, Manager: cache.FieldManager, Memo: rendered,
+	}
 	w.operator = process
 	w.loop, err = controller.New(loop.Config{
 		Name: "test", Client: writer, Live: process.Live(), Now: w.clock.Now,
