@@ -99,6 +99,9 @@ lint: ## Run the linter on both modules
 lint-changed: ## Run it on the packages that differ from where this branch has left main; BASE=REVISION for another place
 	@hack/lint-changed.sh $(TOOL) $(LINT)
 
+# Tests and their compiler have memory to spare, and collect garbage more rarely for it.
+test-unit test-plain: export GOGC ?= 400
+
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
 	$(if $(RACY),CGO_ENABLED=1 go test -race -timeout 30m $(RACY))
