@@ -368,19 +368,23 @@ func keep(before *database.Snapshot, snapshot database.Snapshot) {
 func compare(snapshot, before *database.Snapshot) error {
 	told := snapshot.Children
 	snapshot.Children = nil
-	wanted, err := render.Children(design.Of(*snapshot))
+	now, was := design.Of(*snapshot), database.Design{}
+	wanted, err := render.Children(now)
 	if err != nil {
 		snapshot.Problem = err.Error()
+	}
+	if before != nil {
+		kept := *before
+		keep(&kept, *snapshot)
+		was = design.Of(kept)
 	}
 	for _, child := range wanted {
 		fact := database.Child{Kind: child.Kind, Name: child.Name, State: database.Absent}
 		if before != nil {
-			if fact, err = difference(child, *snapshot, *before); err != nil {
+			if fact, err = difference(child, types.UID(snapshot.UID), was); err != nil {
 				return err
 			}
-		}
-		if before != nil {
-			correct(&fact, *snapshot, *before)
+			correct(&fact, *snapshot, now, was)
 		}
 		for _, own := range told {
 			if own.Kind == child.Kind && own.Name == child.Name {
@@ -393,16 +397,14 @@ func compare(snapshot, before *database.Snapshot) error {
 }
 
 // correct has the facts of a StatefulSet agree with the template that a story gives it.
-func correct(fact *database.Child, snapshot, before database.Snapshot) {
-	keep(&before, snapshot)
-	now := design.Of(snapshot)
+func correct(fact *database.Child, snapshot database.Snapshot, now, before database.Design) {
 	instance, _ := snapshot.Instance(fact.Name)
 	at := slices.IndexFunc(now.Instances, func(one database.InstanceDesign) bool { return one.Name == fact.Name })
 	if fact.Kind != database.KindSet || instance.Set == nil || at < 0 {
 		return
 	}
 	has, is := instance.Set.Template, render.Template(now, fact.Name)
-	was := render.Template(design.Of(before), fact.Name)
+	was := render.Template(before, fact.Name)
 	switch {
 	case has != is && has != was:
 		fact.State, fact.Changes = database.Changed, []string{"spec.template.spec.containers[name=database].image"}
@@ -413,21 +415,20 @@ func correct(fact *database.Child, snapshot, before database.Snapshot) {
 	}
 }
 
-func difference(child render.Child, snapshot, before database.Snapshot) (database.Child, error) {
+func difference(child render.Child, owner types.UID, before database.Design) (database.Child, error) {
 	fact := database.Child{
 		Kind: child.Kind, Name: child.Name, State: database.Same,
 		UID: "uid-" + strings.ToLower(child.Kind), ResourceVersion: "5",
 	}
-	keep(&before, snapshot)
-	written, err := render.Find(design.Of(before), child.Kind, child.Name)
+	written, err := render.Find(before, child.Kind, child.Name)
 	if err != nil {
 		return fact, err
 	}
-	want, err := author.Intent(child.Object, types.UID(snapshot.UID))
+	want, err := author.Intent(child.Object, owner)
 	if err != nil {
 		return fact, err
 	}
-	was, err := author.Intent(written, types.UID(snapshot.UID))
+	was, err := author.Intent(written, owner)
 	if err != nil {
 		return fact, err
 	}
@@ -436,7 +437,7 @@ func difference(child render.Child, snapshot, before database.Snapshot) (databas
 	}
 	fact.State = database.Changed
 	live := written.(client.Object)
-	marks := map[string]string{database.AnnotationOwner: snapshot.UID}
+	marks := map[string]string{database.AnnotationOwner: string(owner)}
 	for key, value := range live.GetAnnotations() {
 		marks[key] = value
 	}
