@@ -30,7 +30,9 @@ import (
 	"meridian.dev/meridian/kit/scenario"
 )
 
-var author = apply.Author{Scheme: scheme.Scheme, Prefix: database.AnnotationPrefix, Manager: database.FieldManager}
+var author = apply.Author{
+	Scheme: scheme.Scheme, Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: apply.NewMemo(4096),
+}
 
 // TestStories plays the stories. Each starts from a small database called cities.
 //
