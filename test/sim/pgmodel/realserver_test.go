@@ -150,10 +150,12 @@ func (s *realServer) configure() error {
 }
 
 func (s *realServer) write(path, content string) error {
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+	// At once and as theirs: a server that finds half of a history, or may not read it, ends.
+	made := path + ".made"
+	if err := errors.Join(os.WriteFile(made, []byte(content), 0o600), own(made)); err != nil {
 		return err
 	}
-	return own(path)
+	return os.Rename(made, path)
 }
 
 // own gives a file to the user of the servers.

@@ -38,6 +38,7 @@ func stories(t *testing.T, all map[string]func(*pair) []act) {
 		must(t, makeTemplate(p, template))
 		for name, story := range all {
 			t.Run(fmt.Sprintf("%d %s", p.major, name), func(t *testing.T) {
+				t.Parallel() // Most of a story is waiting.
 				home := filepath.Join(folder, strings.ReplaceAll(name, " ", "-"))
 				must(t, os.Mkdir(home, 0o755))
 				both, err := newPair(p, template, home, 1)
@@ -110,13 +111,14 @@ func (b *pair) learns(name, from string) act {
 			return "", err.Error()
 		}
 		model, actual := b.change(name, func(conf *pgmodel.Conf) { conf.Upstream, conf.Name, conf.Slot = from, name, "" })
+		var log []byte
 		for end := time.Now().Add(ceiling); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			log, _ := os.ReadFile(filepath.Join(b.real[name].folder, "log"))
+			log, _ = os.ReadFile(filepath.Join(b.real[name].folder, "log"))
 			if strings.Contains(string(log), "new target timeline is 2") {
 				return model, actual
 			}
 		}
-		return model, actual + "it never went over to timeline 2"
+		return model, actual + "it never went over to timeline 2:\n" + string(log[max(0, len(log)-3000):])
 	}}
 }
 
