@@ -20,6 +20,7 @@ func TestFidelityOfAStrayedStandby(t *testing.T) {
 	stories(t, map[string]func(*pair) []act{
 		"waits for a new start": waits, "is promoted": promoted, "is promoted behind the fork": behind,
 		"is promoted past the fork":  beyond,
+		"starts again past the fork": restarted,
 		"is ahead of the wrong fork": func(b *pair) []act { return rewound(b, 1) },
 		"is behind the wrong fork":   func(b *pair) []act { return rewound(b, 8) },
 	})
@@ -136,13 +137,23 @@ func promoted(b *pair) []act {
 	}
 }
 
+// past has c replay WAL of the timeline before from beyond the place where timeline 2 begins, which it waits for.
+func past(b *pair) []act {
+	return []act{
+		b.follows("c", ""), b.writes("a"), b.follows("b", ""), b.writes("a"), b.killed("a"), b.leads("b"),
+		b.learns("c", "b"), b.starts("a", true), b.promotes("a"), b.follows("c", "a"),
+	}
+}
+
+// restarted has it start anew then: what it has replayed is of the timeline before, and not of the one that it waited
+// for, or no other timeline would have its minimum recovery point.
+func restarted(b *pair) []act { return append(past(b), b.stops("c"), b.starts("c", true)) }
+
 // beyond has c replay past the place where the timeline begins that it waits for, because a has more WAL of the
 // timeline before: it does not follow a to timeline 3, and takes all that to be of timeline 2 when it is promoted.
 func beyond(b *pair) []act {
-	return []act{
-		b.follows("c", ""), b.writes("a"), b.follows("b", ""), b.writes("a"), b.killed("a"), b.leads("b"),
-		b.learns("c", "b"), b.starts("a", true), b.promotes("a"), b.follows("c", "a"), b.follows("c", ""), b.promotes("c"),
-		{"the history of c", func() (string, string) {
+	return append(past(b), b.follows("c", ""), b.promotes("c"),
+		act{"the history of c", func() (string, string) {
 			model := b.model.servers["c"].Disk.Log.Histories[4]
 			text, err := os.ReadFile(b.real["c"].history(4))
 			if err != nil {
@@ -160,7 +171,7 @@ func beyond(b *pair) []act {
 			}
 			return "of " + strings.Join(ours, " "), "of " + strings.Join(parents, " ")
 		}},
-	}
+	)
 }
 
 // behind has c promoted before it has the WAL up to where the timeline begins that it waits for: its own begins before
