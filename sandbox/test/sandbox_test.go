@@ -55,6 +55,12 @@ func run(m *testing.M) int {
 			}
 		}()
 	}
+	// Those of an earlier run, on a sandbox that was left up, are not as a test expects them.
+	earlier := exec.Command(*binary, "kubectl", "delete", "namespace", shared, "--ignore-not-found")
+	if output, err := earlier.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "delete the servers of an earlier run: %v\n%s", err, output)
+		return 1
+	}
 	failed := m.Run()
 	if found || *keep {
 		_ = exec.Command(*binary, "kubectl", "delete", "namespace", shared, "--wait=false", "--ignore-not-found").Run()
