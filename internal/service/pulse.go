@@ -1,18 +1,25 @@
 package service
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // defaultDuration is that of a lease that does not say how long it lasts.
 const defaultDuration = 10 * time.Second
 
 // Pulse knows for each lease when this process last saw it change. The times that holders write are those of their own
-// clocks, so they say nothing about here and now; a change that arrives does. It is safe for concurrent use.
+// clocks, so they say nothing about here and now; a change that arrives does. A cache that was refused for a while may
+// be a minute old, so [Pulse.Refresh] asks the API server before a lease counts as expired. It is safe for concurrent
+// use.
 type Pulse struct {
 	// Label is the one by which a lease names the resource that it belongs to.
 	Label string
@@ -55,7 +62,7 @@ func (b beat) silence(now time.Time) silence {
 	return 0
 }
 
-// Beat takes note of a lease. It reports whether a silence of it was told before.
+// Beat takes note of a lease that a cache shows. It reports whether a silence of it was told before.
 func (p *Pulse) Beat(lease *coordinationv1.Lease, now time.Time) (revived bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -63,11 +70,27 @@ func (p *Pulse) Beat(lease *coordinationv1.Lease, now time.Time) (revived bool) 
 }
 
 func (p *Pulse) beat(lease *coordinationv1.Lease, now time.Time) (revived bool) {
-	key := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
-	last, known := p.beats[key]
-	if known && last.uid == lease.UID && last.version == lease.ResourceVersion {
+	last, known := p.beats[client.ObjectKeyFromObject(lease)]
+	if known && (last.shows(lease) || last.isPast(lease)) {
 		return false
 	}
+	p.note(lease, now)
+	return known && last.told > 0
+}
+
+// shows says that this is the lease that was seen last.
+func (b beat) shows(lease *coordinationv1.Lease) bool {
+	return b.uid == lease.UID && b.version == lease.ResourceVersion
+}
+
+// isPast says that a newer version was seen before: what shows this one is behind.
+func (b beat) isPast(lease *coordinationv1.Lease) bool {
+	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, b.version)
+	return err == nil && order < 0
+}
+
+// note takes a lease for what there is now.
+func (p *Pulse) note(lease *coordinationv1.Lease, now time.Time) {
 	if p.beats == nil {
 		p.beats = map[types.NamespacedName]beat{}
 	}
@@ -77,17 +100,49 @@ func (p *Pulse) beat(lease *coordinationv1.Lease, now time.Time) (revived bool) 
 		next.duration = time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	}
 	next.held = lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
-	p.beats[key] = next
-	return known && last.told > 0
+	p.beats[client.ObjectKeyFromObject(lease)] = next
 }
 
-// Expired says that the lease was not seen to change for its whole duration.
+// Refresh puts the lease as it is now in the place of one that a cache has shown, if that cannot be believed: it seems
+// to have expired, or a newer one was read before. It reports whether the lease is still there. Nil believes all.
+func (p *Pulse) Refresh(
+	ctx context.Context, live client.Reader, lease *coordinationv1.Lease, now time.Time,
+) (found bool, err error) {
+	if p == nil || !p.doubts(lease, now) {
+		return true, nil
+	}
+	key := client.ObjectKeyFromObject(lease)
+	var fresh coordinationv1.Lease
+	switch err := live.Get(ctx, key, &fresh); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get Lease %s: %w", key.Name, err)
+	}
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	// Whatever its version is: versions go back where the store of the cluster was put back.
+	if last, known := p.beats[key]; !known || !last.shows(&fresh) {
+		p.note(&fresh, now)
+	}
+	fresh.DeepCopyInto(lease)
+	return true, nil
+}
+
+func (p *Pulse) doubts(lease *coordinationv1.Lease, now time.Time) bool {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.beat(lease, now)
+	last := p.beats[client.ObjectKeyFromObject(lease)]
+	return last.isPast(lease) || last.silence(now) == ended
+}
+
+// Expired says that the lease was not seen to change for its whole duration. [Pulse.Refresh] comes before.
 func (p *Pulse) Expired(lease *coordinationv1.Lease, now time.Time) bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.beat(lease, now)
-	last := p.beats[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}]
-	return last.silence(now) == ended
+	return p.beats[client.ObjectKeyFromObject(lease)].silence(now) == ended
 }
 
 // Forget drops a lease that is gone.

@@ -1,11 +1,17 @@
 package service_test
 
 import (
+	"context"
+	"errors"
+	"strconv"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/service"
 )
@@ -61,5 +67,79 @@ func TestPulse(t *testing.T) {
 	pulse.Beat(lease("4", ""), at(22))
 	if pulse.Expired(lease("4", ""), at(99)) || len(pulse.Silent(at(99))) != 0 {
 		t.Error("a lease that nobody holds has ended")
+	}
+}
+
+// api is the API server with one lease, or none. It counts how often it is asked.
+type api struct {
+	client.Reader
+	lease *coordinationv1.Lease
+	fails error
+	asked int
+}
+
+func (a *api) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	a.asked++
+	switch {
+	case a.fails != nil:
+		return a.fails
+	case a.lease == nil:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, key.Name)
+	}
+	a.lease.DeepCopyInto(into.(*coordinationv1.Lease))
+	return nil
+}
+
+// TestRefresh has a cache that shows the same lease for a minute, while its holder renews it all along, and then ends.
+func TestRefresh(t *testing.T) {
+	pulse := &service.Pulse{Label: "of"}
+	server := &api{lease: lease("1", "cities-1/a")}
+	start := time.Unix(1000, 0)
+	look := func(second int, shown string) (version string, expired bool) {
+		t.Helper()
+		now, seen := start.Add(time.Duration(second)*time.Second), lease(shown, "cities-1/a")
+		if found, err := pulse.Refresh(t.Context(), server, seen, now); err != nil || !found {
+			t.Fatalf("after %d s: found %t, %v", second, found, err)
+		}
+		return seen.ResourceVersion, pulse.Expired(seen, now)
+	}
+	for second := range 61 {
+		server.lease.ResourceVersion = strconv.Itoa(1 + second/2)
+		if version, expired := look(second, "1"); expired || second > 10 && version != server.lease.ResourceVersion {
+			t.Fatalf("after %d s: version %s of %s, expired: %t", second, version, server.lease.ResourceVersion, expired)
+		}
+	}
+	asked := server.asked
+	for second := 61; second < 70; second++ {
+		if version, expired := look(second, "31"); version != "31" || expired {
+			t.Fatalf("after %d s: version %s, expired: %t", second, version, expired)
+		}
+	}
+	if server.asked != asked {
+		t.Error("the API server is asked although the cache has caught up")
+	}
+	if _, expired := look(71, "31"); !expired {
+		t.Error("a lease that nobody renews does not expire")
+	}
+	if _, expired := look(72, "30"); !expired {
+		t.Error("an older version revives it")
+	}
+	server.lease.ResourceVersion = "7" // The store of the cluster was put back.
+	if version, expired := look(73, "31"); version != "7" || expired {
+		t.Errorf("a lease that was put back is not seen: version %s, expired: %t", version, expired)
+	}
+}
+
+// TestRefreshFails says what is believed without an answer: neither that the lease has expired nor that it has not.
+func TestRefreshFails(t *testing.T) {
+	pulse := &service.Pulse{Label: "of"}
+	start, seen := time.Unix(1000, 0), lease("1", "cities-1/a")
+	pulse.Beat(seen, start)
+	later := start.Add(11 * time.Second)
+	if _, err := pulse.Refresh(t.Context(), &api{fails: errors.New("refused")}, seen, later); err == nil {
+		t.Error("an answer that did not come counts for one")
+	}
+	if found, err := pulse.Refresh(t.Context(), &api{}, seen, later); err != nil || found {
+		t.Errorf("a lease that is gone: found %t, %v", found, err)
 	}
 }

@@ -20,11 +20,15 @@ import (
 	"meridian.dev/meridian/internal/wire"
 )
 
-// readLease looks at what the agents agree on.
+// readLease looks at what the agents agree on. One that seems to have expired is read live: the cache may be older than
+// its last renewals.
 func (p *pass) readLease(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	found, err := p.findSurely(ctx, cache.LeaseName(p.object.Name), &lease)
 	if err != nil || !found {
+		return err
+	}
+	if found, err = p.Pulse.Refresh(ctx, p.Live, &lease, p.facts.Now); err != nil || !found {
 		return err
 	}
 	facts := cache.Lease{UID: string(lease.UID)}

@@ -24,11 +24,15 @@ import (
 )
 
 // readLease looks at what the agents agree on. A lease that the cache does not show is looked for live before anybody
-// calls it lost: the cache knows it by a label that somebody may have taken away.
+// calls it lost: the cache knows it by a label that somebody may have taken away. So is one that seems to have expired:
+// the cache may be older than its last renewals.
 func (p *pass) readLease(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	found, err := p.find(ctx, database.LeaseName(p.object.Name), &lease)
 	if err != nil || !found {
+		return err
+	}
+	if found, err = p.Pulse.Refresh(ctx, p.Live, &lease, p.facts.Now); err != nil || !found {
 		return err
 	}
 	p.facts.Lease = p.leaseFacts(&lease)

@@ -117,10 +117,12 @@ func Lives() []rule.Rule {
 var (
 	TellTruth = law("operated.say-ready-only-when-served",
 		"the status does not say Ready while nobody lets applications write")
+	BelieveRenewals = law("operated.believe-renewals",
+		"the status does not call a lease expired that its holder has renewed all along, however old a cache is")
 	OperatorCheck = law("operated.refuse-no-plan",
 		"the loop of the operator never panics, and its check refuses no plan of its own")
 	Modelled = law("operated.model-no-failure", "what the model of the cluster itself does never fails")
 )
 
 // Operated is all that is checked there alone.
-func Operated() []rule.Rule { return []rule.Rule{TellTruth, OperatorCheck, Modelled} }
+func Operated() []rule.Rule { return []rule.Rule{TellTruth, BelieveRenewals, OperatorCheck, Modelled} }

@@ -206,6 +206,7 @@ func (c *Cluster) showEvent(event store.Event) {
 // showLease tells of the lease. Of another one of a cache terms begin again.
 func (c *Cluster) showLease() {
 	view := c.lease()
+	c.noteRenewal()
 	if view.UID != "" {
 		if c.made != "" && c.made != view.UID && c.Case.Volatile {
 			c.AnotherLease()

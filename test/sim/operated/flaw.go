@@ -31,8 +31,8 @@ type Flaw struct {
 	ToldOfCache func(asks[wire.CacheReport]) asks[wire.CacheReport]
 	// Cache says that it shows in a cache.
 	Cache bool
-	// Deaf means that no lease ever seems to expire.
-	Deaf bool
+	// Deaf means that no lease ever seems to expire, OldLeases that no lease is read live.
+	Deaf, OldLeases bool
 	// Faults are what shows it, beside those of a swarm.
 	Faults []sim.Fault
 }
@@ -48,6 +48,8 @@ func Flaws() []Flaw {
 			Told: believesOldReports[wire.Report], Deaf: true, Faults: allOff},
 		{Name: "the lease is taken to count on its holder alone", Rule: law.TakeNoCopy.ID, Sees: seesTheHolderAlone,
 			Faults: []sim.Fault{wishing(0, 5), wishing(50*s, 2)}},
+		{Name: "a lease is believed to have expired because a cache is old", Rule: law.BelieveRenewals.ID, OldLeases: true,
+			Faults: []sim.Fault{at(5*s, FaultStall, Nowhere, 60*s)}},
 		{Name: "every replica of a cache is taken for one that streams", Rule: law.StopOne.ID, Cache: true,
 			Sees: seesAllReady, ToldOfCache: takesAllOfCacheForFine,
 			Faults: []sim.Fault{at(0, sim.FaultCutPeers, sim.Replica, 60*s), {Kind: FaultImage, At: Began + 30*s, Wish: 9}}},
@@ -139,6 +141,21 @@ func believesOldReports[R any](ask asks[R]) asks[R] {
 		}
 		return ask(ctx, agent)
 	}
+}
+
+// oldLeases reads leases from the cache that are to be read live.
+type oldLeases struct {
+	client.Client
+	cached client.Reader
+}
+
+func (o oldLeases) Get(
+	ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption,
+) error {
+	if _, ok := into.(*coordinationv1.Lease); ok {
+		return o.cached.Get(ctx, key, into, options...)
+	}
+	return o.Client.Get(ctx, key, into, options...)
 }
 
 // seesTheHolderAlone takes nobody for a member but the holder.

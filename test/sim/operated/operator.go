@@ -43,8 +43,11 @@ type operator struct {
 	ended   bool
 	// passing says that a pass is under way, asked that another one is wanted after it.
 	passing, asked bool
-	pause          func(time.Duration) bool // Lets time pass within a pass.
-	stop           func()
+	// began is when it began, and saidExpired whether the status called the lease expired then.
+	began       time.Duration
+	saidExpired bool
+	pause       func(time.Duration) bool // Lets time pass within a pass.
+	stop        func()
 }
 
 // startOperator begins a life, with a cache that may begin some versions in the past.
@@ -98,6 +101,9 @@ func (o *operator) assemble() (reconcile.Reconciler, error) {
 	if c.flaw.Sees != nil {
 		change := c.flaw.Sees()
 		cached, live = lives.Seeing(cached, change), lives.Seeing(live, change)
+	}
+	if c.flaw.OldLeases {
+		live = oldLeases{live, cached}
 	}
 	author := apply.Author{
 		Scheme: live.Scheme(), Prefix: database.AnnotationPrefix, Manager: database.FieldManager, Memo: memo,
@@ -209,7 +215,7 @@ func (o *operator) ask(in time.Duration) {
 
 // pass makes one pass. Whenever it calls somebody, the world goes on until the call is there.
 func (o *operator) pass() {
-	o.passing, o.asked = true, false
+	o.passing, o.asked, o.began, o.saidExpired = true, false, o.c.Now(), o.c.saysExpired()
 	var result reconcile.Result
 	var failure error
 	next, stop := iter.Pull(func(yield func(time.Duration) bool) {
@@ -244,6 +250,7 @@ func (o *operator) pass() {
 // finish does what a work queue does with what a pass returns.
 func (o *operator) finish(result reconcile.Result, failure error) {
 	o.passing = false
+	o.c.judgePass(o)
 	switch {
 	case o.process.Crashed():
 		o.end()

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
@@ -24,7 +27,9 @@ type judge struct {
 	served, held time.Duration
 	// unwell is when the operator last could not know everything.
 	unwell time.Duration
-	holder string
+	// renewed is when the lease changed last, and revived when it last did after more than half of its duration.
+	renewed, revived time.Duration
+	holder           string
 }
 
 // lately is how long ago something may have become so that the operator did not know of when it decided.
@@ -140,3 +145,33 @@ func (c *Cluster) judgeStatus() {
 // readyAfter is how long after the last write of applications the status may say that all is well: the lease lasts 10
 // seconds, and a pass whose calls are late takes its time.
 const readyAfter = 25 * time.Second
+
+// judgePass asks at the end of a pass whether its status calls the lease expired for the first time, while it was
+// renewed all the time that the pass took. It is not asked about what a pass before it has said: a pass may leave that.
+func (c *Cluster) judgePass(o *operator) {
+	if o.began > c.revived && !c.isSilent() && !o.saidExpired && c.saysExpired() {
+		c.Wrong(law.BelieveRenewals, "the status calls the lease expired, which was renewed %s ago", c.Now()-c.renewed)
+	}
+}
+
+// isSilent says that the lease was not renewed for half of its duration.
+func (c *Cluster) isSilent() bool { return c.Now()-c.renewed > c.lease().Duration/2 }
+
+// noteRenewal takes note of a change of the lease.
+func (c *Cluster) noteRenewal() {
+	if c.isSilent() {
+		c.revived = c.Now()
+	}
+	c.renewed = c.Now()
+}
+
+// saysExpired says that the status calls the lease expired.
+func (c *Cluster) saysExpired() bool {
+	object := c.of.seen()
+	if object == nil {
+		return false
+	}
+	return slices.ContainsFunc(object.conditions, func(said metav1.Condition) bool {
+		return said.Reason == "LeaseExpired" || strings.Contains(said.Message, "has not renewed the lease")
+	})
+}

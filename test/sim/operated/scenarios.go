@@ -76,6 +76,7 @@ func databaseScenarios() []Scenario {
 		quietly(0, 2*s, alone(of("bootstrap of one", 1))),
 		quietly(1, 4*s, of("switchover by the user", 3, at(0, sim.FaultSwitchover, 0, 0))),
 		quietly(0, 2*s, of("scale from three to five to two", 3, wishing(0, 5), wishing(90*s, 2))),
+		quietly(0, 2*s, of("caches of the operator stand still", 3, at(0, FaultStall, Nowhere, 60*s))),
 		quietly(1, 4*s, of("parameter that takes a start", 3, sim.Fault{Kind: FaultParameter, At: Began, Wish: 3})),
 		quietly(1, 4*s, of("another image", 3, image)),
 		rolling("holder powered off", "FAULT power-off", at(12*s, sim.FaultPowerOff, sim.Holder, 30*s)),
@@ -98,6 +99,7 @@ func cacheScenarios() []Scenario {
 	return []Scenario{
 		quietly(0, 2*s, ofCache("bootstrap of three", 3)),
 		quietly(0, 2*s, ofCache("bootstrap of one", 1)),
+		quietly(0, 2*s, ofCache("caches of the operator stand still", 3, at(0, FaultStall, Nowhere, 60*s))),
 		quietly(1, 4*s, ofCache("pod of the primary deleted", 3, at(0, sim.FaultTerminate, sim.Holder, 0))),
 		quietly(0, 2*s, ofCache("scale from three to five to two", 3, wishing(0, 5), wishing(90*s, 2))),
 		quietly(0, 2*s, ofCache("scale from one to three to one", 1, wishing(0, 3), wishing(60*s, 1))),
