@@ -13,7 +13,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 export CGO_ENABLED := 0
 # As in sandbox/compile. Tests, generator and linter go by them as well, so that nothing is compiled twice.
 BUILD_FLAGS := -trimpath -gcflags=all=-dwarf=false
-export GOFLAGS := $(filter-out $(BUILD_FLAGS),$(shell go env GOFLAGS 2>/dev/null)) $(BUILD_FLAGS)
+# What `go vet` finds the linter finds as well, and for go test it would read all that is imported once more.
+FLAGS := $(BUILD_FLAGS) -vet=off
+export GOFLAGS := $(filter-out $(FLAGS),$(shell go env GOFLAGS 2>/dev/null)) $(FLAGS)
 
 # The race detector needs a C compiler with headers. Without one the tests still run, and say so.
 HAVE_CC := $(shell printf '\43include <stdlib.h>\n' | cc -E - >/dev/null 2>&1 && echo yes)
@@ -39,6 +41,9 @@ endef
 .PHONY: demo demo-down sandbox sandbox-down images build gen fmt test test-alone test-cluster check gen-check \
   lint lint-changed test-unit test-plain test-api test-e2e test-sandbox sbom clean help bin/sandbox
 
+# Compilers, the linter and tests have memory to spare, and collect garbage more rarely for it. A sandbox does not.
+build gen gen-check lint lint-changed test-unit test-plain test-api bin/sandbox: export GOGC ?= 400
+
 ##@ Try it
 
 # Kubernetes takes longest to build, so it begins before the rest; `sandbox up` waits for it, and tells what went wrong.
@@ -62,7 +67,7 @@ images: bin/sandbox ## Build the images without Docker
 ##@ Change it
 
 build: ## Build bin/meridian and the plugin bin/kubectl-meridian
-	GOGC=400 go build $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	go build $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 gen: ## Write every generated file anew
 	go run ./hack/gen
 fmt: ## Format the Go files of both modules
@@ -78,16 +83,16 @@ check: ## Try a change while you work on it: all but the race detector and the c
 test: bin/sandbox ## Run everything that a change must pass, stage by stage (Linux, root)
 	@hack/with-sandbox.sh test-alone test-cluster
 
-test-alone: # The stages of `make test` that need no cluster.
+test-alone: # The stages of `make test` that need no cluster. What takes no notice of the clock comes first.
 	$(call stage,Generated files are current,gen-check)
 	$(call stage,Lint of all modules,lint)
 	$(call stage,Known vulnerabilities,vuln)
 	$(call stage,Unit tests of both modules,test-unit)
-
-test-cluster: # Those that do. They have two cores for themselves: some count what happens within a minute.
 	$(call stage,Rules and rights on a real API server,test-api)
-	$(call stage,The sandbox and its images,test-sandbox HOW=-keep)
 	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=5)
+
+test-cluster: # Those that do.
+	$(call stage,The sandbox and its images,test-sandbox HOW=-keep)
 	$(call stage,A database on a real cluster,test-e2e)
 
 gen-check: ## Fail if `make gen` would change a file
@@ -98,9 +103,6 @@ lint: ## Run the linter on both modules
 	cd test/monitoring && $(TOOL) $(LINT) --config ../../.golangci.yml ./...
 lint-changed: ## Run it on the packages that differ from where this branch has left main; BASE=REVISION for another place
 	@hack/lint-changed.sh $(TOOL) $(LINT)
-
-# Tests and their compiler have memory to spare, and collect garbage more rarely for it.
-test-unit test-plain: export GOGC ?= 400
 
 test-unit: ## Run the tests that need no cluster
 	@$(if $(HAVE_CC),:,echo 'No C compiler: the race detector is off.')
@@ -142,4 +144,4 @@ help: ## List the verbs
 
 # Always asked, because Go knows better than make whether the sandbox has changed.
 bin/sandbox:
-	cd sandbox && GOGC=400 go build $(BUILD_FLAGS) -o ../bin/sandbox ./cmd/sandbox
+	cd sandbox && go build $(BUILD_FLAGS) -o ../bin/sandbox ./cmd/sandbox
