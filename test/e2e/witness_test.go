@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -46,7 +47,10 @@ func (w *witness) note(at time.Duration, database *v1alpha1.GeoDatabase, err err
 	statement := checks.Statement{At: at, Silent: err != nil}
 	if err == nil {
 		statement.Ready = condition.IsTrue(database.Status.Conditions, v1alpha1.ConditionReady)
-		statement.Serving = condition.IsTrue(database.Status.Conditions, v1alpha1.ConditionServing)
+		if serving := condition.Find(database.Status.Conditions, v1alpha1.ConditionServing); serving != nil {
+			statement.Serving = serving.Status == metav1.ConditionTrue
+			statement.Why = serving.Reason + ": " + serving.Message
+		}
 		statement.Primary = database.Status.Primary
 	}
 	if last := len(w.said) - 1; last >= 0 {

@@ -101,8 +101,8 @@ func TestWhatTheStatusSaysIsComparedWithWhatClientsSaw(t *testing.T) {
 			[]checks.Statement{well(100*ms, "a")}, checks.Truth{Promised: 1990 * ms, Misnamed: 2980 * ms},
 		},
 		"it notices both": {
-			[]checks.Statement{well(100*ms, "a"), {At: 1200 * ms}, well(3200*ms, "b")},
-			checks.Truth{Promised: 180 * ms, Denied: 180 * ms, Misnamed: 180 * ms},
+			[]checks.Statement{well(100*ms, "a"), {At: 1200 * ms, Why: "NoPrimary"}, well(3200*ms, "b")},
+			checks.Truth{Promised: 180 * ms, Denied: 180 * ms, Misnamed: 180 * ms, Reasons: "NoPrimary"},
 		},
 		"it says Ready only": {[]checks.Statement{{At: 1100 * ms, Ready: true}, {At: 2000 * ms, Silent: true}},
 			checks.Truth{Promised: 890 * ms}},

@@ -15,6 +15,8 @@ type Statement struct {
 	Silent         bool
 	Ready, Serving bool
 	Primary        string
+	// Why is the reason and message of Serving.
+	Why string
 }
 
 // Truth is for how long at a stretch the status said what was not so. Some time is needed to notice anything.
@@ -22,6 +24,8 @@ type Truth struct {
 	// Promised: it said Serving or Ready, and no write was acknowledged. Denied: it said that it was not Serving, and
 	// writes were acknowledged all the time. Misnamed: it named a primary, and another one acknowledged.
 	Promised, Denied, Misnamed time.Duration
+	// Reasons are the words with which it said longest that it was not Serving.
+	Reasons string
 }
 
 // Worst is the longest of them.
@@ -30,7 +34,11 @@ func (t Truth) Worst() time.Duration { return max(t.Promised, t.Denied, t.Misnam
 // String is such as "promised 0.8s, denied 0s, misnamed 0.2s".
 func (t Truth) String() string {
 	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
-	return fmt.Sprintf("promised %s, denied %s, misnamed %s", round(t.Promised), round(t.Denied), round(t.Misnamed))
+	text := fmt.Sprintf("promised %s, denied %s, misnamed %s", round(t.Promised), round(t.Denied), round(t.Misnamed))
+	if t.Reasons != "" {
+		text += " (" + t.Reasons + ")"
+	}
+	return text
 }
 
 // steady is how long there may be no acknowledgement while writes count as accepted: the traffic has pauses of its own.
@@ -50,7 +58,9 @@ func Compare(statements []Statement, operations []traffic.Operation, end time.Du
 			server := serving(acks, at)
 			says := !statement.Silent && (statement.Ready || statement.Serving)
 			truth.Promised = max(truth.Promised, promised.add(at, says && server == ""))
-			truth.Denied = max(truth.Denied, denied.add(at, !statement.Silent && !statement.Serving && server != ""))
+			if lasts := denied.add(at, !statement.Silent && !statement.Serving && server != ""); lasts > truth.Denied {
+				truth.Denied, truth.Reasons = lasts, statement.Why
+			}
 			other := !statement.Silent && server != "" && statement.Primary != server
 			truth.Misnamed = max(truth.Misnamed, misnamed.add(at, other))
 		}
