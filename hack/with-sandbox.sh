@@ -46,7 +46,7 @@ set +m
 
 for _ in "$alone" "$sharing"; do
   status=0
-  wait -n -p ended "$alone" "$sharing" || status=$?
+  wait -n -p ended $alone $sharing || status=$?
   [ "$ended" = "$alone" ] && alone='' || sharing=''
   [ $status = 0 ] || exit $status
 done
