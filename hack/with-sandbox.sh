@@ -28,8 +28,8 @@ trap 'exit 143' TERM
 
 set -m # Each is a process group of its own, so that all of it can be ended.
 # Images that cannot be built here, for lack of a package, are tried once more when the sandbox is started.
-build='bin/sandbox parts --all && { bin/sandbox image build || echo "They are built when the sandbox is started."; }'
-nice -n 5 bash -c "$build" </dev/null &>"$said" &
+build='bin/sandbox image build & bin/sandbox parts --all; wait $! || echo "They are built when the sandbox is started."'
+bash -euc "$build" </dev/null &>"$said" &
 building=$!
 nice -n 10 bash -o pipefail -c 'make "$1" 2>&1 | sed -u "s/^/| /"' alone "$1" </dev/null &
 alone=$!
