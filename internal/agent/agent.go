@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/postgres/journal"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
 )
@@ -91,13 +92,13 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	defer supervisor.Close()
-	lines := newServerLog(handler.WithAttrs([]slog.Attr{slog.String("instance", options.Instance)}))
-	defer lines.flush()
+	lines := journal.NewLog(handler.WithAttrs([]slog.Attr{slog.String("instance", options.Instance)}))
+	defer lines.Flush()
 
 	// The life of everything below outlasts the signal: what is told to end has something to do first.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	world, err := connect(life, options, supervisor, lines.add, log)
+	world, err := connect(life, options, supervisor, lines.Add, log)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"crypto/tls"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,15 +20,6 @@ import (
 	"meridian.dev/meridian/kit/pki"
 	"meridian.dev/meridian/kit/supervise"
 )
-
-// NewServerLog lets a test read what becomes of PostgreSQL's log.
-func NewServerLog(out io.Writer) *serverLog { return newServerLog(slog.NewJSONHandler(out, nil)) }
-
-// Add takes one line.
-func (l *serverLog) Add(line []byte) { l.add(line) }
-
-// Flush writes what is kept.
-func (l *serverLog) Flush() { l.flush() }
 
 // Shown is what the loop has shown last.
 type Shown = controller.State

@@ -75,7 +75,7 @@ func RunCache(ctx context.Context, options CacheOptions) error {
 	// The life of everything below outlasts the signal: what is told to end has something to do first.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	lines := cacheLog(handler.WithAttrs([]slog.Attr{slog.String("instance", options.Instance)}))
+	lines := server.Log(handler.WithAttrs([]slog.Attr{slog.String("instance", options.Instance)}))
 	world, err := connectCache(life, options, supervisor, lines, log)
 	if err != nil {
 		return err
@@ -196,23 +196,4 @@ func (w *cacheWishes) Look() (string, tenure.Policy) {
 		LeaseUID: w.settings.LeaseUID, Instances: w.settings.Instances, LeaseMilliseconds: w.settings.LeaseMilliseconds,
 		Durability: string(tenure.Async),
 	}, w.known, true)
-}
-
-// cacheLog turns the server's log into structured lines.
-func cacheLog(handler slog.Handler) func([]byte) {
-	handler = handler.WithAttrs([]slog.Attr{slog.String("logger", "server")})
-	return func(line []byte) {
-		if len(line) == 0 {
-			return
-		}
-		parsed := server.ParseLogLine(line)
-		if parsed.Time.IsZero() {
-			parsed.Time = time.Now()
-		}
-		if !handler.Enabled(context.Background(), parsed.Level) {
-			return
-		}
-		// There is nowhere to tell that the log cannot be written.
-		_ = handler.Handle(context.Background(), slog.NewRecord(parsed.Time, parsed.Level, parsed.Message, 0))
-	}
 }

@@ -1,5 +1,5 @@
 // Package journal understands PostgreSQL's log: its lines, and what a start of the server has said of itself. It reads
-// nothing and writes nothing. Start reading at Words.
+// nothing, and writes nothing but the lines of a Log, to a handler that it is given. Start reading at Words.
 package journal
 
 import (

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"regexp"
 	"time"
@@ -31,4 +32,23 @@ func ParseLogLine(line []byte) LogLine {
 		at = time.Time{}
 	}
 	return LogLine{Time: at, Level: logLevels[string(match[2])], Message: string(match[3])}
+}
+
+// Log turns the server's log into structured lines.
+func Log(handler slog.Handler) func([]byte) {
+	handler = handler.WithAttrs([]slog.Attr{slog.String("logger", "server")})
+	return func(line []byte) {
+		if len(line) == 0 {
+			return
+		}
+		parsed := ParseLogLine(line)
+		if parsed.Time.IsZero() {
+			parsed.Time = time.Now()
+		}
+		if !handler.Enabled(context.Background(), parsed.Level) {
+			return
+		}
+		// There is nowhere to tell that the log cannot be written.
+		_ = handler.Handle(context.Background(), slog.NewRecord(parsed.Time, parsed.Level, parsed.Message, 0))
+	}
 }

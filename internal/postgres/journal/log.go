@@ -1,4 +1,4 @@
-package agent
+package journal
 
 import (
 	"context"
@@ -7,17 +7,15 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"meridian.dev/meridian/internal/postgres/journal"
 )
 
-// serverLog turns PostgreSQL's log into structured lines. An entry of several lines becomes one: it is kept until the
+// Log turns PostgreSQL's log into structured lines. An entry of several lines becomes one: it is kept until the
 // next one begins or a moment has passed.
-type serverLog struct {
+type Log struct {
 	handler slog.Handler
 
 	mutex sync.Mutex
-	entry *journal.Line
+	entry *Line
 	timer *time.Timer
 }
 
@@ -28,15 +26,16 @@ const (
 	longestEntry = 256 << 10
 )
 
-func newServerLog(handler slog.Handler) *serverLog {
-	l := &serverLog{handler: handler.WithAttrs([]slog.Attr{slog.String("logger", "postgres")})}
-	l.timer = time.AfterFunc(math.MaxInt64, l.flush)
+// NewLog makes one whose lines go to the handler.
+func NewLog(handler slog.Handler) *Log {
+	l := &Log{handler: handler.WithAttrs([]slog.Attr{slog.String("logger", "postgres")})}
+	l.timer = time.AfterFunc(math.MaxInt64, l.Flush)
 	return l
 }
 
-// add takes one line.
-func (l *serverLog) add(text []byte) {
-	line := journal.Parse(text)
+// Add takes one line.
+func (l *Log) Add(text []byte) {
+	line := Parse(text)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if line.Continued && l.entry != nil {
@@ -50,14 +49,14 @@ func (l *serverLog) add(text []byte) {
 	l.timer.Reset(entryPatience)
 }
 
-// flush writes what is kept.
-func (l *serverLog) flush() {
+// Flush writes what is kept.
+func (l *Log) Flush() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.write()
 }
 
-func (l *serverLog) write() {
+func (l *Log) write() {
 	if l.entry == nil {
 		return
 	}
