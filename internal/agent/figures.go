@@ -36,17 +36,3 @@ func (s *servers) report() (wire.Report, bool) {
 	}
 	return report, true
 }
-
-// report is the same of a cache.
-func (v *voice) report() (wire.CacheReport, bool) {
-	state, ok := v.state()
-	if !ok {
-		return wire.CacheReport{}, false
-	}
-	document, err := state.report()
-	if err != nil {
-		return wire.CacheReport{}, false
-	}
-	report, err := wire.DecodeCacheReport(document)
-	return report, err == nil
-}

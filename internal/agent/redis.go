@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"meridian.dev/meridian/internal/metrics"
 	"meridian.dev/meridian/internal/redis"
 	"meridian.dev/meridian/internal/redis/act"
 	"meridian.dev/meridian/internal/redis/controller"
@@ -23,6 +26,7 @@ import (
 	"meridian.dev/meridian/internal/redis/render"
 	"meridian.dev/meridian/internal/redis/server"
 	"meridian.dev/meridian/internal/tenure"
+	"meridian.dev/meridian/internal/tenure/status"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/supervise"
 )
@@ -196,4 +200,52 @@ func (w *cacheWishes) Look() (string, tenure.Policy) {
 		LeaseUID: w.settings.LeaseUID, Instances: w.settings.Instances, LeaseMilliseconds: w.settings.LeaseMilliseconds,
 		Durability: string(tenure.Async),
 	}, w.known, true)
+}
+
+// voice tells about both loops of the cache.
+func (w *cacheWorld) voice(log logr.Logger) *voice {
+	made := &voice{
+		now: w.ages.Now, log: log, tenure: w.shown, figures: metrics.Cache(w.report),
+		requests: map[string]http.HandlerFunc{"POST " + wire.PathFlush: w.answerFlush},
+	}
+	made.http.peers = w.peers
+	made.state = func() (told, bool) {
+		state, ok := w.instance.State()
+		return told{at: state.At, ready: state.Ready, report: func() ([]byte, error) {
+			return w.complete(state.Report).Encode()
+		}}, ok
+	}
+	return made
+}
+
+// report is what both loops have shown last.
+func (w *cacheWorld) report() (wire.CacheReport, bool) {
+	state, ok := w.instance.State()
+	if !ok {
+		return wire.CacheReport{}, false
+	}
+	report := w.complete(state.Report).Canonical()
+	return report, report.Check() == nil
+}
+
+// complete adds to the report of the server what the agents have agreed on.
+func (w *cacheWorld) complete(report wire.CacheReport) wire.CacheReport {
+	shown, _, ok := w.shown()
+	if !ok {
+		return report
+	}
+	return status.CompleteCache(report, shown.Snapshot, shown.Plan)
+}
+
+// answerFlush takes the request: whether it was carried out is in the report.
+func (w *cacheWorld) answerFlush(out http.ResponseWriter, in *http.Request) {
+	var wish wire.Flush
+	decoder := json.NewDecoder(http.MaxBytesReader(out, in.Body, largestMessage))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&wish); err != nil || wish.ID == "" {
+		http.Error(out, "this is no request to empty a cache", http.StatusBadRequest)
+		return
+	}
+	w.instance.Ask(wish.ID)
+	out.WriteHeader(http.StatusAccepted)
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,10 +9,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
-	"meridian.dev/meridian/internal/metrics"
 	tenures "meridian.dev/meridian/internal/tenure/controller"
-	"meridian.dev/meridian/internal/tenure/status"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/pki"
 )
@@ -26,23 +24,26 @@ type told struct {
 	report func() ([]byte, error)
 }
 
-// voice tells about an instance: probes for the kubelet, the report for whoever has a certificate of the same
-// authority. It only ever reads what the loop has shown last.
+// voice tells about an instance, whatever its server is: probes for the kubelet, the report for whoever has a
+// certificate of the same authority. It only ever reads what the loop has shown last.
 type voice struct {
 	state func() (told, bool)
 	now   func() time.Time
 	log   logr.Logger
 
-	// tenure shows the other loop, and flush takes a request to empty the cache.
+	// tenure shows the other loop.
 	tenure func() (shown tenures.Shown, ago time.Duration, ok bool)
-	flush  func(id string)
+	// figures are served beside the probes. requests are what the operator may ask for beside the report, each by its
+	// method and path.
+	figures  prometheus.Collector
+	requests map[string]http.HandlerFunc
 
 	begun time.Time
 	// http serves with the bounds, and the silence about failed handshakes, of every agent.
 	http servers
 }
 
-// silent is how long the loop of a cache may be without a pass before the agent counts as dead. A pass has a limit of
+// silent is how long the loop of a server may be without a pass before the agent counts as dead. A pass has a limit of
 // half a minute.
 const silent = 2 * time.Minute
 
@@ -64,12 +65,14 @@ func (v *voice) listen(probes, reports string, material pki.Source) error {
 	mux.HandleFunc("GET "+wire.PathLive, v.answerLive)
 	mux.HandleFunc("GET "+wire.PathReady, v.answerReady)
 	mux.HandleFunc("GET "+wire.PathStart, v.answerStart)
-	v.http.serve(plain, withFigures(mux, metrics.Cache(v.report)))
+	v.http.serve(plain, withFigures(mux, v.figures))
 	mux = http.NewServeMux()
 	mux.Handle("GET "+wire.PathReport, only(http.HandlerFunc(v.answerReport), instanceName, operatorName))
 	mux.Handle("POST "+wire.PathPeer, only(http.HandlerFunc(v.http.answerPeer), instanceName))
 	mux.Handle("POST "+wire.PathSwitchover, only(http.HandlerFunc(v.http.answerSwitchover), operatorName))
-	mux.Handle("POST "+wire.PathFlush, only(http.HandlerFunc(v.answerFlush), operatorName))
+	for pattern, request := range v.requests {
+		mux.Handle(pattern, only(request, operatorName))
+	}
 	v.http.serve(tls.NewListener(open, secure), mux)
 	return nil
 }
@@ -115,39 +118,4 @@ func (v *voice) answerReport(out http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	write(out, state.report)
-}
-
-// answerFlush takes the request: whether it was carried out is in the report.
-func (v *voice) answerFlush(out http.ResponseWriter, in *http.Request) {
-	var wish wire.Flush
-	decoder := json.NewDecoder(http.MaxBytesReader(out, in.Body, largestMessage))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&wish); err != nil || wish.ID == "" {
-		http.Error(out, "this is no request to empty a cache", http.StatusBadRequest)
-		return
-	}
-	v.flush(wish.ID)
-	out.WriteHeader(http.StatusAccepted)
-}
-
-// voice tells about both loops of the cache.
-func (w *cacheWorld) voice(log logr.Logger) *voice {
-	made := &voice{now: w.ages.Now, log: log, tenure: w.shown, flush: w.instance.Ask}
-	made.http.peers = w.peers
-	made.state = func() (told, bool) {
-		state, ok := w.instance.State()
-		return told{at: state.At, ready: state.Ready, report: func() ([]byte, error) {
-			return w.complete(state.Report).Encode()
-		}}, ok
-	}
-	return made
-}
-
-// complete adds to the report of the server what the agents have agreed on.
-func (w *cacheWorld) complete(report wire.CacheReport) wire.CacheReport {
-	shown, _, ok := w.shown()
-	if !ok {
-		return report
-	}
-	return status.CompleteCache(report, shown.Snapshot, shown.Plan)
 }
