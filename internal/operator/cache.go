@@ -38,13 +38,15 @@ func (s scope) addCaches(ctx context.Context, into manager.Manager, part cluster
 	if err := labelled.Register(tracker); err != nil {
 		return fmt.Errorf("register the metrics of %s: %w", name, err)
 	}
+	images := s.options.CacheImages
+	images.Agent, images.Place = s.options.Images.Agent, s.options.Place
 	pulse := &service.Pulse{Label: cache.LabelCache}
 	author, counted := authorOf(part.GetScheme()), s.observer.Client(part.GetClient())
 	reconciler, err := cacheloop.New(loop.Config{
 		Name: name, Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
 		Leads: s.leads, Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
-		Live: part.GetAPIReader(), Author: author, Images: s.options.CacheImages, Now: time.Now, Ask: observe.AskAgent,
+		Live: part.GetAPIReader(), Author: author, Images: images, Now: time.Now, Ask: observe.AskAgent,
 		AskTime: service.AskTimeThrough(part.GetClient()), Pulse: pulse,
 		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
 	}, act.Actor{

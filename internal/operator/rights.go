@@ -9,9 +9,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	cacheloop "meridian.dev/meridian/internal/cache/controller"
 	"meridian.dev/meridian/internal/database"
-	databaseloop "meridian.dev/meridian/internal/database/controller"
 	"meridian.dev/meridian/internal/webhook"
 	"meridian.dev/meridian/kit/rbac"
 )
@@ -21,7 +19,11 @@ const electionName = "the election of the acting replica"
 // Rights is everything that the process may do when it runs in the given namespace. Roles are rendered from it, and the
 // check at start asks for it.
 func Rights(home string, withWebhook bool) rbac.Table {
-	table := append(slices.Concat(databaseloop.Rights(), cacheloop.Rights()),
+	var table rbac.Table
+	for _, engine := range engines {
+		table = append(table, engine.rights()...)
+	}
+	table = append(table,
 		rbac.Row{
 			Scope: rbac.Home, Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"},
 			Names: []string{Name}, Why: "act alone", UsedBy: electionName,

@@ -53,8 +53,6 @@ func Run(ctx context.Context, config *rest.Config, options Options, output io.Wr
 			return err
 		}
 	}
-	options.CacheImages.Agent = options.Images.Agent
-	options.Images.Place, options.CacheImages.Place = options.Place, options.Place
 	assembled, err := assemble(ctx, config, options)
 	if err != nil {
 		return err

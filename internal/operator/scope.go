@@ -86,6 +86,16 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 	if err := into.Add(part); err != nil {
 		return fmt.Errorf("add the cache of %s: %w", s.name(), err)
 	}
+	for _, engine := range engines {
+		if err := engine.add(s, ctx, into, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDatabases puts the loop of databases into the manager.
+func (s scope) addDatabases(ctx context.Context, into manager.Manager, part cluster.Cluster) error {
 	tracker, err := s.track(ctx, part)
 	if err != nil {
 		return err
@@ -110,7 +120,7 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 	if err := databaseloop.Watch(watcher, part.GetCache(), pulse); err != nil {
 		return fmt.Errorf("watch for %s: %w", s.name(), err)
 	}
-	return s.addCaches(ctx, into, part)
+	return nil
 }
 
 // track remembers own writes. A process that gains the leadership starts with an empty memory, and one that loses it
@@ -127,12 +137,14 @@ func (s scope) track(ctx context.Context, part cluster.Cluster) (*expect.Tracker
 }
 
 func (s scope) loop(part cluster.Cluster, tracker *expect.Tracker, pulse *service.Pulse) (*databaseloop.Loop, error) {
+	images := s.options.Images
+	images.Place = s.options.Place
 	author, refusals, counted := authorOf(part.GetScheme()), &observe.Refusals{}, s.observer.Client(part.GetClient())
 	return databaseloop.New(loop.Config{
 		Name: s.name(), Client: counted, Live: part.GetAPIReader(), Tracker: tracker,
 		Leads: s.leads, Events: part.GetEventRecorder(Name), Metrics: s.metrics,
 	}, observe.Observer{
-		Live: part.GetAPIReader(), Author: author, Images: s.options.Images, Now: time.Now, Ask: observe.AskAgent,
+		Live: part.GetAPIReader(), Author: author, Images: images, Now: time.Now, Ask: observe.AskAgent,
 		Installation: s.options.Home + "/" + Name, LostAfter: s.options.LostAfter, Pulse: pulse, Refusals: refusals,
 		Fleet: s.fleet, Crowd: s.crowd, AskTime: service.AskTimeThrough(part.GetClient()),
 		TryWrite: service.TryWriteThrough(part.GetClient(), part.GetAPIReader()),
