@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/api/v1alpha1"
@@ -50,26 +52,24 @@ func (r resources) Describe(out chan<- *prometheus.Desc) {
 func (r resources) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), resourcesPatience)
 	defer cancel()
-	var databases v1alpha1.GeoDatabaseList
-	if err := r.List(ctx, &databases); err == nil {
-		for _, database := range databases.Items {
-			status := database.Status
-			subject{"GeoDatabase", database.ObjectMeta, status.Conditions, database.Spec.Instances, status.Members,
-				status.Term, len(status.PendingChanges), database.Spec.Paused}.collect(out)
-			collectBackup(out, database.ObjectMeta, status.Backup)
+	for _, list := range []client.ObjectList{&v1alpha1.GeoDatabaseList{}, &v1alpha1.GeoCacheList{}} {
+		if err := r.List(ctx, list); err != nil {
+			continue
 		}
-	}
-	var caches v1alpha1.GeoCacheList
-	if err := r.List(ctx, &caches); err == nil {
-		for _, cache := range caches.Items {
-			status := cache.Status
-			subject{"GeoCache", cache.ObjectMeta, status.Conditions, cache.Spec.Replicas, status.Members,
-				status.Term, len(status.PendingChanges), cache.Spec.Paused}.collect(out)
-		}
+		// What is called for each returns no error.
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			if of, known := subjectOf(item); known {
+				of.collect(out)
+			}
+			if database, is := item.(*v1alpha1.GeoDatabase); is {
+				collectBackup(out, database.ObjectMeta, database.Status.Backup)
+			}
+			return nil
+		})
 	}
 }
 
-// subject is what databases and caches have in common.
+// subject is what the kinds of resources have in common.
 type subject struct {
 	kind       string
 	object     metav1.ObjectMeta
@@ -79,6 +79,21 @@ type subject struct {
 	term       int64
 	pending    int
 	paused     bool
+}
+
+// subjectOf tells of an object of ours. Others are not known.
+func subjectOf(object runtime.Object) (of subject, known bool) {
+	switch object := object.(type) {
+	case *v1alpha1.GeoDatabase:
+		status := object.Status
+		return subject{"GeoDatabase", object.ObjectMeta, status.Conditions, object.Spec.Instances, status.Members,
+			status.Term, len(status.PendingChanges), object.Spec.Paused}, true
+	case *v1alpha1.GeoCache:
+		status := object.Status
+		return subject{"GeoCache", object.ObjectMeta, status.Conditions, object.Spec.Replicas, status.Members,
+			status.Term, len(status.PendingChanges), object.Spec.Paused}, true
+	}
+	return subject{}, false
 }
 
 func (s subject) collect(out chan<- prometheus.Metric) {

@@ -131,15 +131,9 @@ func (s status) Patch(
 // see measures how long conditions were not as they should be. What was so before this process began to look has no
 // beginning, and is left out.
 func (o *Observer) see(object client.Object) {
-	var conditions []metav1.Condition
-	switch object := object.(type) {
-	case *v1alpha1.GeoDatabase:
-		conditions = object.Status.Conditions
-	case *v1alpha1.GeoCache:
-		conditions = object.Status.Conditions
-	}
-	o.measure(object, condition.Find(conditions, v1alpha1.ConditionServing), metav1.ConditionTrue, "outage")
-	o.measure(object, condition.Find(conditions, v1alpha1.ConditionProgressing), metav1.ConditionFalse, "change")
+	of, _ := subjectOf(object)
+	o.measure(object, condition.Find(of.conditions, v1alpha1.ConditionServing), metav1.ConditionTrue, "outage")
+	o.measure(object, condition.Find(of.conditions, v1alpha1.ConditionProgressing), metav1.ConditionFalse, "change")
 }
 
 func (o *Observer) measure(object client.Object, found *metav1.Condition, good metav1.ConditionStatus, span string) {
