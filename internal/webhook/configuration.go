@@ -16,13 +16,20 @@ const (
 	// Port is where each replica of the operator listens.
 	Port = 9443
 
-	databasePath = "/validate/geodatabase"
-	cachePath    = "/validate/geocache"
-
 	// patience is how long the API server waits for an answer. Our own rules take microseconds and the facts are given
 	// up after a second, so more would only make users wait for a replica that is gone.
 	patience = 3
 )
+
+// kinds are what the API server asks about, in the order of their names. Objects of each are sent to a path of their
+// own, and judged there.
+var kinds = []struct {
+	resource, path string
+	judge          func(factReader) judge
+}{
+	{"geocaches", "/validate/geocache", func(factReader) judge { return judgeCache }},
+	{"geodatabases", "/validate/geodatabase", func(facts factReader) judge { return facts.judgeDatabase }},
+}
 
 // ConfigurationName is the name of the configuration of the operator that runs in a namespace. It belongs to the
 // cluster, so two operators that divide its namespaces need two.
@@ -65,14 +72,16 @@ func Configuration(home string, namespaces []string) *admissionregistrationv1.Va
 			AdmissionReviewVersions: []string{"v1"},
 		}
 	}
+	webhooks := make([]admissionregistrationv1.ValidatingWebhook, 0, len(kinds))
+	for _, kind := range kinds {
+		webhooks = append(webhooks, validating(kind.resource, kind.path))
+	}
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration",
 		},
 		ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName(home)},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{
-			validating("geocaches", cachePath), validating("geodatabases", databasePath),
-		},
+		Webhooks:   webhooks,
 	}
 }
 

@@ -27,8 +27,9 @@ type judge func(ctx context.Context, request *admissionv1.AdmissionRequest) ([]a
 func Handler(reader client.Reader) http.Handler {
 	facts := factReader{reader}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+databasePath, answer(facts.judgeDatabase))
-	mux.Handle("POST "+cachePath, answer(judgeCache))
+	for _, kind := range kinds {
+		mux.Handle("POST "+kind.path, answer(kind.judge(facts)))
+	}
 	return mux
 }
 
