@@ -4,13 +4,14 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian.dev/meridian/internal/kind"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/names"
 )
 
 // Labels of the children.
 const (
-	LabelCache     = "meridian.dev/cache"
+	LabelCache     = kind.LabelCache
 	LabelInstance  = "meridian.dev/instance"
 	LabelName      = "app.kubernetes.io/name"
 	LabelAppOf     = "app.kubernetes.io/instance"
@@ -24,7 +25,7 @@ const (
 // The containers of an instance's own. A user may add others.
 const (
 	ContainerInstall = "install"
-	ContainerCache   = "cache"
+	ContainerCache   = kind.ContainerCache
 )
 
 const (

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian.dev/meridian/internal/kind"
 	"meridian.dev/meridian/internal/service"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/names"
@@ -12,7 +13,7 @@ import (
 
 // Labels of the children.
 const (
-	LabelDatabase  = "meridian.dev/database"
+	LabelDatabase  = kind.LabelDatabase
 	LabelInstance  = "meridian.dev/instance"
 	LabelName      = "app.kubernetes.io/name"
 	LabelAppOf     = "app.kubernetes.io/instance"
@@ -33,7 +34,7 @@ const (
 // The containers of an instance's own. A user may add others.
 const (
 	ContainerInstall  = "install"
-	ContainerDatabase = "database"
+	ContainerDatabase = kind.ContainerDatabase
 	// ContainerTrial is that of a pod that restores on trial.
 	ContainerTrial = "trial"
 )

@@ -2,13 +2,14 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"meridian.dev/meridian/internal/cache"
 	"meridian.dev/meridian/internal/database"
+	"meridian.dev/meridian/internal/kind"
 	"meridian.dev/meridian/internal/wire"
 )
 
@@ -35,9 +36,14 @@ var agentVariables = []admissionregistrationv1.Variable{
 	},
 }
 
-// ownerOf is the database or the cache that the object belongs to.
-var ownerOf = fmt.Sprintf("oldObject.metadata.?labels['%s'].orValue(oldObject.metadata.?labels['%s'].orValue(''))",
-	database.LabelDatabase, cache.LabelCache)
+// ownerOf is the resource that the object belongs to, of whatever kind.
+var ownerOf = func() string {
+	owner := "''"
+	for _, one := range slices.Backward(kind.All) {
+		owner = fmt.Sprintf("oldObject.metadata.?labels['%s'].orValue(%s)", one.Label, owner)
+	}
+	return owner
+}()
 
 // same says that two maps are equal but for the given keys.
 func same(is, was string, except ...string) string {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"meridian.dev/meridian/internal/admit"
+	"meridian.dev/meridian/internal/kind"
 )
 
 // YAML is an object as text, without secrets, and without what only the API server needs.
@@ -49,7 +50,13 @@ var secretName = regexp.MustCompile(`(?i)` + telling + `$`)
 var dropped = []string{"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
 
 // ownContainers are made by Meridian: their commands and arguments are known and hold no secret.
-var ownContainers = []string{"database", "cache", "install", "operator"}
+var ownContainers = func() []string {
+	names := []string{"install", "operator"}
+	for _, one := range kind.All {
+		names = append(names, one.Container)
+	}
+	return names
+}()
 
 func clean(tree any) any {
 	switch tree := tree.(type) {

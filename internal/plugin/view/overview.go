@@ -10,14 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"meridian.dev/meridian/api/v1alpha1"
+	"meridian.dev/meridian/internal/kind"
 	"meridian.dev/meridian/internal/wire"
 	"meridian.dev/meridian/kit/condition"
 )
 
 // Labels and annotations that agents and the operator put onto objects.
 const (
-	LabelDatabase = "meridian.dev/database"
-	LabelCache    = "meridian.dev/cache"
+	LabelDatabase = kind.LabelDatabase
+	LabelCache    = kind.LabelCache
 	LabelInstance = "meridian.dev/instance"
 	LabelRole     = "meridian.dev/role"
 
