@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"syscall"
 	"time"
 
@@ -128,7 +127,7 @@ func connectCache(
 	w.ages = newAgeClock()
 	at := seat{
 		Options: options.Options, owner: options.Cache, route: options.Cache, supervisor: supervisor, port: options.Port,
-		material: w.mounts.Material, wishes: &cacheWishes{read: w.mounts.Settings},
+		material: w.mounts.Material, wishes: wishesOf(w.mounts.Settings),
 		looked: func() (time.Duration, bool) { state, ok := w.instance.State(); return w.ages.Now().Sub(state.At), ok },
 		// A primary that hands over waits for the answer: the last look at the server may be a quarter of a second old.
 		asked: func() { w.instance.Wake() },
@@ -176,30 +175,18 @@ func (f finder) Find(ctx context.Context, instance string) (string, error) {
 	return addresses[0], nil
 }
 
-// cacheWishes reads the settings. It implements tenure.Wishes.
-type cacheWishes struct {
-	read func() (wire.CacheSettings, error)
-
-	mutex    sync.Mutex
-	settings wire.CacheSettings
-	known    bool
-	again    time.Time
-}
-
-// Look implements tenure.Wishes. Settings that cannot be read leave those before in force.
-func (w *cacheWishes) Look() (string, tenure.Policy) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	if now := time.Now(); !w.known || now.After(w.again) {
-		w.again = now.Add(wishesEvery)
-		if settings, err := w.read(); err == nil {
-			w.settings, w.known = settings, true
+// wishesOf are those in the settings of a cache. Data in memory waits for no other instance.
+func wishesOf(read func() (wire.CacheSettings, error)) *wishes {
+	worded := func(settings wire.CacheSettings) wire.Settings {
+		return wire.Settings{
+			DatabaseUID: settings.CacheUID, LeaseUID: settings.LeaseUID, Instances: settings.Instances,
+			LeaseMilliseconds: settings.LeaseMilliseconds, Durability: string(tenure.Async),
 		}
 	}
-	return w.settings.CacheUID, PolicyOf(wire.Settings{
-		LeaseUID: w.settings.LeaseUID, Instances: w.settings.Instances, LeaseMilliseconds: w.settings.LeaseMilliseconds,
-		Durability: string(tenure.Async),
-	}, w.known, true)
+	return &wishes{volatile: true, settings: worded(wire.CacheSettings{}), read: func() (wire.Settings, error) {
+		settings, err := read()
+		return worded(settings), err
+	}}
 }
 
 // voice tells about both loops of the cache.

@@ -74,9 +74,11 @@ func (v volume) write(document []byte) error {
 	return nil
 }
 
-// wishes reads the settings. It implements tenure.Wishes.
+// wishes reads the settings, those of another engine in the words of a database's. It implements tenure.Wishes.
 type wishes struct {
 	read func() (wire.Settings, error)
+	// volatile says that the server keeps its data in memory.
+	volatile bool
 
 	mutex    sync.Mutex
 	settings wire.Settings
@@ -100,7 +102,7 @@ func (w *wishes) Look() (string, tenure.Policy) {
 			w.settings, w.known = settings, true
 		}
 	}
-	return w.settings.DatabaseUID, PolicyOf(w.settings, w.known, false)
+	return w.settings.DatabaseUID, PolicyOf(w.settings, w.known, w.volatile)
 }
 
 // PolicyOf is what settings say to the loop of package tenure.
