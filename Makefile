@@ -38,8 +38,8 @@ else printf '<== %s: FAILED after %ds; again with: make %s\n' '$(1)' "$$((SECOND
 endef
 
 # Every verb is one: none is a file that make could find up to date.
-.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test test-alone test-cluster check gen-check \
-  lint lint-changed test-unit test-plain test-api test-e2e test-sandbox sbom clean help bin/sandbox
+.PHONY: demo demo-down sandbox sandbox-down images build gen fmt test test-alone test-waiting test-cluster check \
+  gen-check lint lint-changed test-unit test-plain test-api test-e2e test-sandbox sbom clean help bin/sandbox
 
 # Compilers, the linter and tests have memory to spare, and collect garbage more rarely for it. A sandbox does not.
 build gen gen-check lint lint-changed test-unit test-plain test-api bin/sandbox: export GOGC ?= 400
@@ -81,7 +81,7 @@ check: ## Try a change while you work on it: all but the race detector and the c
 	$(call stage,Unit tests and a sample of the simulations,test-plain RACY=)
 
 test: bin/sandbox ## Run everything that a change must pass, stage by stage (Linux, root)
-	@hack/with-sandbox.sh test-alone test-cluster
+	@hack/with-sandbox.sh test-cluster test-alone test-waiting
 
 test-alone: # The stages of `make test` that need no cluster. What takes no notice of the clock comes first.
 	$(call stage,Generated files are current,gen-check)
@@ -89,9 +89,11 @@ test-alone: # The stages of `make test` that need no cluster. What takes no noti
 	$(call stage,Known vulnerabilities,vuln)
 	$(call stage,Unit tests of both modules,test-unit)
 	$(call stage,Rules and rights on a real API server,test-api)
-	$(call stage,The model of PostgreSQL and real servers,test-model SEQUENCES=5)
 
-test-cluster: # Those that do.
+test-waiting: # The one that waits most of its time.
+	$(call stage,The model of PostgreSQL and real servers,test-model)
+
+test-cluster: # Those that need one.
 	$(call stage,The sandbox and its images,test-sandbox HOW=-keep)
 	$(call stage,A database on a real cluster,test-e2e)
 

@@ -75,7 +75,7 @@ test-agent: bin/sandbox ## Test the agent with the PostgreSQL of this machine, o
 
 test-model: bin/sandbox ## Do the same to the model of PostgreSQL and to servers of the images: SEQUENCES=5000 FROM=1 (Linux, root)
 	for image in postgis-15 postgis-17; do go test -tags=cluster -count=1 -parallel 6 -timeout 24h -exec "$(CURDIR)/hack/in-image $$image" -v \
-	  ./test/sim/pgmodel/ -run TestFidelity -sequences $(SEQUENCES) -from $(or $(FROM),1) | grep --line-buffered -v '^=== '; done
+	  ./test/sim/pgmodel/ -run TestFidelity -sequences $(SEQUENCES) -from $(or $(FROM),1) -workers 6 | grep --line-buffered -v '^=== '; done
 
 test-matrix: bin/sandbox ## Boot and test each other Kubernetes version (not part of `make test`)
 	cd sandbox && for version in $(MATRIX); do \
