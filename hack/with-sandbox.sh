@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Runs verbs of the Makefile beside each other: one whose stages share a sandbox, and others that need none and get what
-# the first leaves of the processors; their lines begin with a bar. Kubernetes and the images are built before the first
-# and beside the others. If one fails, all are ended. The sandbox is ended at the end, whatever happened, unless it was
-# up before.
-# Usage: hack/with-sandbox.sh SHARING ALONE…
+# Runs three verbs of the Makefile beside each other: one whose stages share a sandbox, one that needs none, and one that
+# needs images. The last two get what the first leaves of the processors, and their lines begin with a bar. Kubernetes and
+# the images are built beside the second, before the others. If one fails, all are ended. The sandbox is ended at the
+# end, whatever happened, unless it was up before.
+# Usage: hack/with-sandbox.sh SHARING ALONE WITH-IMAGES
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-building= ours= running=() said=$(mktemp)
+ours= running=() said=$(mktemp)
 end() {
   local status=$?
   trap - EXIT INT TERM
-  for group in $building "${running[@]}"; do
-    kill -- "-$group" 2>/dev/null || :
+  for signal in INT TERM; do # Go removes what it has made for itself when it is interrupted.
+    for group in "${running[@]}"; do
+      kill -s $signal -- "-$group" 2>/dev/null && sleep 1 || :
+    done
   done
   rm -f "$said"
   if [ -n "$ours" ]; then
@@ -26,29 +28,33 @@ trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-set -m # Each is a process group of its own, so that all of it can be ended.
-# Images that cannot be built here, for lack of a package, are tried once more when the sandbox is started.
-build='bin/sandbox image build & bin/sandbox parts --all; wait $! || echo "They are built when the sandbox is started."'
-bash -euc "$build" </dev/null &>"$said" &
-building=$!
-for alone in "${@:2}"; do
-  nice -n 10 bash -o pipefail -c 'make "$1" 2>&1 | sed -u "s/^/| /"' alone "$alone" </dev/null &
+# Each is a process group of its own, so that all of it can be ended.
+begin() {
+  set -m
+  "$@" </dev/null &
   running+=($!)
-done
+  set +m
+}
+beside() { begin nice -n 10 bash -o pipefail -c 'make "$1" 2>&1 | sed -u "s/^/| /"' beside "$1"; }
+build() { # What cannot be built here, for lack of a package, is tried once more when the sandbox is started.
+  begin bash -euc 'bin/sandbox image build & bin/sandbox parts --all; wait $! || echo "They are built later."' &>"$said"
+}
 
-wait "$building" || { cat "$said" >&2; echo 'Kubernetes cannot be built: see above.' >&2; exit 1; }
-building=
-printf '\nKubernetes and the images are built, after %d s.\n' $SECONDS
-bin/sandbox status &>/dev/null || ours=yes
-make "$1" </dev/null &
-running+=($!)
-set +m
-
+build
+building=$!
+beside "$2"
 while [ ${#running[@]} -gt 0 ]; do
   status=0
   wait -n -p ended "${running[@]}" || status=$?
   for index in "${!running[@]}"; do
     [ "${running[index]}" != "$ended" ] || unset "running[index]"
   done
+  if [ "$ended" = "$building" ]; then
+    [ $status = 0 ] || { cat "$said" >&2; echo 'Kubernetes cannot be built: see above.' >&2; exit $status; }
+    printf '\nKubernetes and the images are built, after %d s.\n' $SECONDS
+    bin/sandbox status &>/dev/null || ours=yes
+    begin make "$1"
+    beside "$3"
+  fi
   [ $status = 0 ] || exit $status
 done

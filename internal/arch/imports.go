@@ -56,7 +56,7 @@ var importRules = append(loopRules(), []importRule{
 func loopRules() []importRule {
 	var rules []importRule
 	for _, one := range loops {
-		apart := importRule{from: "internal/" + one.name, why: meetWire}
+		apart := importRule{from: "internal/" + one.name, tests: true, why: meetWire}
 		for _, other := range loops {
 			if other != one && !(one.obeys && other.name == "tenure") {
 				apart.never = append(apart.never, internal+"/"+other.name)

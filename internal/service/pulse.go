@@ -30,9 +30,11 @@ type Pulse struct {
 
 type beat struct {
 	// of is the resource that the lease belongs to.
-	of       types.NamespacedName
-	uid      types.UID
-	version  string
+	of      types.NamespacedName
+	uid     types.UID
+	version string
+	// instead is the version that a cache showed when this one was read live.
+	instead  string
 	at       time.Time
 	duration time.Duration
 	held     bool
@@ -83,8 +85,11 @@ func (b beat) shows(lease *coordinationv1.Lease) bool {
 	return b.uid == lease.UID && b.version == lease.ResourceVersion
 }
 
-// isPast says that a newer version was seen before: what shows this one is behind.
+// isPast says that a newer version was seen before, or another one in its place: what shows this one is behind.
 func (b beat) isPast(lease *coordinationv1.Lease) bool {
+	if b.instead != "" && b.instead == lease.ResourceVersion {
+		return true
+	}
 	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, b.version)
 	return err == nil && order < 0
 }
@@ -104,11 +109,16 @@ func (p *Pulse) note(lease *coordinationv1.Lease, now time.Time) {
 }
 
 // Refresh puts the lease as it is now in the place of one that a cache has shown, if that cannot be believed: it seems
-// to have expired, or a newer one was read before. It reports whether the lease is still there. Nil believes all.
+// to have expired, or another one was read in its place before. It reports whether the lease is still there. The clock
+// is asked after the read, which a pass may have begun long before. Nil believes all.
 func (p *Pulse) Refresh(
-	ctx context.Context, live client.Reader, lease *coordinationv1.Lease, now time.Time,
+	ctx context.Context, live client.Reader, lease *coordinationv1.Lease, clock func() time.Time,
 ) (found bool, err error) {
-	if p == nil || !p.doubts(lease, now) {
+	if p == nil {
+		return true, nil
+	}
+	seen, doubted := p.doubts(lease, clock())
+	if !doubted {
 		return true, nil
 	}
 	key := client.ObjectKeyFromObject(lease)
@@ -121,20 +131,26 @@ func (p *Pulse) Refresh(
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	// Whatever its version is: versions go back where the store of the cluster was put back.
-	if last, known := p.beats[key]; !known || !last.shows(&fresh) {
-		p.note(&fresh, now)
+	// Whatever its version is: versions go back where the store of the cluster was put back. What a cache has shown
+	// while it was read is newer.
+	if p.beats[key].version == seen && !p.beats[key].shows(&fresh) {
+		p.note(&fresh, clock())
+	}
+	if last := p.beats[key]; last.shows(&fresh) && !last.shows(lease) {
+		last.instead = lease.ResourceVersion
+		p.beats[key] = last
 	}
 	fresh.DeepCopyInto(lease)
 	return true, nil
 }
 
-func (p *Pulse) doubts(lease *coordinationv1.Lease, now time.Time) bool {
+// doubts says whether a lease of a cache cannot be believed, and which version was seen last.
+func (p *Pulse) doubts(lease *coordinationv1.Lease, now time.Time) (seen string, doubted bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.beat(lease, now)
 	last := p.beats[client.ObjectKeyFromObject(lease)]
-	return last.isPast(lease) || last.silence(now) == ended
+	return last.version, last.isPast(lease) || last.silence(now) == ended
 }
 
 // Expired says that the lease was not seen to change for its whole duration. [Pulse.Refresh] comes before.

@@ -76,10 +76,15 @@ type api struct {
 	lease *coordinationv1.Lease
 	fails error
 	asked int
+	// during is done while it is asked.
+	during func()
 }
 
 func (a *api) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	a.asked++
+	if a.during != nil {
+		a.during()
+	}
 	switch {
 	case a.fails != nil:
 		return a.fails
@@ -98,7 +103,7 @@ func TestRefresh(t *testing.T) {
 	look := func(second int, shown string) (version string, expired bool) {
 		t.Helper()
 		now, seen := start.Add(time.Duration(second)*time.Second), lease(shown, "cities-1/a")
-		if found, err := pulse.Refresh(t.Context(), server, seen, now); err != nil || !found {
+		if found, err := pulse.Refresh(t.Context(), server, seen, at(now)); err != nil || !found {
 			t.Fatalf("after %d s: found %t, %v", second, found, err)
 		}
 		return seen.ResourceVersion, pulse.Expired(seen, now)
@@ -130,16 +135,68 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+func at(now time.Time) func() time.Time { return func() time.Time { return now } }
+
+// TestRefreshOfASlowPass reads a lease 12 seconds after a pass has begun, right after it was renewed: it is as young as
+// the answer, and not as old as the pass.
+func TestRefreshOfASlowPass(t *testing.T) {
+	pulse := &service.Pulse{Label: "of"}
+	now := time.Unix(1000, 0)
+	clock := func() time.Time { return now }
+	pulse.Beat(lease("1", "cities-1/a"), now.Add(-time.Minute))
+	server := &api{lease: lease("36", "cities-1/a"), during: func() { now = now.Add(12 * time.Second) }}
+	if _, err := pulse.Refresh(t.Context(), server, lease("1", "cities-1/a"), clock); err != nil {
+		t.Fatal(err)
+	}
+	server.during = nil
+	if silent := pulse.Silent(now.Add(time.Second)); len(silent) != 0 {
+		t.Errorf("%v is silent one second after its renewal", silent)
+	}
+	if pulse.Expired(lease("1", "cities-1/a"), now.Add(time.Second)) {
+		t.Error("the lease has expired one second after its renewal")
+	}
+	// What a watch tells meanwhile is newer than the answer.
+	now = now.Add(20 * time.Second)
+	server.during = func() { pulse.Beat(lease("38", "cities-1/a"), now) }
+	if _, err := pulse.Refresh(t.Context(), server, lease("36", "cities-1/a"), clock); err != nil {
+		t.Fatal(err)
+	}
+	if pulse.Beat(lease("38", "cities-1/a"), now.Add(9*time.Second)) || len(pulse.Silent(now.Add(9*time.Second))) != 1 {
+		t.Error("one renewal counts twice")
+	}
+}
+
+// TestRefreshOfAStorePutBack has a cache show a version of a future that never was, for ever, and a dead holder.
+func TestRefreshOfAStorePutBack(t *testing.T) {
+	pulse := &service.Pulse{Label: "of"}
+	server := &api{lease: lease("7", "cities-1/a")}
+	start := time.Unix(1000, 0)
+	pulse.Beat(lease("31", "cities-1/a"), start)
+	expired := 0
+	for second := range 60 {
+		seen, now := lease("31", "cities-1/a"), start.Add(time.Duration(second)*time.Second)
+		if _, err := pulse.Refresh(t.Context(), server, seen, at(now)); err != nil {
+			t.Fatal(err)
+		}
+		if pulse.Expired(seen, now) {
+			expired++
+		}
+	}
+	if expired < 35 {
+		t.Errorf("the lease has expired in %d of 60 looks", expired)
+	}
+}
+
 // TestRefreshFails says what is believed without an answer: neither that the lease has expired nor that it has not.
 func TestRefreshFails(t *testing.T) {
 	pulse := &service.Pulse{Label: "of"}
 	start, seen := time.Unix(1000, 0), lease("1", "cities-1/a")
 	pulse.Beat(seen, start)
 	later := start.Add(11 * time.Second)
-	if _, err := pulse.Refresh(t.Context(), &api{fails: errors.New("refused")}, seen, later); err == nil {
+	if _, err := pulse.Refresh(t.Context(), &api{fails: errors.New("refused")}, seen, at(later)); err == nil {
 		t.Error("an answer that did not come counts for one")
 	}
-	if found, err := pulse.Refresh(t.Context(), &api{}, seen, later); err != nil || found {
+	if found, err := pulse.Refresh(t.Context(), &api{}, seen, at(later)); err != nil || found {
 		t.Errorf("a lease that is gone: found %t, %v", found, err)
 	}
 }

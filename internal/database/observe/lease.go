@@ -32,7 +32,7 @@ func (p *pass) readLease(ctx context.Context) error {
 	if err != nil || !found {
 		return err
 	}
-	if found, err = p.Pulse.Refresh(ctx, p.Live, &lease, p.facts.Now); err != nil || !found {
+	if found, err = p.Pulse.Refresh(ctx, p.Live, &lease, p.Now); err != nil || !found {
 		return err
 	}
 	p.facts.Lease = p.leaseFacts(&lease)

@@ -287,6 +287,7 @@ func (o *operator) end() {
 // replace begins another life, unless that has happened already.
 func (c *Cluster) replace(o *operator) {
 	if c.operator == o {
+		c.replaced = c.Now()
 		c.startOperator(uint64(c.Between(0, 30)))
 	}
 }

@@ -29,7 +29,9 @@ type judge struct {
 	unwell time.Duration
 	// renewed is when the lease changed last, and revived when it last did after more than half of its duration.
 	renewed, revived time.Duration
-	holder           string
+	// replaced is when another process of the operator began last.
+	replaced time.Duration
+	holder   string
 }
 
 // lately is how long ago something may have become so that the operator did not know of when it decided.
@@ -148,8 +150,9 @@ const readyAfter = 25 * time.Second
 
 // judgePass asks at the end of a pass whether its status calls the lease expired for the first time, while it was
 // renewed all the time that the pass took. It is not asked about what a pass before it has said: a pass may leave that.
+// Nor is it while a late call of the process before it may arrive, which has seen another lease.
 func (c *Cluster) judgePass(o *operator) {
-	if o.began > c.revived && !c.isSilent() && !o.saidExpired && c.saysExpired() {
+	if o.began > max(c.revived, c.replaced+lately) && !c.isSilent() && !o.saidExpired && c.saysExpired() {
 		c.Wrong(law.BelieveRenewals, "the status calls the lease expired, which was renewed %s ago", c.Now()-c.renewed)
 	}
 }
