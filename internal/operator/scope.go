@@ -78,6 +78,7 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 		}
 		// Without this, the first Get of a Secret would list and keep all of them.
 		options.Cache.ByObject = databaseloop.Selected()
+		options.Cache.NewInformer = newInformer
 		options.Client.Cache = &client.CacheOptions{DisableFor: databaseloop.Live()}
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func run(spec Spec) error {
 	if err := unix.Sethostname([]byte(spec.Name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	if err := network.RefuseRedirects("/proc/sys"); err != nil {
+	if err := errors.Join(network.RefuseRedirects("/proc/sys"), network.ForgetUnanswered("/proc/sys")); err != nil {
 		return err
 	}
 	for name, value := range spec.Sysctls {

@@ -104,3 +104,24 @@ func TestCutRules(t *testing.T) {
 		})
 	}
 }
+
+// TestForgetUnanswered sets it where the kernel has it, and is content where it has not.
+func TestForgetUnanswered(t *testing.T) {
+	root := t.TempDir()
+	if err := ForgetUnanswered(root); err != nil {
+		t.Errorf("without the setting: %v", err)
+	}
+	setting := filepath.Join(root, "net/netfilter/nf_conntrack_tcp_timeout_syn_sent")
+	if err := os.MkdirAll(filepath.Dir(setting), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(setting, []byte("120"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := ForgetUnanswered(root); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(setting); err != nil || string(content) != "5" {
+		t.Errorf("it is %q, %v", content, err)
+	}
+}
