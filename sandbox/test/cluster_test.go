@@ -53,6 +53,22 @@ func TestNoMachineBelievesRedirects(t *testing.T) {
 	}
 }
 
+// TestMachinesForgetWhatNobodyAnswers: a connection from a port that was used before would be led to where the one
+// before got no answer, for two minutes.
+func TestMachinesForgetWhatNobodyAnswers(t *testing.T) {
+	for _, machine := range []string{"control", "node1", "node2", "node3"} {
+		pid, err := os.ReadFile(filepath.Join(cluster.Dir, "machines", machine, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seconds := must(t, exec.Command("nsenter", "--net", "--target", string(pid), "cat",
+			"/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_syn_sent"))
+		if strings.TrimSpace(seconds) != "5" {
+			t.Errorf("%s remembers it for %s s", machine, strings.TrimSpace(seconds))
+		}
+	}
+}
+
 // TestPostgresAnswersEverywhere: names and routes follow within seconds after a pod is ready, as on every cluster: the
 // controller of EndpointSlices writes them late if it is busy, and name servers keep "no such name" for 5 s. From the
 // moment on at which they are there, everyone is answered.
