@@ -24,7 +24,7 @@ type Truth struct {
 	// Promised: it said Serving or Ready, and no write was acknowledged. Denied: it said that it was not Serving, and
 	// writes were acknowledged all the time. Misnamed: it named a primary, and another one acknowledged.
 	Promised, Denied, Misnamed time.Duration
-	// Reasons are the words with which it said longest that it was not Serving.
+	// Reasons are its last words in the longest time for which it was Denied.
 	Reasons string
 }
 
