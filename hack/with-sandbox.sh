@@ -7,7 +7,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-ours= running=() said=$(mktemp)
+ours= failed= running=() said=$(mktemp -d)
+declare -A verb=()
+# Lanes print at once, so that the reason of a failure is soon out of sight.
+failures() {
+  printf '\nWhat failed:\n'
+  grep -h -B 60 -A 12 -e '--- FAIL' -e '^panic: ' -e 'WARNING: DATA RACE' "$1" | tail -n 300 || tail -n 80 "$1"
+}
 end() {
   local status=$?
   trap - EXIT INT TERM
@@ -16,11 +22,12 @@ end() {
       kill -s $signal -- "-$group" 2>/dev/null && sleep 1 || :
     done
   done
-  rm -f "$said"
   if [ -n "$ours" ]; then
     echo 'The sandbox of the tests is ended.'
     bin/sandbox down
   fi
+  [ -z "$failed" ] || failures "$said/$failed"
+  rm -rf "$said"
   [ $status = 0 ] && printf '\nAll stages are well, after %d min %d s.\n' $((SECONDS / 60)) $((SECONDS % 60))
   exit $status
 }
@@ -35,9 +42,13 @@ begin() {
   running+=($!)
   set +m
 }
-beside() { begin nice -n 10 bash -o pipefail -c 'make "$1" 2>&1 | sed -u "s/^/| /"' beside "$1"; }
+lane() { # NICENESS BEFORE-EACH-LINE VERB
+  begin nice -n "$1" bash -o pipefail -c 'make "$1" 2>&1 | sed -u "s/^/$2/" | tee -i "$3"' lane "$3" "$2" "$said/$3"
+  verb[$!]=$3
+}
+beside() { lane 10 '| ' "$1"; }
 build() { # What cannot be built here, for lack of a package, is tried once more when the sandbox is started.
-  begin bash -euc 'bin/sandbox image build & bin/sandbox parts --all; wait $! || echo "They are built later."' &>"$said"
+  begin bash -euc 'bin/sandbox image build & bin/sandbox parts --all; wait $! || echo "They are built later."' &>"$said/build"
 }
 
 build
@@ -50,11 +61,11 @@ while [ ${#running[@]} -gt 0 ]; do
     [ "${running[index]}" != "$ended" ] || unset "running[index]"
   done
   if [ "$ended" = "$building" ]; then
-    [ $status = 0 ] || { cat "$said" >&2; echo 'Kubernetes cannot be built: see above.' >&2; exit $status; }
+    [ $status = 0 ] || { cat "$said/build" >&2; echo 'Kubernetes cannot be built: see above.' >&2; exit $status; }
     printf '\nKubernetes and the images are built, after %d s.\n' $SECONDS
     bin/sandbox status &>/dev/null || ours=yes
-    begin make "$1"
+    lane 0 '' "$1"
     beside "$3"
   fi
-  [ $status = 0 ] || exit $status
+  [ $status = 0 ] || { failed=${verb[$ended]}; exit $status; }
 done

@@ -48,7 +48,7 @@ type programs struct {
 func (p programs) command(name string, arguments ...string) *exec.Cmd {
 	command := exec.Command(filepath.Join(p.folder, name), arguments...)
 	command.Env = []string{
-		"PATH=" + p.folder + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/tmp", "PGCONNECT_TIMEOUT=10",
+		"PATH=" + p.folder + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/tmp", "PGCONNECT_TIMEOUT=60",
 	}
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: account(), Setpgid: true}
 	command.Dir = "/"
@@ -295,7 +295,7 @@ func (s *realServer) conninfo() string {
 // query runs a statement in the kept session and returns the rows as texts. A session that was ended meanwhile is made
 // anew, once.
 func (s *realServer) query(statement string) ([][]string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), ceiling)
 	defer cancel()
 	kept := s.session != nil
 	rows, err := s.ask(ctx, statement)
@@ -358,7 +358,7 @@ func (c *realCommit) set(result pgmodel.Result) {
 	c.result = result
 }
 
-// begin begins a commit.
+// begin begins a commit, and returns when it has ended or waits for standbys.
 func (s *realServer) begin(id int, level pgmodel.Level) (*realCommit, error) {
 	ctx := context.Background()
 	config, err := pgx.ParseConfig(s.conninfo())
@@ -395,12 +395,18 @@ func (s *realServer) begin(id int, level pgmodel.Level) (*realCommit, error) {
 		}
 		_ = connection.Close(ctx)
 	}()
-	select {
-	case err := <-refused:
-		return commit, err
-	case <-time.After(300 * time.Millisecond):
-		return commit, nil
+	for end := time.Now().Add(ceiling); time.Now().Before(end); {
+		select {
+		case err := <-refused:
+			return commit, err
+		case <-time.After(5 * time.Millisecond):
+			rows, err := s.query(fmt.Sprintf("select wait_event from pg_stat_activity where pid = %d", commit.pid))
+			if err == nil && len(rows) == 1 && rows[0][0] == "SyncRep" {
+				return commit, nil
+			}
+		}
 	}
+	return commit, fmt.Errorf("commit %d neither ends nor waits for a standby", id)
 }
 
 // troubles are what a standby logs, the class of each.
