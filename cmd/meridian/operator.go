@@ -25,6 +25,7 @@ func operatorCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
+	options.AddImageFlags(flags)
 	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "namespaces to work in; none means all")
 	flags.StringVar(&options.Images.Agent, "agent-image", options.Images.Agent,
 		"image that the agent is copied from; none means the one that this process runs from")
@@ -32,10 +33,6 @@ func operatorCommand() *cobra.Command {
 		"names of Secrets with which all instances fetch their images, in the namespace of each")
 	flags.BoolVar(&options.Place.AnyUser, "any-user", false,
 		"leave the accounts of pods to the cluster, as OpenShift wants it, instead of asking for 65532")
-	flags.StringVar(&options.Images.Server, "server-image", options.Images.Server,
-		"image with PostgreSQL and PostGIS, without its tag, which is the major version")
-	flags.StringVar(&options.CacheImages.Redis, "redis-image", options.CacheImages.Redis, "image with Redis")
-	flags.StringVar(&options.CacheImages.Valkey, "valkey-image", options.CacheImages.Valkey, "image with Valkey")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", options.MetricsAddress,
 		"where metrics are served; 0: nowhere")
 	flags.BoolVar(&options.PlainMetrics, "plain-metrics", options.PlainMetrics,

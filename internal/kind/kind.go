@@ -16,12 +16,17 @@ const (
 
 // Kind is what the objects of a kind of resource are known by.
 type Kind struct {
+	// One is what persons call one of them, Many several.
+	One, Many string
 	// Label is that of its children, Container the one of its pods that the server runs in.
 	Label, Container string
 }
 
+// The kinds.
+var (
+	Database = Kind{"database", "databases", LabelDatabase, ContainerDatabase}
+	Cache    = Kind{"cache", "caches", LabelCache, ContainerCache}
+)
+
 // All are the kinds.
-var All = []Kind{
-	{LabelDatabase, ContainerDatabase},
-	{LabelCache, ContainerCache},
-}
+var All = []Kind{Database, Cache}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -21,6 +22,11 @@ import (
 	"meridian.dev/meridian/kit/expect"
 	"meridian.dev/meridian/kit/loop"
 )
+
+func cacheImages(o *Options, flags *pflag.FlagSet) {
+	flags.StringVar(&o.CacheImages.Redis, "redis-image", o.CacheImages.Redis, "image with Redis")
+	flags.StringVar(&o.CacheImages.Valkey, "valkey-image", o.CacheImages.Valkey, "image with Valkey")
+}
 
 // addCaches puts the loop of caches into the manager, over the same store of objects as that of databases and with a
 // memory of its own writes.

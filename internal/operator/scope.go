@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -93,6 +94,11 @@ func (s scope) add(ctx context.Context, into manager.Manager) error {
 		}
 	}
 	return nil
+}
+
+func databaseImages(o *Options, flags *pflag.FlagSet) {
+	flags.StringVar(&o.Images.Server, "server-image", o.Images.Server,
+		"image with PostgreSQL and PostGIS, without its tag, which is the major version")
 }
 
 // addDatabases puts the loop of databases into the manager.

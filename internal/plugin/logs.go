@@ -12,20 +12,22 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"meridian.dev/meridian/internal/kind"
 	"meridian.dev/meridian/internal/plugin/cluster"
 	"meridian.dev/meridian/internal/plugin/view"
 )
 
 // logWish is which lines are wanted.
 type logWish struct {
-	role           string
-	caches, follow bool
-	since          time.Duration
-	tail           int64
+	role   string
+	with   map[string]*bool // The companions too, by the flag of their kind.
+	follow bool
+	since  time.Duration
+	tail   int64
 }
 
 func (p *plugin) logsCommand() *cobra.Command {
-	var wanted logWish
+	wanted := logWish{with: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use:   "logs [NAME]",
 		Short: "Show the logs of all instances as one, in the order of time, each line with its instance and role",
@@ -50,7 +52,9 @@ func (p *plugin) logsCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&wanted.role, "role", "", "only instances that are that now: primary or replica")
-	flags.BoolVar(&wanted.caches, "caches", false, "the caches of the database too")
+	for _, of := range view.Companions {
+		wanted.with[of.Many] = flags.Bool(of.Many, false, "the "+of.Many+" of the database too")
+	}
 	flags.BoolVarP(&wanted.follow, "follow", "f", false, "go on with what comes")
 	flags.DurationVar(&wanted.since, "since", 0, "only what is younger than that, such as 10m")
 	flags.Int64Var(&wanted.tail, "tail", 100, "how many of the last lines of each instance; -1: all")
@@ -66,12 +70,15 @@ func logSources(facts view.Facts, wanted logWish) []logSource {
 	var sources []logSource
 	roles := view.Roles(view.Of(facts))
 	for _, pod := range facts.Pods {
-		source := logSource{namespace: pod.Namespace, pod: pod.Name, container: "database", title: roles[pod.Name]}
-		if pod.Labels[view.LabelCache] != "" {
-			source.container, source.title = "cache", "cache"
+		title := roles[pod.Name]
+		source := logSource{namespace: pod.Namespace, pod: pod.Name, container: kind.Database.Container, title: title}
+		shown := wanted.role == "" || title == wanted.role
+		for _, of := range view.Companions {
+			if pod.Labels[of.Label] != "" {
+				source.container, source.title, shown = of.Container, of.One, *wanted.with[of.Many]
+			}
 		}
-		isCache := source.container == "cache"
-		if isCache && !wanted.caches || !isCache && wanted.role != "" && source.title != wanted.role {
+		if !shown {
 			continue
 		}
 		source.title = strings.TrimSpace(pod.Labels[view.LabelInstance] + " " + source.title)

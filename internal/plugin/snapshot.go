@@ -171,18 +171,22 @@ func (p *packer) addStory(ctx context.Context) error {
 	return p.writer.Redacted(recall.FileName, document)
 }
 
-// addObjects adds the children of the database and of its caches, and what they stand on. Secrets are not among them.
+// addObjects adds the children of the database and of its companions, and what they stand on. Secrets are not among
+// them.
 func (p *packer) addObjects(ctx context.Context) error {
 	database := p.facts.Database
 	owners := []struct {
 		name     string
 		selector client.MatchingLabels
 	}{{database.Name, client.MatchingLabels{view.LabelDatabase: database.Name}}}
-	for _, cache := range p.facts.Caches {
+	companions := map[string][]view.Companion{}
+	for _, one := range p.facts.Companions {
+		of := one.Kind()
+		companions[of.Many] = append(companions[of.Many], one)
 		owners = append(owners, struct {
 			name     string
 			selector client.MatchingLabels
-		}{"cache-" + cache.Name, client.MatchingLabels{view.LabelCache: cache.Name}})
+		}{of.One + "-" + one.GetName(), client.MatchingLabels{of.Label: one.GetName()}})
 	}
 	for _, owner := range owners {
 		for _, child := range children() {
@@ -192,14 +196,16 @@ func (p *packer) addObjects(ctx context.Context) error {
 			}
 		}
 	}
-	for _, ground := range []kind{{"nodes", &corev1.NodeList{}}, {"storageclasses", &storagev1.StorageClassList{}}} {
+	for _, ground := range []listed{{"nodes", &corev1.NodeList{}}, {"storageclasses", &storagev1.StorageClassList{}}} {
 		if err := p.addList(ctx, ground.name, ground.list); err != nil {
 			return err
 		}
 	}
-	for name, object := range map[string]any{
-		"geodatabase": database, "geocaches": p.facts.Caches, "lease": p.facts.Lease,
-	} {
+	objects := map[string]any{"geodatabase": database, "lease": p.facts.Lease}
+	for _, of := range view.Companions {
+		objects["geo"+of.Many] = companions[of.Many]
+	}
+	for name, object := range objects {
 		if err := p.writer.Object("objects/"+name+".yaml", object); err != nil {
 			return err
 		}
@@ -207,14 +213,14 @@ func (p *packer) addObjects(ctx context.Context) error {
 	return nil
 }
 
-// kind is a list of objects and the name of its file.
-type kind struct {
+// listed is a list of objects and the name of its file.
+type listed struct {
 	name string
 	list client.ObjectList
 }
 
-func children() []kind {
-	return []kind{
+func children() []listed {
+	return []listed{
 		{"pods", &corev1.PodList{}}, {"claims", &corev1.PersistentVolumeClaimList{}}, {"services", &corev1.ServiceList{}},
 		{"configmaps", &corev1.ConfigMapList{}}, {"statefulsets", &appsv1.StatefulSetList{}},
 		{"endpointslices", &discoveryv1.EndpointSliceList{}}, {"budgets", &policyv1.PodDisruptionBudgetList{}},

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -93,20 +94,41 @@ func (c *Cluster) Facts(ctx context.Context, key client.ObjectKey) (view.Facts, 
 	facts.Database.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GeoDatabase"))
 	look := &look{Cluster: c, ctx: ctx, key: key, facts: &facts}
 	for _, read := range []func(){
-		look.caches, look.pods, look.claims, look.lease, look.events, look.operator, look.figures,
+		look.belongings, look.pods, look.claims, look.lease, look.events, look.operator, look.figures,
 	} {
 		read()
 	}
 	return facts, nil
 }
 
-// hint helps somebody who has named a cache: it is shown with its database.
+// hint helps somebody who has named a companion: it is shown with its database.
 func (c *Cluster) hint(ctx context.Context, key client.ObjectKey, err error) string {
-	var cache v1alpha1.GeoCache
-	if !apierrors.IsNotFound(err) || c.Get(ctx, key, &cache) != nil {
+	if !apierrors.IsNotFound(err) {
 		return ""
 	}
-	return fmt.Sprintf("; %s is a cache of the database %s: name that", key.Name, cache.Spec.DatabaseRef.Name)
+	for _, of := range view.Companions {
+		all, _ := c.companions(ctx, of, key.Namespace)
+		for _, one := range all {
+			if one.GetName() == key.Name {
+				return fmt.Sprintf("; %s is a %s of the database %s: name that", key.Name, of.One, one.Database())
+			}
+		}
+	}
+	return ""
+}
+
+// companions are all of a kind in a namespace.
+func (c *Cluster) companions(ctx context.Context, of view.CompanionKind, namespace string) ([]view.Companion, error) {
+	list := of.List()
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	var all []view.Companion
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		all = append(all, of.Of(item.(client.Object)))
+		return nil
+	})
+	return all, err
 }
 
 // look is one look at a database.
@@ -130,22 +152,24 @@ func (l *look) unread(what string, err error) bool {
 	return true
 }
 
-func (l *look) caches() {
-	var list v1alpha1.GeoCacheList
-	if l.unread("caches", l.List(l.ctx, &list, client.InNamespace(l.key.Namespace))) {
-		return
-	}
-	for _, cache := range list.Items {
-		if cache.Spec.DatabaseRef.Name == l.key.Name {
-			l.facts.Caches = append(l.facts.Caches, cache)
+func (l *look) belongings() {
+	for _, of := range view.Companions {
+		all, err := l.companions(l.ctx, of, l.key.Namespace)
+		if l.unread(of.Many, err) {
+			continue
+		}
+		for _, one := range all {
+			if one.Database() == l.key.Name {
+				l.facts.Companions = append(l.facts.Companions, one)
+			}
 		}
 	}
 }
 
 func (l *look) pods() {
 	selectors := []client.MatchingLabels{{view.LabelDatabase: l.key.Name}}
-	for _, cache := range l.facts.Caches {
-		selectors = append(selectors, client.MatchingLabels{view.LabelCache: cache.Name})
+	for _, one := range l.facts.Companions {
+		selectors = append(selectors, client.MatchingLabels{one.Kind().Label: one.GetName()})
 	}
 	for _, selector := range selectors {
 		var list corev1.PodList
@@ -185,11 +209,11 @@ func (l *look) events() {
 	}
 }
 
-// concerns says that an object is the database, one of its caches, or a child of these.
+// concerns says that an object is the database, one of its companions, or a child of these.
 func (l *look) concerns(object corev1.ObjectReference) bool {
 	owners := []string{l.key.Name}
-	for _, cache := range l.facts.Caches {
-		owners = append(owners, cache.Name)
+	for _, one := range l.facts.Companions {
+		owners = append(owners, one.GetName())
 	}
 	return slices.ContainsFunc(owners, func(owner string) bool {
 		if strings.HasPrefix(object.Kind, "Geo") {

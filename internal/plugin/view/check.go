@@ -52,7 +52,7 @@ func Diagnose(facts Facts, pages []string) []Finding {
 		checkInstances(of),
 		checkVersion(of),
 		checkVolumes(of),
-		checkCaches(of),
+		checkCompanions(of),
 		checkPending(of),
 		checkWarnings(facts),
 	)
@@ -201,22 +201,6 @@ func checkVolumes(of Overview) []Finding {
 		failures = append(failures, Finding{Outcome: Unknown, Message: "the figures of the agents could not be read"})
 	}
 	return passed("there is room on the volumes", failures...)
-}
-
-func checkCaches(of Overview) []Finding {
-	var findings []Finding
-	for _, cache := range of.Caches {
-		check := "the cache " + cache.Name + " is well"
-		switch cache.Verdict {
-		case Well:
-			findings = append(findings, passed(check)...)
-		case Working, Paused, Deleting:
-			findings = append(findings, passed(check, Finding{Outcome: Warned, Reason: cache.Reason, Message: cache.Message})...)
-		default:
-			findings = append(findings, passed(check, Finding{Outcome: Failed, Reason: cache.Reason, Message: cache.Message})...)
-		}
-	}
-	return findings
 }
 
 func checkPending(of Overview) []Finding {

@@ -39,9 +39,9 @@ const (
 // ExplainFacts finds what keeps the operator from doing more.
 func ExplainFacts(facts Facts) Explanation {
 	causes := slices.Concat(outsideCauses(facts), wishCauses(facts), conditionCauses(facts.Now, facts.Database))
-	for _, cache := range facts.Caches {
-		for _, cause := range holds(cache.Status.Conditions) {
-			cause.Message = "cache " + cache.Name + ": " + cause.Message
+	for _, one := range facts.Companions {
+		for _, cause := range holds(one.state().conditions) {
+			cause.Message = one.Kind().One + " " + one.GetName() + ": " + cause.Message
 			causes = append(causes, cause)
 		}
 	}

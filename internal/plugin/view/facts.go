@@ -19,12 +19,13 @@ import (
 type Facts struct {
 	Now      time.Time            `json:"now"`
 	Database v1alpha1.GeoDatabase `json:"database"`
-	Caches   []v1alpha1.GeoCache  `json:"caches,omitempty"`
-	// Pods and Claims are those of the database and of its caches.
+	// Companions are what belongs to it.
+	Companions []Companion `json:"-"`
+	// Pods and Claims are those of the database and of its companions.
 	Pods   []corev1.Pod                   `json:"pods,omitempty"`
 	Claims []corev1.PersistentVolumeClaim `json:"claims,omitempty"`
 	Lease  *coordinationv1.Lease          `json:"lease,omitempty"`
-	// Events are those about the database, its caches and its pods.
+	// Events are those about the database, its companions and its pods.
 	Events []corev1.Event `json:"events,omitempty"`
 	// Figures are those that an agent serves, by the name of its pod.
 	Figures map[string]Figures `json:"figures,omitempty"`
@@ -55,13 +56,9 @@ type Operator struct {
 
 // The figures of an agent that are shown. internal/metrics serves them.
 const (
-	FigureLag         = "meridian_postgres_replication_lag_seconds"
-	FigureVolumeUsed  = "meridian_volume_used_bytes"
-	FigureVolumeSize  = "meridian_volume_size_bytes"
-	FigureLogUsed     = "meridian_log_volume_used_bytes"
-	FigureLogSize     = "meridian_log_volume_size_bytes"
-	FigureMemoryUsed  = "meridian_cache_memory_used_bytes"
-	FigureMemoryLimit = "meridian_cache_memory_allowed_bytes"
-	FigureHits        = "meridian_cache_hits_total"
-	FigureMisses      = "meridian_cache_misses_total"
+	FigureLag        = "meridian_postgres_replication_lag_seconds"
+	FigureVolumeUsed = "meridian_volume_used_bytes"
+	FigureVolumeSize = "meridian_volume_size_bytes"
+	FigureLogUsed    = "meridian_log_volume_used_bytes"
+	FigureLogSize    = "meridian_log_volume_size_bytes"
 )

@@ -18,14 +18,13 @@ import (
 // Labels and annotations that agents and the operator put onto objects.
 const (
 	LabelDatabase = kind.LabelDatabase
-	LabelCache    = kind.LabelCache
 	LabelInstance = "meridian.dev/instance"
 	LabelRole     = "meridian.dev/role"
 
 	AnnotationSwitchover = "meridian.dev/switchover"
 )
 
-// Verdict is the one word for how a database or a cache is.
+// Verdict is the one word for how a database or a companion is.
 type Verdict string
 
 // The verdicts, from bad to good.
@@ -55,7 +54,7 @@ type Overview struct {
 	Version    string              `json:"version,omitempty"`
 	Lease      *Lease              `json:"lease,omitempty"`
 	Instances  []Instance          `json:"instances"`
-	Caches     []Cache             `json:"caches,omitempty"`
+	Companions []Shown             `json:"-"` // By their kinds in JSON, see MarshalJSON.
 	LastChange *Change             `json:"lastChange,omitempty"`
 	WaitingFor string              `json:"waitingFor,omitempty"`
 	Pending    []string            `json:"pendingChanges,omitempty"`
@@ -75,7 +74,7 @@ type Lease struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Instance is one line about an instance of a database or a cache.
+// Instance is one line about an instance of a database or a companion.
 type Instance struct {
 	Name    string                `json:"name"`
 	Pod     string                `json:"pod,omitempty"`
@@ -85,30 +84,13 @@ type Instance struct {
 	Message string                `json:"message,omitempty"`
 	// Lag is in seconds, nil while unknown and of a primary.
 	Lag *float64 `json:"lagSeconds,omitempty"`
-	// Used and Size are bytes of the volume, or of the memory of a cache; zero while unknown.
+	// Used and Size are bytes of the volume, or of the memory of what has none; zero while unknown.
 	Used int64 `json:"usedBytes,omitempty"`
 	// Log says that it is the volume of the log, which is fuller than that of the data.
 	Log      bool      `json:"logVolume,omitempty"`
 	Size     int64     `json:"sizeBytes,omitempty"`
 	Restarts int32     `json:"restarts"`
 	Started  time.Time `json:"started,omitzero"`
-}
-
-// Cache is one line about a cache.
-type Cache struct {
-	Name       string     `json:"name"`
-	Verdict    Verdict    `json:"verdict"`
-	Reason     string     `json:"reason,omitempty"`
-	Message    string     `json:"message,omitempty"`
-	Primary    string     `json:"primary,omitempty"`
-	Ready      int32      `json:"ready"`
-	Wanted     int32      `json:"wanted"`
-	Engine     string     `json:"engine"`
-	Version    string     `json:"version,omitempty"`
-	Memory     string     `json:"memory,omitempty"`
-	HitRatio   *float64   `json:"hitRatio,omitempty"`
-	WaitingFor string     `json:"waitingFor,omitempty"`
-	Instances  []Instance `json:"instances,omitempty"`
 }
 
 // Change is something that was done or has turned.
@@ -135,8 +117,8 @@ func Of(facts Facts) Overview {
 		object: database.ObjectMeta, observed: status.ObservedGeneration, conditions: status.Conditions,
 		paused: database.Spec.Paused,
 	})
-	for _, cache := range facts.Caches {
-		overview.Caches = append(overview.Caches, cacheOf(facts, cache))
+	for _, one := range facts.Companions {
+		overview.Companions = append(overview.Companions, shown(facts, one))
 	}
 	if changes := Changes(facts, database.Name); len(changes) > 0 {
 		overview.LastChange = &changes[len(changes)-1]
@@ -144,7 +126,7 @@ func Of(facts Facts) Overview {
 	return overview
 }
 
-// subject is what databases and caches have in common.
+// subject is what databases and companions have in common.
 type subject struct {
 	object     metav1.ObjectMeta
 	observed   int64
@@ -284,40 +266,14 @@ func (i *Instance) add(pod corev1.Pod, facts Facts) {
 		float64(used)*float64(i.Size) > float64(i.Used)*float64(size) {
 		i.Used, i.Size, i.Log = used, size, true
 	}
-	if pod.Labels[LabelCache] != "" {
-		i.Used, i.Size = int64(figures[FigureMemoryUsed]), int64(figures[FigureMemoryLimit])
+	if limit, found := figures[figureMemoryLimit]; found {
+		i.Used, i.Size = int64(figures[figureMemoryUsed]), int64(limit)
 	}
 	for _, claim := range facts.Claims {
 		if claim.Name == i.Name && i.Size == 0 {
 			i.Size = claim.Status.Capacity.Storage().Value()
 		}
 	}
-}
-
-func cacheOf(facts Facts, cache v1alpha1.GeoCache) Cache {
-	status := cache.Status
-	shown := Cache{
-		Name: cache.Name, Primary: status.Primary, Ready: status.ReadyReplicas, Wanted: max(cache.Spec.Replicas, 1),
-		Engine: string(cache.Spec.Engine), Version: status.Version, WaitingFor: status.WaitingFor,
-		Instances: instancesOf(facts, LabelCache, cache.Name, status.Members),
-	}
-	if status.Memory != nil {
-		shown.Memory = status.Memory.String()
-	}
-	shown.Verdict, shown.Reason, shown.Message = judge(subject{
-		object: cache.ObjectMeta, observed: status.ObservedGeneration, conditions: status.Conditions,
-		paused: cache.Spec.Paused,
-	})
-	var hits, misses float64
-	for _, instance := range shown.Instances {
-		hits += facts.Figures[instance.Pod][FigureHits]
-		misses += facts.Figures[instance.Pod][FigureMisses]
-	}
-	if hits+misses > 0 {
-		ratio := hits / (hits + misses)
-		shown.HitRatio = &ratio
-	}
-	return shown
 }
 
 // Changes are the events about an object, or about all if no name is given, the newest last.

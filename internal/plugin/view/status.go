@@ -28,7 +28,7 @@ func Status(out io.Writer, style Style, now time.Time, of Overview) {
 	lines.write(out)
 	fmt.Fprintln(out)
 	writeInstances(out, style, now, of)
-	writeCaches(out, style, of.Caches)
+	writeCompanions(out, style, of)
 	writeNews(out, style, now, of)
 }
 
@@ -125,37 +125,6 @@ func use(instance Instance) cell {
 	return line
 }
 
-func writeCaches(out io.Writer, style Style, caches []Cache) {
-	if len(caches) == 0 {
-		return
-	}
-	lines := &table{style: style, indent: "  "}
-	lines.head("CACHE", "STATE", "PRIMARY", "READY", "MEMORY", "HITS", "SERVER", "REMARK")
-	for _, cache := range caches {
-		var used int64
-		for _, instance := range cache.Instances {
-			used = max(used, instance.Used)
-		}
-		memory := dash(cache.Memory)
-		if used > 0 && cache.Memory != "" {
-			memory = Size(used) + " of " + cache.Memory
-		}
-		hits := "-"
-		if cache.HitRatio != nil {
-			hits = fmt.Sprintf("%.0f%%", 100**cache.HitRatio)
-		}
-		remark := ""
-		if cache.Verdict != Well {
-			remark = withReason(cache.Reason, cache.Message)
-		}
-		lines.add(text("%s", cache.Name), cell{string(cache.Verdict), toneOf(cache.Verdict)}, text("%s", dash(cache.Primary)),
-			text("%d/%d", cache.Ready, cache.Wanted), text("%s", memory), text("%s", hits),
-			text("%s", strings.TrimSpace(cache.Engine+" "+cache.Version)), text("%s", remark))
-	}
-	fmt.Fprintln(out)
-	lines.write(out)
-}
-
 func writeNews(out io.Writer, style Style, now time.Time, of Overview) {
 	fmt.Fprintln(out)
 	lines := &table{style: style, indent: "  "}
@@ -186,17 +155,20 @@ func withReason(reason, message string) string {
 // List writes one line for each database.
 func List(out io.Writer, style Style, overviews []Overview) {
 	lines := &table{style: style}
-	lines.head("NAMESPACE", "NAME", "STATE", "PRIMARY", "REPLICAS", "LAG", "CACHES", "WAITING FOR")
+	head := []string{"NAMESPACE", "NAME", "STATE", "PRIMARY", "REPLICAS", "LAG"}
+	for _, of := range Companions {
+		head = append(head, strings.ToUpper(of.Many))
+	}
+	lines.head(append(head, "WAITING FOR")...)
 	for _, of := range overviews {
-		caches, well := len(of.Caches), 0
-		for _, cache := range of.Caches {
-			if cache.Verdict == Well {
-				well++
-			}
-		}
-		lines.add(text("%s", of.Namespace), text("%s", of.Name), cell{string(of.Verdict), toneOf(of.Verdict)},
+		cells := []cell{
+			text("%s", of.Namespace), text("%s", of.Name), {string(of.Verdict), toneOf(of.Verdict)},
 			text("%s", dash(of.Primary)), text("%s", dash(of.Replicas)), text("%s", dash(of.Lag)),
-			text("%d/%d well", well, caches), text("%s", of.WaitingFor))
+		}
+		for _, kind := range Companions {
+			cells = append(cells, howMany(of.companions(kind.Kind)))
+		}
+		lines.add(append(cells, text("%s", of.WaitingFor))...)
 	}
 	lines.write(out)
 }

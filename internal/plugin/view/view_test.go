@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian.dev/meridian/api/v1alpha1"
 	"meridian.dev/meridian/internal/plugin/view"
 	"meridian.dev/meridian/kit/scenario"
 )
@@ -16,8 +17,15 @@ var pages = []string{"NoPrimary", "LeaseExpired", "QuorumMissing", "ReplicaJoini
 // TestViews plays each scenario through every view.
 func TestViews(t *testing.T) {
 	scenario.Run(t, "testdata/*.txtar", func(in scenario.Files) (out scenario.Files) {
-		var facts view.Facts
-		in.YAML("facts.yaml", &facts)
+		var read struct {
+			view.Facts
+			Caches []v1alpha1.GeoCache `json:"caches"`
+		}
+		in.YAML("facts.yaml", &read)
+		facts := read.Facts
+		for index := range read.Caches {
+			facts.Companions = append(facts.Companions, view.Companions[0].Of(&read.Caches[index]))
+		}
 		of := view.Of(facts)
 		var status, check, explain, events bytes.Buffer
 		view.Status(&status, view.Style{}, facts.Now, of)
