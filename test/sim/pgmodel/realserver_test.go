@@ -463,7 +463,45 @@ func (s *realServer) countTries() {
 	}
 }
 
-func (s *realServer) reload() { s.signal(syscall.SIGHUP) }
+// reload has the configuration read anew, and returns when every process has done it: nothing that can be seen tells
+// when the checkpointer has, by whose word commits wait for standbys.
+func (s *realServer) reload() {
+	const said = "received SIGHUP, reloading configuration files"
+	before := s.says(said)
+	s.signal(syscall.SIGHUP)
+	for end := time.Now().Add(ceiling); s.running() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if s.says(said) > before && s.idle() {
+			time.Sleep(time.Millisecond)
+			if s.idle() {
+				return
+			}
+		}
+	}
+}
+
+// says is how often a text is in the log.
+func (s *realServer) says(text string) int {
+	log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+	return strings.Count(string(log), text)
+}
+
+// idle says that no process of it runs or has a SIGHUP before it, but for one that was stopped.
+func (s *realServer) idle() bool {
+	processes := s.children()
+	processes[s.process.Process.Pid] = "postgres"
+	for pid := range processes {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		state, pending := field(string(status), "State:"), false
+		for _, name := range []string{"SigPnd:", "ShdPnd:"} {
+			signals, _ := strconv.ParseUint(field(string(status), name), 16, 64)
+			pending = pending || signals&(1<<(syscall.SIGHUP-1)) != 0
+		}
+		if !strings.HasPrefix(state, "T") && (pending || strings.HasPrefix(state, "R")) {
+			return false
+		}
+	}
+	return true
+}
 
 func (s *realServer) promote() error {
 	// It is removed by the server at any moment, once it is there.
