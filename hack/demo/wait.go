@@ -68,7 +68,7 @@ func (d *demo) await(ctx context.Context) error {
 		of := view.Of(facts)
 		d.screen.paint(of, facts.Now, time.Since(start))
 		switch {
-		case of.Verdict == view.Well && cachesWell(of):
+		case of.Verdict == view.Well && companionsWell(of):
 			d.screen.close(of, facts.Now)
 			d.primary = of.Primary
 			for _, instance := range of.Instances {
@@ -88,13 +88,14 @@ func (d *demo) await(ctx context.Context) error {
 	}
 }
 
-func cachesWell(of view.Overview) bool {
-	for _, cache := range of.Caches {
-		if cache.Verdict != view.Well {
+// companionsWell says that the cache, which the demo makes beside its database, is there and well.
+func companionsWell(of view.Overview) bool {
+	for _, one := range of.Companions {
+		if one.Verdict != view.Well {
 			return false
 		}
 	}
-	return len(of.Caches) > 0
+	return len(of.Companions) > 0
 }
 
 func explain(facts view.Facts) string { return view.ExplainFacts(facts).Answer }
@@ -109,8 +110,8 @@ func (s *screen) paint(of view.Overview, now time.Time, since time.Duration) {
 		return
 	}
 	line := view.Line(of)
-	for _, cache := range of.Caches {
-		line += "; cache " + cache.Name + ": " + string(cache.Verdict)
+	for _, one := range of.Companions {
+		line += "; " + one.Kind.One + " " + one.Name + ": " + string(one.Verdict)
 	}
 	if line != s.last {
 		fmt.Fprintf(s.out, "      [%5.1fs] %s\n", since.Seconds(), line)
