@@ -19,10 +19,10 @@ var caches = CompanionKind{
 
 // The figures of an agent of a cache that are shown.
 const (
-	figureMemoryUsed  = "meridian_cache_memory_used_bytes"
-	figureMemoryLimit = "meridian_cache_memory_allowed_bytes"
-	figureHits        = "meridian_cache_hits_total"
-	figureMisses      = "meridian_cache_misses_total"
+	FigureMemoryUsed  = "meridian_cache_memory_used_bytes"
+	FigureMemoryLimit = "meridian_cache_memory_allowed_bytes"
+	FigureHits        = "meridian_cache_hits_total"
+	FigureMisses      = "meridian_cache_misses_total"
 )
 
 type cache struct{ *v1alpha1.GeoCache }
@@ -45,8 +45,8 @@ func (c cache) show(facts Facts, shown *Shown) {
 	var hits, misses float64
 	for _, instance := range shown.Instances {
 		used = max(used, instance.Used)
-		hits += facts.Figures[instance.Pod][figureHits]
-		misses += facts.Figures[instance.Pod][figureMisses]
+		hits += facts.Figures[instance.Pod][FigureHits]
+		misses += facts.Figures[instance.Pod][FigureMisses]
 	}
 	memory, share := "-", "-"
 	if status.Memory != nil {

@@ -266,8 +266,8 @@ func (i *Instance) add(pod corev1.Pod, facts Facts) {
 		float64(used)*float64(i.Size) > float64(i.Used)*float64(size) {
 		i.Used, i.Size, i.Log = used, size, true
 	}
-	if limit, found := figures[figureMemoryLimit]; found {
-		i.Used, i.Size = int64(figures[figureMemoryUsed]), int64(limit)
+	if limit, found := figures[FigureMemoryLimit]; found {
+		i.Used, i.Size = int64(figures[FigureMemoryUsed]), int64(limit)
 	}
 	for _, claim := range facts.Claims {
 		if claim.Name == i.Name && i.Size == 0 {
