@@ -155,6 +155,30 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
+// TestStatusOfADatabaseThatGoes: whoever looks at all databases sees the others when one is deleted meanwhile.
+func TestStatusOfADatabaseThatGoes(t *testing.T) {
+	w := newWorld(t)
+	rivers := w.database().DeepCopy()
+	rivers.Name, rivers.ResourceVersion, rivers.UID = "rivers", "", ""
+	w.create(rivers)
+	gone := false
+	w.before = func(call sim.Call) {
+		if call.Verb == sim.Get && call.Key.Name == "rivers" && !gone {
+			gone = true
+			if err := w.client.Delete(t.Context(), rivers); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, err := w.run("status", "-A")
+	if err != nil || !gone || !strings.Contains(got, "GeoDatabase maps/cities") {
+		t.Errorf("%v, deleted: %t\n%s", err, gone, got)
+	}
+	if _, err := w.run("status", "rivers"); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("the status of a database that is not there: %v", err)
+	}
+}
+
 func (w *world) database() *v1alpha1.GeoDatabase {
 	w.t.Helper()
 	var database v1alpha1.GeoDatabase

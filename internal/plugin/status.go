@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"meridian.dev/meridian/internal/plugin/cluster"
@@ -53,14 +54,11 @@ func (p *plugin) showStatus(
 	ctx context.Context, out io.Writer, in *cluster.Cluster, namespace string, args []string,
 ) error {
 	keys := []client.ObjectKey{{Namespace: namespace, Name: strings.TrimPrefix(strings.Join(args, ""), "gdb/")}}
-	if len(args) == 0 {
+	listed := len(args) == 0
+	if listed {
 		found, err := in.Names(ctx, namespace)
 		if err != nil {
 			return err
-		}
-		if len(found) == 0 {
-			fmt.Fprintln(p.Err, "There is no GeoDatabase here. Make one: kubectl apply -f deploy/samples/minimal.yaml")
-			return nil
 		}
 		keys = found
 	}
@@ -68,11 +66,18 @@ func (p *plugin) showStatus(
 	now := time.Time{}
 	for _, key := range keys {
 		facts, err := in.Facts(ctx, key)
+		if listed && apierrors.IsNotFound(err) { // It was deleted since.
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		now = facts.Now
 		overviews = append(overviews, view.Of(facts))
+	}
+	if len(overviews) == 0 {
+		fmt.Fprintln(p.Err, "There is no GeoDatabase here. Make one: kubectl apply -f deploy/samples/minimal.yaml")
+		return nil
 	}
 	to := *p
 	to.Out = out
