@@ -70,9 +70,7 @@ func spawnInit(binary string, spec Spec) (pid int, word *os.File, err error) {
 	}
 	defer func() { _ = reader.Close() }()
 	init := &exec.Cmd{
-		Path: binary, Args: []string{binary, InitCommand, spec.Dir, stageJoin},
-		// Kubernetes gets memory for time: a sandbox has few processors.
-		Env:    []string{"PATH=" + ToolPath, "GOGC=200"},
+		Path: binary, Args: []string{binary, InitCommand, spec.Dir, stageJoin}, Env: []string{"PATH=" + ToolPath},
 		Stdout: log, Stderr: log, ExtraFiles: []*os.File{reader},
 		SysProcAttr: &syscall.SysProcAttr{
 			Setsid:     true,

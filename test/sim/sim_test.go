@@ -24,7 +24,7 @@ var (
 	loudFlag  = flag.Bool("loud", false, "tell of every action")
 	faultFlag = flag.Int("fault", 0, "exhaustive: only the schedule with this number")
 	everyFlag = flag.Int("every", 360, "exhaustive: run only every nth schedule; 1 for all")
-	callsFlag = flag.Int("calls", 54, "exhaustive, calls of the API server alone: run only every nth schedule; 1 for all")
+	callsFlag = flag.Int("calls", 36, "exhaustive, calls of the API server alone: run only every nth schedule; 1 for all")
 	cacheFlag = flag.Int("caches", 8, "exhaustive, all places: of a cache, run only every nth of those; 1 for all")
 	shardFlag = flag.Int("shard", 0, "exhaustive: with which schedule to begin, below -every")
 	mostFlag  = flag.Int("most", 1, "stop after so many failures")

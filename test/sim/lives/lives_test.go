@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	everyFlag  = flag.Int("every", 111, "single faults: run only every nth schedule; 1 for all")
+	everyFlag  = flag.Int("every", 74, "single faults: run only every nth schedule; 1 for all")
 	shardFlag  = flag.Int("shard", 1, "single faults: with which schedule to begin, below -every")
 	seedsFlag  = flag.Int("seeds", 1, "how many swarms in each life")
 	fromFlag   = flag.Uint64("from", 1, "the first seed")

@@ -158,7 +158,7 @@ func TestBites(t *testing.T) {
 	}
 }
 
-var callsFlag = flag.Int("calls", 1200, "give answers to one call of the operator in so many")
+var callsFlag = flag.Int("calls", 800, "give answers to one call of the operator in so many")
 
 // TestCallFaults gives every answer to calls of the operator while it scales, rolls and cleans up.
 func TestCallFaults(t *testing.T) {
